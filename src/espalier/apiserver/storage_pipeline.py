@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from espalier.api import core as builtin
+from espalier.api import paths
 from espalier.api.meta import Tree
 from espalier.apiserver import (
     bodies,
@@ -22,17 +23,18 @@ from espalier.apiserver import (
     managed_fields,
     metadata,
     patches,
-    ratcheting,
     rules,
 )
 from espalier.apiserver.admission import Admitting
 from espalier.apiserver.core import Answer, Core, encoded, is_sound, outward, put, shown
+from espalier.apiserver.field_set_diff import element_of, elements_of
 from espalier.apiserver.managed_fields import Manager, Managers
 from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import APPLY, RequestInfo
 from espalier.apiserver.scaling import scale_of
+from espalier.apiserver.structure import Node
 from espalier.apiserver.webhooks import Result, WebhookCall
 from espalier.kube.errors import ApiError, StatusCause
 from espalier.kube.objects import Object, encode_json
@@ -195,11 +197,9 @@ class Finisher:
         if draft.old is None:
             return causes
         kept = {
-            index
-            for index, cause in enumerate(causes)
-            if ratcheting.is_unchanged(cause, draft.new, draft.before, draft.kind.node)
+            index for index, cause in enumerate(causes) if is_unchanged(cause, draft.new, draft.before, draft.kind.node)
         }
-        draft.warnings += [ratcheting.sentence(causes[index]) for index in sorted(kept)]
+        draft.warnings += [sentence(causes[index]) for index in sorted(kept)]
         return [cause for index, cause in enumerate(causes) if index not in kept]
 
     def _rule_causes(self, draft: Draft, causes: Sequence[StatusCause]) -> Iterator[StatusCause]:
@@ -213,7 +213,7 @@ class Finisher:
         for found in rules.broken(place, draft.new, before, node, settled=settled):
             if found.is_old:
                 draft.sound = False
-                draft.warnings.append(ratcheting.sentence(found.cause))
+                draft.warnings.append(sentence(found.cause))
             else:
                 yield found.cause
 
@@ -261,3 +261,33 @@ def _unhandled(draft: Draft, problem: str) -> ApiError:
 def manager_of(ask: RequestInfo, operation: str) -> Manager:
     """The field manager of a request."""
     return Manager(ask.field_manager, operation, ask.kind.resource.api_version, ask.subresource)
+
+
+def sentence(cause: StatusCause) -> str:
+    """The suffix of the warning."""
+    return f"{cause.field}: {cause.message}"
+
+
+def is_unchanged(cause: StatusCause, new: Tree, old: Tree, node: Node) -> bool:
+    """True if the field of a cause, or a parent of it, is unchanged."""
+    after: Any = new
+    before: Any = old
+    below: Node | None = node
+    for step in paths.parse(cause.field):
+        if isinstance(after, dict) and isinstance(before, dict):
+            if step not in after or step not in before:
+                return False
+            after, before = after[step], before[step]
+            below = below.child(str(step)) if below is not None else None
+        elif isinstance(after, list) and isinstance(before, list) and isinstance(step, int):
+            if below is None or below.list_type != "map" or step >= len(after):
+                return False
+            found = elements_of(before, below).get(element_of(after[step], below))
+            if found is None:
+                return False
+            after, before, below = after[step], found, below.items
+        else:
+            return False
+        if after == before and type(after) is type(before):
+            return True
+    return False

@@ -24,7 +24,7 @@ from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Writer
 from espalier.simulator.capi import predicates
 from espalier.simulator.capi.cluster import Clusters
-from espalier.simulator.capi.inventory import Inventory, in_cluster, made_of, owned_by
+from espalier.simulator.capi.inventory import Inventory, Scheme, in_cluster, made_of, owned_by
 from espalier.simulator.capi.kubeadm_config import KubeadmConfigs
 from espalier.simulator.capi.kubeadm_control_plane import KubeadmControlPlanes
 from espalier.simulator.capi.machine import Machines
@@ -32,7 +32,6 @@ from espalier.simulator.capi.machine_deployment import MachineDeployments
 from espalier.simulator.capi.machine_health_check import MachineHealthChecks
 from espalier.simulator.capi.machine_set import MachineSets
 from espalier.simulator.capi.reaching import hindrance
-from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always
 from espalier.simulator.pods.controller import Pods
 from espalier.simulator.workload_controllers.controller import WorkloadControllers

@@ -40,9 +40,8 @@ from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator import bootstrap_data
 from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.capi.certificates import authority_of, find, secret_name
-from espalier.simulator.capi.inventory import in_cluster
+from espalier.simulator.capi.inventory import Scheme, in_cluster
 from espalier.simulator.capi.reaching import CLOSED
-from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workloads import Workloads
 

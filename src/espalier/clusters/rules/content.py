@@ -12,12 +12,13 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.cluster_rules import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
 from espalier.api.eksa.fields import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL_VALUES
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, minor
 from espalier.clusters.provider import Providers
 from espalier.clusters.render_input import group_name
-from espalier.clusters.rules import api_server, in_place, kubelet, networks, numbers, unsupported
+from espalier.clusters.rules import api_server, kubelet, networks, numbers, unsupported
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "
@@ -44,7 +45,7 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
         *numbers.sizes(spec),
         *networks.violations(spec.cluster_network),
         *numbers.health_checks(spec),
-        *in_place.violations(spec),
+        *_strategies(spec),
         *kubelet.violations(spec),
         *api_server.violations(spec),
         *_packages(spec),
@@ -178,3 +179,35 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+Strategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy
+
+
+def _strategies(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Refuse fields that belong to the other strategy."""
+    control_plane = spec.control_plane_configuration
+    strategies: list[tuple[str, Strategy | None]] = [
+        ("spec.controlPlaneConfiguration", control_plane.upgrade_rollout_strategy if control_plane else None),
+        *(
+            (f"spec.workerNodeGroupConfigurations[{index}]", group.upgrade_rollout_strategy)
+            for index, group in enumerate(spec.worker_node_group_configurations)
+        ),
+    ]
+    has_external_etcd = spec.external_etcd_configuration is not None
+    for place, strategy in strategies:
+        if strategy is not None:
+            yield from _strategy(f"{place}.upgradeRolloutStrategy", strategy, has_external_etcd=has_external_etcd)
+
+
+def _strategy(field: str, strategy: Strategy, *, has_external_etcd: bool) -> Iterator[Violation]:
+    is_in_place = strategy.type == "InPlace"
+    if strategy.fallback is not None and not is_in_place:
+        yield Violation(f"{field}.fallback", strategy.fallback, "nothing", sentences.NO_FALLBACK)
+    if is_in_place and has_external_etcd:
+        yield Violation(f"{field}.type", "InPlace", "RollingUpdate", sentences.EXTERNAL_ETCD_IN_PLACE)
+    is_of_workers = isinstance(strategy, WorkerNodesUpgradeRolloutStrategy)
+    if is_in_place and not is_of_workers and strategy.rolling_update is not None:
+        yield Violation(f"{field}.rollingUpdate", "limits", "nothing", sentences.SECOND_ROLLOUT)
+    if is_of_workers and strategy.type == "RollingUpdate" and strategy.rolling_update is None:
+        yield Violation(f"{field}.rollingUpdate", "nothing", "", sentences.NO_LIMITS)

@@ -8,7 +8,7 @@ from datetime import datetime
 from espalier.api.eksa.cluster import ClusterSpec
 from espalier.api.eksa.release import Bundles
 from espalier.clusters.rules import messages
-from espalier.releases.support import is_due, told
+from espalier.releases.contents import is_due, told
 
 
 def warnings(spec: ClusterSpec, bundles: Bundles | None, now: datetime) -> Iterator[str]:

@@ -16,10 +16,9 @@ from espalier.clusterapi.objects import is_paused
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import container, inside, network
 from espalier.realnodes.nspawn.addresses import RangeFull
-from espalier.realnodes.nspawn.balancing import Balancing, Front
 from espalier.realnodes.nspawn.commands import CommandFailed
+from espalier.realnodes.nspawn.companion import Balancing, Front, Offering
 from espalier.realnodes.nspawn.network import RangeInUse
-from espalier.realnodes.nspawn.offering import Offering
 from espalier.realnodes.nspawn.site import Site
 from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait

@@ -12,12 +12,11 @@ from espalier.clusterapi.objects import cluster_key
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import container, images
 from espalier.realnodes.nspawn.addresses import AddressRange
-from espalier.realnodes.nspawn.balancing import Balancing
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.clusters import InfrastructureClusters
+from espalier.realnodes.nspawn.companion import Balancing, Offering
 from espalier.realnodes.nspawn.machines import InfrastructureMachines
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
-from espalier.realnodes.nspawn.offering import Offering
 from espalier.realnodes.nspawn.registry import Making
 from espalier.realnodes.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.realnodes.nspawn.state import State

@@ -20,7 +20,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, KeyPair
-from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.capi.inventory import Scheme
 
 AUTHORITIES = {"ca": "kubernetes", "etcd": "etcd-ca", "proxy": "front-proxy-ca"}
 """Common names of the CAs, by the suffix of their Secret."""

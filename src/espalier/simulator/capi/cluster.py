@@ -16,8 +16,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.cluster_status import Observed, status, taken_over
-from espalier.simulator.capi.inventory import in_cluster
-from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.capi.inventory import Scheme, in_cluster
 
 RESOURCE = Cluster.resource
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
@@ -15,7 +16,10 @@ from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusterapi.objects import cluster_key
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
 from espalier.runtime.mapping import by_controller
+from espalier.runtime.writer import Writer
+from espalier.simulator.capi.reaching import WorkloadClusters
 
 BY_CLUSTER = "local/cluster"
 BY_CONTROLLER = "local/controller"
@@ -121,3 +125,16 @@ def _templates_of_set(object_: Object) -> Iterable[str]:
 def _by_cluster(object_: Object) -> Iterable[str]:
     key = cluster_key(object_)
     return (str(key),) if key.name else ()
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Caches, writer, clock and random number generator. `rng` generates names and keys."""
+
+    inventory: Inventory
+    writer: Writer
+    workload_clusters: WorkloadClusters
+    clock: Clock
+    rng: random.Random = field(repr=False)
+    keys: random.Random | None = field(default=None, repr=False)
+    """The source of private keys; None for the system's, another one only in reproducible simulations."""

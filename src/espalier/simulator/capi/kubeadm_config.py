@@ -20,8 +20,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator import bootstrap_data
 from espalier.simulator.capi.certificates import find, unavailable
-from espalier.simulator.capi.inventory import Inventory, in_cluster
-from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.capi.inventory import Inventory, Scheme, in_cluster
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator import addons
 from espalier.simulator.bootstrap_data import Kubeadm
-from espalier.simulator.capi.adoption import adopt, orphans
 from espalier.simulator.capi.certificates import (
     authority_of,
     certificate_secrets,
@@ -39,10 +38,9 @@ from espalier.simulator.capi.certificates import (
 )
 from espalier.simulator.capi.control_plane import Observed, OwnedMachine, next_move, unclaimed
 from espalier.simulator.capi.control_plane_status import component_conditions, status
-from espalier.simulator.capi.inventory import in_cluster, owned_by
-from espalier.simulator.capi.machine_parts import complete, machine_body
+from espalier.simulator.capi.inventory import Scheme, in_cluster, owned_by
+from espalier.simulator.capi.machine_parts import adopt, complete, machine_body, orphans
 from espalier.simulator.capi.reaching import hindrance
-from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.concurrency import together
 
 RESOURCE = KubeadmControlPlane.resource

@@ -16,9 +16,8 @@ from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.merging import difference
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.simulator.capi.inventory import in_cluster
+from espalier.simulator.capi.inventory import Scheme, in_cluster
 from espalier.simulator.capi.machine_status import Observed, available_in, node_deletion_in, spec_changes, status
-from espalier.simulator.capi.scheme import Scheme
 
 
 def _cluster_goes(observed: Observed) -> bool:

@@ -21,10 +21,9 @@ from espalier.clusterapi.objects import is_paused, new_object, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.simulator.capi.inventory import owned_by
+from espalier.simulator.capi.inventory import Scheme, owned_by
+from espalier.simulator.capi.machine_parts import is_current, propagated, template_hash
 from espalier.simulator.capi.rollup import Rollup, deleting, enough
-from espalier.simulator.capi.scheme import Scheme
-from espalier.simulator.capi.templates import is_current, propagated, template_hash
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from espalier.clusterapi.objects import is_paused, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator.capi.health import CheckedNode, Verdict, examine, is_remediable, is_selected, remediations
-from espalier.simulator.capi.inventory import in_cluster
-from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.capi.inventory import Scheme, in_cluster
 
 RESOURCE = MachineHealthCheck.resource
 

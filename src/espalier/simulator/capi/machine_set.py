@@ -18,13 +18,10 @@ from espalier.clusterapi.remediation import awaits_remediation
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.simulator.capi.adoption import adopt, orphans
 from espalier.simulator.capi.health import is_selected
-from espalier.simulator.capi.inventory import owned_by
-from espalier.simulator.capi.machine_parts import complete, machine_body
+from espalier.simulator.capi.inventory import Scheme, owned_by
+from espalier.simulator.capi.machine_parts import adopt, complete, is_current, machine_body, orphans, propagated
 from espalier.simulator.capi.rollup import Rollup, deleting
-from espalier.simulator.capi.scheme import Scheme
-from espalier.simulator.capi.templates import is_current, propagated
 from espalier.simulator.concurrency import together
 
 

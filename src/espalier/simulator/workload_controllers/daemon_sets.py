@@ -10,11 +10,10 @@ from espalier.api.core import DAEMON_SET, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.intstr import share
-from espalier.simulator.workload_controllers.placing import DAEMON_TOLERATIONS, NETWORK_TOLERATION, fits
-from espalier.simulator.workload_controllers.pods import controlled_pod
+from espalier.simulator.workload_controllers.scheduler import DAEMON_TOLERATIONS, NETWORK_TOLERATION, fits
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Pod, Workload
-from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
+from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write, controlled_pod
 
 REVISION = "controller-revision-hash"
 

@@ -8,10 +8,9 @@ from espalier.api.core import DEPLOYMENT, REPLICA_SET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.intstr import share
-from espalier.simulator.workload_controllers.pods import controller_reference
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Workload
-from espalier.simulator.workload_controllers.writes import Change, Create, Write
+from espalier.simulator.workload_controllers.writes import Change, Create, Write, controller_reference
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

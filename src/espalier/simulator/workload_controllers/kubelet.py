@@ -11,7 +11,7 @@ from espalier.api.core import NODE, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.simulator.nodes import ready_conditions
-from espalier.simulator.workload_controllers.placing import NOT_READY
+from espalier.simulator.workload_controllers.scheduler import NOT_READY
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Node, Pod
 from espalier.simulator.workload_controllers.writes import Change, Delete, Write

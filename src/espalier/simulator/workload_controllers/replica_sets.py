@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from espalier.api.core import POD, REPLICA_SET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.simulator.workload_controllers.pods import controlled_pod
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Pod, Workload
-from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
+from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write, controlled_pod
 
 
 def plan(world: Snapshot) -> Iterator[Write]:
