@@ -13,7 +13,7 @@ from espalier.api.kinds import KubeObject
 from espalier.assets import recipes
 from espalier.clusters.rules.releases import MAXIMUM_SKEW
 from espalier.kube import metrics as requests
-from espalier.kube.metrics import Measure
+from espalier.kube.measures import Measure
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Release, Releases

@@ -1,4 +1,4 @@
-"""The record of the management cluster: which Cluster it is, which Clusters it manages, and its finalizer.
+"""Which Cluster is the record of the management cluster, and which Clusters it manages.
 
 A ConfigMap in the system's namespace names it, where users of other namespaces can't write. Without the ConfigMap the
 oldest record counts, so no later Cluster can take the place of the management cluster.
@@ -15,14 +15,12 @@ from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa import cluster as eksa
 from espalier.api.resource import Key
 from espalier.clusters import names
-from espalier.clusters.context import Context
-from espalier.clusters.rules import messages
-from espalier.clusters.scope import Scope, is_self_managed, read
+from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.events import Recorder
-from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.predicates import generation_changed
 
 BY_MANAGER = "manager"
@@ -148,28 +146,3 @@ def _decoded(found: Object) -> eksa.Cluster | None:
         return read(found)
     except msgspec.ValidationError:  # reported by its own reconcile
         return None
-
-
-CLUSTER = eksa.Cluster.resource
-
-
-async def guard(ctx: Context) -> Outcome:
-    """Keep a finalizer on the record while it manages clusters, and on no other Cluster.
-
-    Also when it is paused, as all records are: this changes nothing of the cluster. Copied manifests contain
-    finalizers, so it is removed from any other Cluster.
-    """
-    scope, writer = ctx.scope, ctx.tools.writer
-    is_wanted = scope.is_management and bool(scope.manages)
-    if is_wanted and not scope.is_deleted:  # API servers accept no new finalizers on an object being deleted
-        await writer.add_finalizer(CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
-    elif not is_wanted:
-        await writer.remove_finalizer(CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
-    return Continue()
-
-
-def held(scope: Scope) -> Outcome:
-    """The outcome for a record that was deleted nevertheless: wait for its clusters."""
-    if not scope.is_management or not scope.manages:
-        return Continue()
-    return Wait("ManagesClusters", messages.manages(messages.listed(scope.manages)))

@@ -3,46 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry
 
+from espalier.kube.measures import Measure
 from espalier.kube.wire import Request, Response, Stream, Transport
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A metric that is not measured yet. `name` is that of the exposition, without the suffixes of Prometheus."""
-
-    name: str
-    type: Literal["counter", "gauge", "histogram"]
-    help: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
-    to_do: str = ""
-
-    def counter(self, registry: CollectorRegistry) -> Counter:
-        """The counter, in a registry."""
-        return Counter(self.name, self.help, self.labels, registry=registry)
-
-    def gauge(self, registry: CollectorRegistry) -> Gauge:
-        """The gauge, in a registry."""
-        return Gauge(self.name, self.help, self.labels, registry=registry)
-
-    def histogram(self, registry: CollectorRegistry) -> Histogram:
-        """The histogram, in a registry."""
-        return Histogram(self.name, self.help, self.labels, registry=registry, buckets=self.buckets)
-
-    def counter_family(self) -> CounterMetricFamily:
-        """A counter that is read when it is scraped."""
-        return CounterMetricFamily(self.name, self.help, labels=self.labels)
-
-    def gauge_family(self) -> GaugeMetricFamily:
-        """A gauge that is read when it is scraped."""
-        return GaugeMetricFamily(self.name, self.help, labels=self.labels)
-
 
 _SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)

@@ -22,7 +22,7 @@ from espalier.api.resource import Key
 from espalier.api.schema import violations
 from espalier.clusters import names, release_content
 from espalier.clusters.admission import Admission
-from espalier.clusters.management import guard, held
+from espalier.clusters.recording import guard, held
 from espalier.clusters.observe import Observer
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.client import Client
