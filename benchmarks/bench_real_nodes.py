@@ -20,10 +20,9 @@ from benchmarks.measure import cpu_seconds, peak_memory, report, spread
 from espalier.cli import lock
 from espalier.realnodes.management.processes import read_states
 from espalier.realnodes.nspawn import cgroups, container
-from espalier.realnodes.nspawn.balancing import Balancing
 from espalier.realnodes.nspawn.commands import run
+from espalier.realnodes.nspawn.companion import Balancing, Offering
 from espalier.realnodes.nspawn.limits import allowed_watchers
-from espalier.realnodes.nspawn.offering import Offering
 from espalier.realnodes.nspawn.state import NodeRecord, State
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.support.real_world import RealLaptop, real_laptop, why_not

@@ -358,6 +358,6 @@ def test_a_workload_cluster_whose_port_is_taken_says_so_and_goes_on_once_it_is_f
         garden.up(*FLAGS)
         said = until(garden, lambda one: one.status == "False")
         assert f"does not run: cannot listen on 127.0.0.1:{port}: another program does already; it" in said.message
-        assert "it starts by itself once the address is free" in said.message
+        assert "it starts automatically when the address is free" in said.message
     until(garden, lambda one: one.status == "True")
     assert garden.espalier("down").code == 0

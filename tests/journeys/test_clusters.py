@@ -355,7 +355,7 @@ def test_what_cluster_api_reports_is_reported_within_a_second_for_better_and_for
 def test_the_management_cluster_is_reported_on_calmly() -> None:
     async def story(world: ManagedLaptop) -> None:
         cluster = await world.until(lambda cluster: bool(cluster.status.ready), Key("default", "laptop"))
-        assert "serves this API" in _message(cluster, "Ready")
+        assert "serves the API" in _message(cluster, "Ready")
 
     journey(story)
 
@@ -462,7 +462,7 @@ def test_a_cluster_goes_when_the_last_secret_of_its_machinery_is_gone() -> None:
             secret = ("garden-ca", SYSTEM_NAMESPACE)
             await world.client.patch(SECRET, *secret, patch=held, type=PatchType.MERGE)
             await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-            waiting = "waiting for Secret garden-ca to be gone"
+            waiting = "waiting for Secret garden-ca to be deleted"
             await world.until(lambda cluster: any(waiting in one.message for one in cluster.status.conditions))
             held["metadata"]["finalizers"] = []
             await world.client.patch(SECRET, *secret, patch=held, type=PatchType.MERGE)
@@ -478,7 +478,7 @@ def test_a_machinery_of_others_is_not_taken_over_nor_deleted() -> None:
         await world.client.create(capi_cluster.Cluster.resource, theirs)
         await world.apply()
         cluster = await world.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
-        assert "was not made for this cluster" in (cluster.status.failure_message or "")
+        assert "does not belong to this cluster" in (cluster.status.failure_message or "")
         await world.client.delete(Cluster.resource, "garden", NAMESPACE)
         await world.until_gone()
         assert await left(world) == ["Cluster garden"]

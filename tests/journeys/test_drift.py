@@ -165,7 +165,7 @@ def test_what_machines_are_made_of_is_brought_back_only_when_that_is_asked_for()
         await until_said(world, status="False", text=field)
         await asyncio.sleep(CALM)  # Cluster API replaces the machine: that is what was done by hand
         await annotate(world, names.DRIFT_ANNOTATION, "correct")
-        said = await until_said(world, status="False", text="correct-machines brings that back by replacing machines")
+        said = await until_said(world, status="False", text="correct-machines corrects that by replacing machines")
         assert field in said.message
         before = await machines(world.client)
         await asyncio.sleep(CALM)
@@ -216,7 +216,7 @@ def test_a_patch_is_offered_and_applied_by_consent_alone() -> None:
     """Of a security fix in a later release, to a cluster of an older one; its workers are not made of it."""
 
     async def tell(world: ManagedLaptop) -> None:
-        said = await until_said(world, status="True", text="patch short-lived-tokens is offered")
+        said = await until_said(world, status="True", text="patch short-lived-tokens is available")
         assert f"{names.PATCHES_ANNOTATION}=short-lived-tokens" in said.message
         before = {found.name for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
         flag = "service-account-extend-token-expiration"
@@ -276,7 +276,7 @@ def test_who_edits_again_and_again_is_answered_ever_less_often_and_told_of(varie
         stop = cache.subscribe(again)
         await edit(world, resource, name, another())
         assert 4 <= await corrected(60) <= 6
-        told = await until_said(world, status="False", text=f"{said} was brought back")
+        told = await until_said(world, status="False", text=f"{said} was corrected")
         assert "metadata.managedFields" in told.message
         assert await corrected(7200) <= 7
         # Whoever fights about one field holds up no other.

@@ -60,7 +60,9 @@ def test_a_cluster_is_put_under_gitops_later_and_nothing_of_it_changes() -> None
         await world.until_ready()
         await asyncio.sleep(CALM)
         before, made, written = await machines(world.client), await made_for(world, GARDEN), world.written()
-        with pytest.raises(Invalid, match="a workload cluster has no GitOps of its own"):
+        with pytest.raises(
+            Invalid, match="a workload cluster shares the GitOps configuration of its management cluster"
+        ):
             await world.change(gitOpsRef=REFERENCE)
         await flux(world)
         await of_the_management_cluster(world)
@@ -116,7 +118,7 @@ def test_gitops_of_its_own_is_found_whoever_came_first() -> None:
         await flux(world, "other")
         await world.apply(gitOpsRef=REFERENCE)
         failed = await world.until(lambda cluster: cluster.status.failure_reason == names.CLUSTER_INVALID)
-        assert "a workload cluster has no GitOps of its own" in invalid(failed)
+        assert "a workload cluster shares the GitOps configuration of its management cluster" in invalid(failed)
         assert await made_for(world, GARDEN) == {}
         await of_the_management_cluster(world)
         await world.until_ready()

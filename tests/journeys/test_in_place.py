@@ -108,7 +108,7 @@ def test_workers_that_wait_for_the_control_plane_are_not_told_to_be_replaced() -
         )
         told = {one.type: one for one in cluster.status.conditions}["WorkersReady"]
         assert (told.status, told.reason) == ("False", "InPlaceUpgradeInProgress")
-        assert told.message == "2 worker machines are upgraded in place once the control plane is"
+        assert told.message == "2 worker machines are upgraded in place after the control plane"
 
     journey(story)
 

@@ -105,7 +105,7 @@ def test_a_secret_of_the_users_own_is_neither_written_nor_deleted_and_stops_noth
         said = trouble(cluster)
         assert said is not None
         assert (said.status, said.reason) == ("False", "KubeconfigSecretTaken")
-        assert f"Secret {NAMESPACE}/{NAME} is there" in said.message
+        assert f"Secret {NAMESPACE}/{NAME} exists" in said.message
         assert "delete or rename it" in said.message
         assert await kubeconfig.read(world.client, GARDEN)  # from the system's namespace
         await asyncio.sleep(2 * copying.LOOK_EVERY)

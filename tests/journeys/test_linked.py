@@ -94,7 +94,7 @@ def test_a_key_that_is_none_is_told_and_made_anew_once_it_is_deleted() -> None:
             planting = asyncio.create_task(plant(world))
             cluster = await world.until(lambda cluster: "WaitingForGateKey" in reasons(cluster))
             assert reasons(cluster)["WaitingForGateKey"] == (
-                "waiting for Secret eksa-system/espalier-gate-key to be read; if it has no key, delete it"
+                "waiting for Secret eksa-system/espalier-gate-key to show in the cache; if it lacks key, delete it"
             )
             assert await made_for(world, GARDEN) == {}
             await world.client.delete(SECRET, names.GATE_KEY.name, SYSTEM_NAMESPACE)

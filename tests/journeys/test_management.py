@@ -143,7 +143,7 @@ def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(web
         assert before.keys() <= (await machines(world.client)).keys()
         assert invalid(await the_cluster(world)) == ""
         await world.apply(namespace=TEAM, name="meadow", managementCluster={"name": "other"})
-        sentence = '"other" is not the management cluster, that is Cluster default/laptop'
+        sentence = '"other" is not the management cluster, which is Cluster default/laptop'
         await world.until(lambda cluster: sentence in invalid(cluster), Key(TEAM, "meadow"))
         await asyncio.sleep(CALM)
         assert await made_for(world, Key(TEAM, "meadow")) == {}
@@ -183,7 +183,7 @@ def test_a_configmap_that_names_nobody_leaves_clusters_as_they_are_and_makes_non
         )
         found = await world.until(lambda cluster: bool(invalid(cluster)))
         assert found.status.ready
-        assert "is to have namespace and name" in world.manager.notices["management"]()
+        assert "must have namespace and name" in world.manager.notices["management"]()
         await world.apply(name="meadow")
         await world.until(lambda cluster: bool(cluster.status.failure_reason), Key("default", "meadow"))
         assert await made_for(world, Key("default", "meadow")) == {}
@@ -206,9 +206,9 @@ async def events(world: ManagedLaptop) -> list[str]:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"name": None}, "is to have namespace and name of the management cluster's Cluster"),
-        ({"name": "nobody"}, "Cluster default/nobody, which ConfigMap eksa-system/management-cluster names as the"),
-        ({"name": "garden"}, "as the management cluster, is not self-managed"),
+        ({"name": None}, "must have namespace and name of the management cluster's Cluster"),
+        ({"name": "nobody"}, "ConfigMap eksa-system/management-cluster names Cluster default/nobody as the"),
+        ({"name": "garden"}, "as the management cluster, which is not self-managed"),
     ],
     ids=["nobody", "who is not there", "a workload cluster"],
 )
@@ -233,7 +233,7 @@ def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
         await lose(world)
         await asyncio.sleep(5)
         (said,) = await events(world)
-        assert said.endswith("names as the management cluster, does not exist")
+        assert said.endswith("as the management cluster, which does not exist")
 
     story(tell)
 
@@ -241,7 +241,7 @@ def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"eksaVersion": "v0.24.2"}, "EksaVersionInvalid: spec.eksaVersion: these clusters would be ahead of their"),
+        ({"eksaVersion": "v0.24.2"}, "EksaVersionInvalid: spec.eksaVersion: these clusters would be newer than their"),
         ({"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "garden"}}, "ClusterInvalid: spec.datacenterRef"),
     ],
     ids=["release", "what it links"],
@@ -269,7 +269,7 @@ def says(why: str, cluster: Cluster) -> bool:
 
 
 LATE = (
-    ("v0.26.0", "v0.25.1", "can't be ahead of its management cluster laptop (v0.25.1)"),
+    ("v0.26.0", "v0.25.1", "can't be newer than its management cluster laptop (v0.25.1)"),
     ("v0.24.2", "v0.27.0", "more than 2 minor versions behind the management cluster laptop (v0.27.0)"),
 )
 
@@ -330,7 +330,7 @@ def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_t
         await world.until_ready()
         await lose_record_only(world)
         for version, sentence in (
-            ("v0.24.2", "these clusters would be ahead of their management cluster: 1; "),
+            ("v0.24.2", "these clusters would be newer than their management cluster: 1; "),
             ("v0.28.0", "would leave clusters more than 2 minor versions behind: 1; "),
         ):
             with pytest.raises(Invalid, match=sentence):
@@ -426,13 +426,13 @@ def test_what_the_management_cluster_links_is_no_other_clusters(webhooks: bool) 
     async def tell(world: ManagedLaptop) -> None:
         lent = {"kind": "DockerDatacenterConfig", "name": "laptop"}
         if webhooks:
-            with pytest.raises(Invalid, match="which shares it with no cluster that it manages"):
+            with pytest.raises(Invalid, match="can't be shared with its workload clusters"):
                 await world.apply(datacenterRef=lent)
             return
         await without_webhooks(world)
         await world.apply(datacenterRef=lent)
         found = await world.until(lambda cluster: cluster.status.failure_reason == names.CLUSTER_INVALID)
-        assert "which shares it with no cluster that it manages" in invalid(found)
+        assert "can't be shared with its workload clusters" in invalid(found)
         await asyncio.sleep(CALM)
         assert await made_for(world, GARDEN) == {}
         assert await owners_of(world, "laptop") == []

@@ -145,7 +145,7 @@ async def extra_objects(world: ManagedLaptop) -> None:
     await world.client.patch(SECRET, "orchard-garden", SYSTEM_NAMESPACE, patch=by_hand, type=MERGE)
     synced = await world.until(lambda cluster: told(cluster, names.SYNCED).count("orchard-garden") == 1)
     assert "Secret eksa-system/orchard-garden: data.password" in told(synced, names.SYNCED)
-    await world.until(lambda cluster: told(cluster, names.SYNCED).startswith("everything is as "))
+    await world.until(lambda cluster: told(cluster, names.SYNCED).startswith("all objects are as "))
     assert (await secret(world)).data["password"] == b"rose"
     assert await zones(world) == ["garden-garden-east", "garden-garden-west"]
 
@@ -209,7 +209,7 @@ async def domains_there(workload: Client) -> list[str]:
 async def resolved(world: ManagedLaptop) -> None:
     """What a controller of the provider finds out is content, and waited for where it is not known."""
     await orchard.edit(world, orchard.MACHINES, "workers", spec={"variety": "plum"})
-    waits = await world.until(lambda cluster: "the provider to look it up" in told(cluster, "Ready"))
+    waits = await world.until(lambda cluster: "the provider to resolve it" in told(cluster, "Ready"))
     assert "OrchardMachineConfig workers: spec.variety" in told(waits, "Ready")
     config = await world.client.get(orchard.MACHINES, "workers", NAMESPACE)
     assert config.tree["status"]["failureMessage"] == "the market has no plum"

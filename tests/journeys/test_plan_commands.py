@@ -125,7 +125,7 @@ def test_what_the_schema_refuses_is_no_plan(world: LaptopWorld) -> None:
 def test_a_release_is_asked_for_without_a_manifest(world: LaptopWorld) -> None:
     back = world.espalier("plan", "--eksa-version", "v0.25.1")
     assert back.code == 2
-    assert "a cluster can't go back from v0.26.0" in back.out
+    assert "a cluster can't be downgraded from v0.26.0" in back.out
     assert world.espalier("plan", "--eksa-version", "v0.26.0").code == 0
     code, (cluster,) = of(world, ORCHARD, "--eksa-version", "v0.25.1")
     assert code == 1

@@ -346,7 +346,7 @@ def test_what_clusters_are_made_of_can_not_be_deleted(what: str) -> None:
     async def tell(world: ManagedLaptop) -> None:
         await world.apply()
         await world.until_ready()
-        with pytest.raises(Forbidden, match="clusters are made of this: 2; move them"):
+        with pytest.raises(Forbidden, match="in use by clusters: 2; move them"):
             await world.client.delete(resource, name, namespace)
         await world.client.delete(EKSARelease.resource, "eksa-v0-24-2")
 

@@ -374,7 +374,7 @@ def test_a_cluster_whose_own_release_was_refused_is_told_so() -> None:
         await asyncio.sleep(CALM)
         missing = f"eksareleases.anywhere.eks.amazonaws.com {RELEASE} could not be installed: "
         assert missing in (await said(world, GARDEN)).message
-        with pytest.raises(Invalid, match="there is no EKSARelease"):
+        with pytest.raises(Invalid, match="has no EKSARelease"):
             await world.apply(name=NEWCOMER.name)
         await scale(world, GARDEN, 3)
         told = await world.until(lambda one: bool(one.status.failure_reason))

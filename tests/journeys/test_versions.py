@@ -120,7 +120,7 @@ def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_clus
             await world.change(eksaVersion=version)
             await world.until_ready()
             assert (await pod_network_image(world)).endswith(network)
-        assert "can't go back from v0.26.0" in await refusal(world, eksaVersion="v0.25.1")
+        assert "can't be downgraded from v0.26.0" in await refusal(world, eksaVersion="v0.25.1")
         assert (await spec_of(world, LAPTOP))["eksaVersion"] == "v0.26.0"
 
     journey(story)
@@ -164,7 +164,7 @@ def test_a_release_of_ones_own_brings_its_own_bundles() -> None:
         bundles["metadata"] = {"name": "bundles-debug", "namespace": SYSTEM_NAMESPACE}
         for entry in bundles["spec"]["versionsBundles"]:
             entry["kindnetd"]["image"]["uri"] = "registry.example.com/kindnetd:debug"
-        assert "no EKSARelease of this version" in await _creation_refused(world, eksaVersion="v0.26.0+debug.1")
+        assert "has no EKSARelease of this version" in await _creation_refused(world, eksaVersion="v0.26.0+debug.1")
         await bring(world, "v0.26.0+debug.1", bundles)
         await world.apply(eksaVersion="v0.26.0+debug.1")
         await world.until_ready()
@@ -289,9 +289,9 @@ def test_a_hasty_operator_waits_for_machines_and_for_releases() -> None:
         await world.apply(kubernetesVersion="1.34", eksaVersion="v0.24.2")
         await world.until_ready()
         await world.change(kubernetesVersion="1.35")
-        assert "v0.24.2, is not finished" in await refusal(world, eksaVersion="v0.25.1")
+        assert "v0.24.2, is still in progress" in await refusal(world, eksaVersion="v0.25.1")
         await asyncio.sleep(1)
-        assert "v0.24.2, is not finished" in await refusal(world, eksaVersion="v0.25.1", kubernetesVersion="1.36")
+        assert "v0.24.2, is still in progress" in await refusal(world, eksaVersion="v0.25.1", kubernetesVersion="1.36")
         await world.change(workerNodeGroupConfigurations=groups(3))  # all else goes on
         await world.until_ready()
 

@@ -65,7 +65,7 @@ def test_a_cluster_that_others_hold_says_who_and_gives_no_advice_for_one_that_st
         found = said(await the_cluster(world))
         reason, message = found.pop("Ready")
         assert reason == "Deleting"
-        assert message.endswith("finalizers of others hold it until they remove them: example.com/backup")
+        assert message.endswith("waiting for other controllers to remove their finalizers: example.com/backup")
         assert set(found.values()) == {("Deleting", "the cluster is being deleted")}
 
     journey(story)

@@ -1,4 +1,4 @@
-"""Which webhooks a server asks about a write, as its stored configurations say."""
+"""Selects and calls the admission webhooks of a write, by the stored webhook configurations."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _OPERATIONS = {"create": "CREATE", "update": "UPDATE", "delete": "DELETE"}
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Configurations as they were read, while the revision of their table and the kinds that are served stay these."""
+    """Decoded configurations, valid while the revision of their table and the served kinds are unchanged."""
 
     moment: tuple[int, int]
     webhooks: list[Webhook]
     covering: dict[tuple[str, Resource, str], list[Webhook]] = field(default_factory=dict)
-    """Those whose rules want to see an operation on a resource and its subresource."""
+    """The webhooks whose rules match an operation on a resource and its subresource."""
 
 
 class Admitting:
-    """Asks webhooks. Configurations are read again only when they changed."""
+    """Calls webhooks. Configurations are decoded again only after changes."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -37,7 +37,7 @@ class Admitting:
     def mutate(
         self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
     ) -> Generator[list[WebhookCall], Sequence[Result], Tree | None]:
-        """The object as mutating webhooks leave it (in its stored form); the same one if they change nothing."""
+        """The object after mutating webhooks (in its stored version); the same one if they change nothing."""
         webhooks = self._webhooks(builtin.MUTATING_WEBHOOK_CONFIGURATION, ask, operation)
         if not webhooks:
             return new
@@ -51,7 +51,7 @@ class Admitting:
     def validate(
         self, ask: RequestInfo, operation: str, new: Tree | None, old: Tree | None, warnings: list[str]
     ) -> Generator[list[WebhookCall], Sequence[Result], None]:
-        """Raises what the client gets when a validating webhook denies the write."""
+        """Raises the client's error when a validating webhook denies the write."""
         webhooks = self._webhooks(builtin.VALIDATING_WEBHOOK_CONFIGURATION, ask, operation)
         if not webhooks:
             return
@@ -59,7 +59,7 @@ class Admitting:
         warnings += admitted.warnings
 
     def _webhooks(self, configurations: Resource, ask: RequestInfo, operation: str) -> list[Webhook]:
-        """Those that may want to see a write, as far as that can be told without the object."""
+        """The webhooks that may match a write, judged without the object."""
         table = self._core.store.table(configurations.group_resource)
         if not table.keys:
             return []
@@ -105,6 +105,6 @@ class Admitting:
 
 
 def _visible(tree: Tree) -> Tree:
-    """What webhooks see: not who owns which field, which is large and changes with every write."""
+    """The object as webhooks get it: without managedFields, which are large and change with every write."""
     metadata = {name: part for name, part in tree.get("metadata", {}).items() if name != "managedFields"}
     return {**tree, "metadata": metadata}

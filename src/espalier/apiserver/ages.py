@@ -1,4 +1,4 @@
-"""Durations as kubectl shows them: short, and precise only as far as a person cares."""
+"""Durations in kubectl's short format."""
 
 from __future__ import annotations
 

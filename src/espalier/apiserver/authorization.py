@@ -1,4 +1,4 @@
-"""Who may do what, and the kinds by which clients ask so: access reviews are answered, not stored."""
+"""Authorization, and the access review kinds, which are answered and not stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPEN = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfs
 
 
 def masters_only(attributes: Attributes, user: User) -> bool:
-    """Administrators may do anything; anybody may ask what he may do; nobody else may do anything."""
+    """Allows everything to administrators, self-reviews to everybody, and nothing else."""
     return MASTERS in user.groups or (attributes.verb == "create" and attributes.resource in _OPEN)
 
 

@@ -1,4 +1,4 @@
-"""Bodies of writes: decoded, and held to what the URL says of them."""
+"""Bodies of writes: decoded, and checked against the URL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVICTION, EVICTION_VERSION = "Eviction", "policy/v1"
 
 
 SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'
-"""Where kube-apiserver says it looked for a kind."""
+"""The scheme that kube-apiserver's messages name."""
 
 _TYPED = {
     kind: f"io.k8s.api.{group}.v1.{kind}"
@@ -39,7 +39,7 @@ _NO_VERSION = "couldn't get version/kind; json parse error: "
 
 
 def object_of(ask: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
-    """The object in the body of a request; of another kind than the path's, where subresources speak one.
+    """The object in the body of a request; some subresources have another kind than the path's.
 
     Raises `BadRequest` and `Invalid` as kube-apiserver does.
     """
@@ -73,7 +73,7 @@ def object_of(ask: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
 
 
 def _check_types(kind: str, api_version: str, tree: Tree) -> None:
-    """Kinds that are never stored are held to their schemas here."""
+    """Validate kinds that are never stored."""
     node = builtin.node(_TYPED[kind])
     tidying = Tidying(node, typed=True)
     tidying.object(tree, node)
@@ -90,7 +90,7 @@ def decoded(body: bytes, kind: str) -> Any:
 
 
 def unhandled(kind: str, api_version: str, wanted: str, problem: str) -> ApiError:
-    """An object whose kind is known, but that can't be taken for what is wanted."""
+    """The error for an object of a known kind that can't be converted to the wanted one."""
     version = api_version.rpartition("/")[2]
     return failures.bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted}: {problem}')
 
@@ -102,7 +102,7 @@ def _unrecognized(kind: str, problem: str, body: bytes) -> ApiError:
 
 
 def _require_head(ask: RequestInfo, tree: Tree) -> None:
-    """Objects of definitions say what they are: nothing is taken for granted."""
+    """Require apiVersion and kind in custom resources."""
     text = ask.request.body.decode("utf-8", "replace")
     for field, shown in (("kind", "Kind"), ("apiVersion", "apiVersion")):
         if not tree.get(field):
@@ -122,7 +122,7 @@ def _refuse_kind(tree: Tree, wanted: str, expected: str) -> None:
 
 
 def hold_to_url(ask: RequestInfo, tree: Tree, kind: str = "", api_version: str = "") -> None:
-    """Refuse an object that is not of the kind, name and namespace that the URL says; fill in what it leaves out."""
+    """Refuse an object whose kind, name or namespace differ from the URL's; set the missing ones."""
     resource = ask.kind.resource
     kind, api_version = kind or resource.kind, api_version or resource.api_version
     if tree.get("apiVersion") != api_version:
@@ -157,7 +157,7 @@ def hold_to_url(ask: RequestInfo, tree: Tree, kind: str = "", api_version: str =
 
 
 class DeleteOptions(msgspec.Struct, rename="camel"):
-    """How to delete; what the body does not say, the query may."""
+    """DeleteOptions, from the body, else from the query."""
 
     propagation_policy: str | None = None
     grace_period_seconds: int | None = None

@@ -1,8 +1,9 @@
-"""Kinds that every server has: their coordinates, and their schemas (from data/kubernetes-v1.json).
+"""Built-in kinds: their resources, and their schemas (from data/kubernetes-v1.json).
 
 The data file has names, types and merge rules of fields as Kubernetes' OpenAPI documents give them, one definition a
-line, without descriptions. It is made, and held to a real kube-apiserver, by tests/support/builtin_schemas.py.
-Everything here is immutable and shared by all servers of a process; schemas are read when first needed.
+line, without descriptions. It is generated, and compared with a real kube-apiserver, by
+tests/support/builtin_schemas.py. Everything here is immutable and shared by all servers of a process; schemas are read
+when first needed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _resolver() -> Resolve:
     def resolve(name: str) -> Node:
         made = nodes.get(name)
         if made is None:
-            # Known before it is filled, for definitions may contain themselves.
+            # Registered before it is filled, because definitions may be recursive.
             made = nodes[name] = Node()
             fill(made, definitions()[name], resolve, open_objects=True)
             made.struct = name.rpartition(".")[2]
@@ -61,18 +62,18 @@ def _resolver() -> Resolve:
 
 @cache
 def _known() -> frozenset[tuple[str, str]]:
-    """(apiVersion, kind) of everything that Kubernetes itself has, as far as it is known here."""
+    """(apiVersion, kind) of all known kinds of Kubernetes itself."""
     return frozenset((kind.resource.api_version, kind.resource.kind) for kind in KINDS)
 
 
 def is_known(api_version: str, kind: str) -> bool:
-    """Whether there is such a built-in kind."""
+    """True if there is such a built-in kind."""
     return (api_version, kind) in _known()
 
 
 @cache
 def schema(definition: str) -> Tree:
-    """A definition with the definitions that it names put in their places; what contains itself is left open."""
+    """A definition with references resolved; recursive ones are left open."""
     return _expanded(definition, ())
 
 
@@ -262,4 +263,4 @@ KINDS: tuple[ServedKind, ...] = (
     _kind(_of(_STORAGE, "storageclasses", "StorageClass", namespaced=False), "sc"),
     _kind(_of(_STORAGE, "volumeattachments", "VolumeAttachment", namespaced=False), subresources=_STATUS),
 )
-"""All of them. `CustomResourceDefinition`s add others."""
+"""All built-in kinds. `CustomResourceDefinition`s add others."""

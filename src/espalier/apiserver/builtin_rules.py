@@ -1,6 +1,6 @@
-"""What Kubernetes fills in and forbids for built-in kinds beyond their schemas, as far as the kinds here are used.
+"""Defaults and validation of built-in kinds beyond their schemas, for the kinds that are used here.
 
-Which defaults and rules there are is the Kubernetes API reference's to say; fields not named here keep what they have.
+They follow the Kubernetes API reference; fields that are not named here are not defaulted or validated.
 """
 
 from __future__ import annotations
@@ -12,15 +12,70 @@ from types import MappingProxyType
 from espalier.api import core
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.apiserver import failures, go_json, names, pod_rules, rbac_rules, workload_rules
+from espalier.apiserver import failures, go_json, names, pod_rules, workload_rules
 from espalier.apiserver.registry import Check, Complete
 from espalier.apiserver.webhook_rules import problems_of
 from espalier.kube.errors import StatusCause
 
+Causes = Iterator[StatusCause]
+
+_CLUSTER_ROLE, _ROLES = "ClusterRole", ("Role", "ClusterRole")
+_SUBJECTS = ("ServiceAccount", "User", "Group")
+
+
+def check_role(new: Tree, old: Tree | None) -> Causes:
+    """Violations of the rules of a Role."""
+    for index, rule in enumerate(new.get("rules") or ()):
+        paths = rule.get("nonResourceURLs")
+        if paths:
+            detail = "namespaced rules cannot apply to non-resource URLs"
+            yield failures.invalid(f"rules[{index}].nonResourceURLs", paths, detail)
+            continue
+        yield from _rule(rule, f"rules[{index}]")
+
+
+def check_cluster_role(new: Tree, old: Tree | None) -> Causes:
+    """Violations of the rules of a ClusterRole."""
+    for index, rule in enumerate(new.get("rules") or ()):
+        yield from _rule(rule, f"rules[{index}]")
+
+
+def _rule(rule: Tree, field: str) -> Causes:
+    if not rule.get("verbs"):
+        yield failures.required(f"{field}.verbs", "verbs must contain at least one value")
+    if rule.get("nonResourceURLs"):
+        if any(rule.get(name) for name in ("apiGroups", "resources", "resourceNames")):
+            detail = "rules cannot apply to both regular resources and non-resource URLs"
+            yield failures.invalid(f"{field}.nonResourceURLs", rule["nonResourceURLs"], detail)
+        return
+    if not rule.get("apiGroups"):
+        yield failures.required(f"{field}.apiGroups", "resource rules must supply at least one api group")
+    if not rule.get("resources"):
+        yield failures.required(f"{field}.resources", "resource rules must supply at least one resource")
+
+
+def check_binding(new: Tree, old: Tree | None) -> Causes:
+    """Violations of a RoleBinding or ClusterRoleBinding."""
+    role = new.get("roleRef") or {}
+    allowed = _ROLES if new["metadata"].get("namespace") else (_CLUSTER_ROLE,)
+    if role.get("kind") not in allowed:
+        yield failures.unsupported("roleRef.kind", role.get("kind") or "", allowed)
+    if not role.get("name"):
+        yield failures.required("roleRef.name")
+    for index, subject in enumerate(new.get("subjects") or ()):
+        if subject.get("kind") not in _SUBJECTS:
+            yield failures.unsupported(f"subjects[{index}].kind", subject.get("kind") or "", _SUBJECTS)
+        if not subject.get("name"):
+            yield failures.required(f"subjects[{index}].name")
+    if old is not None and old.get("roleRef") != role:
+        shown = {"APIGroup": role.get("apiGroup", ""), "Kind": role.get("kind", ""), "Name": role.get("name", "")}
+        yield failures.invalid("roleRef", shown, "cannot change roleRef")
+
+
 NAME_LABEL = "kubernetes.io/metadata.name"
 NAMESPACE_FINALIZER = "kubernetes"
 MAX_DATA = 1024 * 1024
-"""Bytes of all values of a ConfigMap or Secret together."""
+"""The maximum bytes of all values of a ConfigMap or Secret."""
 
 _SECRET_PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -73,7 +128,7 @@ _WEBHOOK_DEFAULTS: Tree = {
 
 
 def _fill(tree: Tree, defaults: Tree) -> None:
-    """Set what is missing; nested objects are filled only where they are missing as a whole."""
+    """Set defaults; nested objects only get them when missing as a whole."""
     for name, value in defaults.items():
         if tree.get(name) is None:
             tree[name] = _copied(value)
@@ -175,7 +230,7 @@ def _check_secret(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
 
 
 def _check_registry(data: Tree) -> Iterator[StatusCause]:
-    """Logins at registries are JSON. The value is not shown: it is a secret, however badly written."""
+    """Validate registry credentials as JSON. The value is not shown, because it is secret."""
     text = data.get(".dockerconfigjson")
     if text is not None:
         try:
@@ -197,7 +252,7 @@ def _check_config_map(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
 
 
 def _check_immutable(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
-    """Secrets and ConfigMaps that say they never change."""
+    """Validate changes of immutable Secrets and ConfigMaps."""
     if old is None or not old.get("immutable"):
         return
     if not new.get("immutable"):
@@ -242,11 +297,11 @@ CHECKS: Mapping[Resource, Check] = MappingProxyType(
         core.STATEFUL_SET: workload_rules.check,
         core.SERVICE: workload_rules.check_service,
         core.POD_DISRUPTION_BUDGET: workload_rules.check_budget,
-        core.ROLE: rbac_rules.check_role,
-        core.CLUSTER_ROLE: rbac_rules.check_cluster_role,
+        core.ROLE: check_role,
+        core.CLUSTER_ROLE: check_cluster_role,
         core.LEASE: _check_lease,
-        core.ROLE_BINDING: rbac_rules.check_binding,
-        core.CLUSTER_ROLE_BINDING: rbac_rules.check_binding,
+        core.ROLE_BINDING: check_binding,
+        core.CLUSTER_ROLE_BINDING: check_binding,
         core.MUTATING_WEBHOOK_CONFIGURATION: _check_webhooks,
         core.VALIDATING_WEBHOOK_CONFIGURATION: _check_webhooks,
     }

@@ -1,6 +1,6 @@
 """The Common Expression Language: expressions are compiled once, with the errors of Kubernetes' own compiler.
 
-The library is CEL's own (decision 0041). It is loaded when the first expression is compiled, for most starts need none.
+Uses CEL's own library (decision 0041), which is loaded when the first expression is compiled: most processes need none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOT_HERE = frozenset(
         *("transformMapEntry", "sortBy", "jsonpatch", "escapeKey"),
     }
 )
-"""Functions of Kubernetes that are missing here: a rule that calls one is stored, and not evaluated."""
+"""Unsupported functions of Kubernetes: a rule that calls one is stored, but not evaluated."""
 
 _UNDECLARED = re.compile(r"undeclared reference to '(\w+)[\w.]*'")
 _LOOPS = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|filter|map)\s*\(")
@@ -37,11 +37,11 @@ _NO_KEY = re.compile(r'NOT_FOUND: Key not found in map : "?(.*?)"?$')
 
 
 class Malformed(ValueError):
-    """An expression that can't be compiled. The text is the compiler's."""
+    """An expression can't be compiled. The text is the compiler's."""
 
 
 class Missing(ValueError):
-    """An expression needs what Kubernetes has and we have not: `names`, mostly of functions."""
+    """An expression needs unsupported features of Kubernetes: `names`, mostly of functions."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(", ".join(names))
@@ -49,18 +49,18 @@ class Missing(ValueError):
 
 
 class EvaluationError(Exception):
-    """An expression has no value for these variables; the text says why, as Kubernetes does."""
+    """The evaluation of an expression failed; the text is Kubernetes'."""
 
 
 class Variables:
-    """What expressions about one value are given. The library converts it once, and only the parts they look at."""
+    """The variables of expressions about one value. The library converts it once, and only the parts that are read."""
 
     def __init__(self, self_: Any, old: Any = None, *, has_old: bool = False) -> None:
         self._values = {"self": self_, OLD: old, "_hasOld": has_old}
         self._activations: dict[Any, Any] = {}
 
     def activation(self, environment: Any, *, with_old: bool) -> Any:
-        """As the expressions of an environment take it."""
+        """The value, converted for expressions."""
         known = self._activations.get(environment)
         if known is None:
             data = self._values if with_old else {"self": self._values["self"]}
@@ -69,17 +69,17 @@ class Variables:
 
 
 class Expression(NamedTuple):
-    """A compiled expression; `type` is the name of what it gives ("bool", "string", "dyn", …)."""
+    """A compiled expression; `type` is the name of its result type ("bool", "string", "dyn", …)."""
 
     program: Any
     environment: Any
     type: str
     uses_old: bool
     loops: int = 0
-    """How many macros that iterate it has: no more of them can be inside of each other."""
+    """The number of iterating macros: an upper bound of their nesting depth."""
 
     def value(self, variables: Variables) -> Any:
-        """What it gives. Raises `EvaluationError`."""
+        """Evaluate it. Raises `EvaluationError`."""
         try:
             result = self.program.eval(variables.activation(self.environment, with_old=self.uses_old))
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
@@ -90,7 +90,7 @@ class Expression(NamedTuple):
 
 
 def compiled(text: str, schema: Tree, *, optional_old: bool = False) -> Expression:
-    """Compile an expression over `self` of this schema, and `oldSelf` when it names that; kept for the next time.
+    """Compile an expression over `self` of this schema, and over `oldSelf` when it uses that; cached.
 
     With `optional_old`, `oldSelf` is an optional value. Raises `Malformed` and `Missing`.
     """
@@ -102,7 +102,7 @@ def compiled(text: str, schema: Tree, *, optional_old: bool = False) -> Expressi
 
 @lru_cache(maxsize=4096)
 def _outcome(text: str, encoded: bytes, optional_old: bool) -> Expression | Malformed | Missing:
-    """A definition's rules are asked for when it is judged, when it is established, and when it is served."""
+    """Cached, because rules are compiled when a definition is validated, established and served."""
     schema: Tree = msgspec.json.decode(encoded)
     try:
         return _expression(text, schema, optional_old=optional_old)
@@ -187,7 +187,7 @@ _FORMATS: Mapping[str, str] = {
 
 
 def _type(schema: Tree) -> str:
-    """The type that the compiler is told. It knows no objects with fields: see `cel_fields` for these."""
+    """The type for the compiler, which has no objects with declared fields: `cel_fields` checks these."""
     type_ = schema.get("type", "")
     if type_ == "array":
         return f"list<{_type(schema.get('items') or {})}>"

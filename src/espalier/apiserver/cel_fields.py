@@ -1,7 +1,7 @@
-"""The fields that an expression names: whether the schema has them, and whether they can be given to it.
+"""Checks the fields that an expression reads: declared in the schema, and convertible.
 
-The compiler checks types of values, but knows no objects with declared fields. So the compiled expression (its
-protobuf form) is walked here beside the schema.
+The compiler checks types of values, but has no objects with declared fields. So the compiled expression (its protobuf
+encoding) is compared with the schema here.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _POSITIONS = 4
 
 
 class Named(NamedTuple):
-    """What an expression says of fields. `errors` are in the compiler's words: fields that are not declared.
+    """The fields of an expression. `errors` are about undeclared fields, in the compiler's words.
 
-    `times` are the formats of fields that are moments or spans, which can't be given to an expression.
+    `times` are the formats of fields that are timestamps or durations, which can't be passed to an expression.
     """
 
     errors: list[str]
@@ -30,7 +30,7 @@ class Named(NamedTuple):
 
 
 def named(program: bytes, text: str, schema: Tree) -> Named:
-    """Look at the fields that an expression names."""
+    """Check the fields that an expression reads."""
     checked = _message(raw_fields(program), 2)
     walk = _Walk(text, lambda: _positions(_message(checked, _INFO)))
     walk.type_of(_message(checked, _ROOT), {"self": schema, "oldSelf": schema})
@@ -38,7 +38,7 @@ def named(program: bytes, text: str, schema: Tree) -> Named:
 
 
 def _positions(info: Raw) -> Mapping[int, int]:
-    """Where each part of an expression begins. There are many: they are read when something is wrong."""
+    """The positions of an expression's parts. Only decoded for errors, because there are many."""
     pairs = _messages(info, _POSITIONS)
     return {_number(pair, 1): _number(pair, 2) for pair in pairs}
 
@@ -51,7 +51,7 @@ class _Walk:
         self._positions = positions
 
     def type_of(self, node: Raw, known: Mapping[str, Tree]) -> Tree | None:
-        """The schema of what an expression gives, where that is known. `known` are those of its variables."""
+        """The schema of an expression's result, if known. `known` are the schemas of its variables."""
         if _IDENT in node:
             return known.get(_text(_message(node, _IDENT), 1))
         if _SELECT in node:

@@ -1,6 +1,6 @@
-"""Objects as CEL expressions see them: the fields that their schema declares, under names that CEL can spell.
+"""Converts objects for CEL expressions: the fields that the schema declares, under escaped names.
 
-The rules are Kubernetes': fields without a declaration are not seen, null is absent, of `metadata` only the names.
+Kubernetes' rules: undeclared fields are hidden, null is absent, `metadata` has only the names.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|μs|ms|s|m|h)")
 
 
 def whole(schema: Tree) -> Tree:
-    """The schema of an object with what every object has."""
+    """The schema of an object, with the fields that every object has."""
     return {**schema, "properties": {**schema.get("properties", {}), **_OBJECT}}
 
 
@@ -69,7 +69,7 @@ def fields(schema: Tree) -> dict[str, Tree]:
 
 @cache
 def escaped(name: str) -> str | None:
-    """A field's name in CEL; None when it has none, and can't be reached."""
+    """A field's escaped name in CEL; None when it can't be accessed."""
     if name in _RESERVED:
         return f"__{name}__"
     text = _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name)
@@ -77,12 +77,12 @@ def escaped(name: str) -> str | None:
 
 
 TIMES = frozenset({"date", "date-time", "duration"})
-"""Formats of text that is a moment or a span. The library takes these by themselves, in lists and in maps, but not in
-objects, where they stay text: rules that name such a field are not evaluated."""
+"""Formats of timestamps and durations. The library converts single values, lists and maps of them, but not fields of
+objects, which stay strings: rules that read such a field are not evaluated."""
 
 
 def value(tree: Any, schema: Tree, *, inside: bool = False) -> Any:
-    """What an expression over a valid value of this schema is given; `inside` an object."""
+    """Convert a valid value of this schema for expressions; `inside` an object."""
     match tree:
         case dict() if isinstance(schema.get("additionalProperties"), dict):
             return {name: value(part, schema["additionalProperties"], inside=inside) for name, part in tree.items()}
@@ -121,7 +121,7 @@ def _formatted(text: str, format_: str) -> Any:
 def duration(text: str) -> timedelta:
     """A duration like 1h30m. Raises `ValueError`."""
     if not _DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is no duration")
+        raise ValueError(f"{text!r} is not a duration")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
     try:
         return timedelta(seconds=-seconds if text.startswith("-") else seconds)

@@ -1,4 +1,4 @@
-"""What goes over the wire: JSON. Bodies may also be YAML or protobuf, and are made JSON at the door.
+"""Content negotiation: responses are JSON; YAML and protobuf bodies are converted to JSON on arrival.
 
 The messages are those of kube-apiserver, where clients look at them: kubectl asks for protobuf first and takes JSON
 where its Accept header offers it; a 406 makes it ask again.
@@ -20,7 +20,7 @@ from espalier.kube.wire import Response
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
-"""What curl calls any body unless told otherwise."""
+"""curl's default content type."""
 
 YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml"})
 JSON_TYPES = frozenset(
@@ -36,25 +36,25 @@ _OFFERED = frozenset({JSON, "application/*", "*/*"})
 
 
 class NotAcceptable(ApiError):
-    """406: the client takes no JSON."""
+    """406: the client does not accept JSON."""
 
     code, reason = 406, "NotAcceptable"
 
 
 class TooLarge(ApiError):
-    """413: the body is larger than anything an API server stores."""
+    """413: the body is too large."""
 
     code, reason = 413, "RequestEntityTooLarge"
 
 
 class TooLate(ApiError):
-    """408: the body took longer to come than anybody waits."""
+    """408: reading the body timed out."""
 
     code, reason = 408, "Timeout"
 
 
 class UnsupportedMediaType(ApiError):
-    """415: the body is in a form that is not read here."""
+    """415: the content type of the body is not supported."""
 
     code, reason = 415, "UnsupportedMediaType"
 
@@ -66,11 +66,11 @@ def acceptable(accept: str) -> None:
 
 
 READ = (JSON, "application/yaml", protobuf.MEDIA_TYPE)
-"""Forms of objects, as kube-apiserver lists them."""
+"""Content types of objects, as kube-apiserver lists them."""
 
 
 def check_object_type(content_type: str) -> None:
-    """Raise `UnsupportedMediaType` for a body that is in no form of objects, but of patches, or of nothing known."""
+    """Raise `UnsupportedMediaType` for a body whose content type is none of objects."""
     if content_type and media_of(content_type) not in (*READ, FORM):
         raise _unknown_format()
 
@@ -89,7 +89,7 @@ def _unknown_format() -> ApiError:
 def json_of(body: bytes, content_type: str) -> bytes:
     """The body as JSON. Raises `UnsupportedMediaType`, or `BadRequest` when it can't be read.
 
-    Apply patches say YAML, but nearly all are JSON, which is YAML as well: they pass untouched.
+    Apply patches are declared as YAML, but nearly all are JSON, which is valid YAML: these pass unchanged.
     """
     media = media_of(content_type)
     if media in YAML_TYPES:
@@ -132,7 +132,7 @@ def json_response(value: object, status: int = 200, headers: dict[str, str] | No
 
 
 def failure(error: ApiError) -> Response:
-    """The response that says what went wrong: a Status, or a line of text when nothing is served at all."""
+    """The response for an error: a Status, or a line of text when nothing is served at the path."""
     status = error.status
     if isinstance(error, NoSuchPath):
         return NOT_FOUND
@@ -143,6 +143,6 @@ def failure(error: ApiError) -> Response:
 
 
 def said(status: Status) -> Tree:
-    """A Status as it is answered: without what it does not say."""
+    """A Status for a response, without empty fields."""
     tree: Tree = msgspec.to_builtins(status)
     return {name: part for name, part in tree.items() if part or name == "metadata" or part == {}}

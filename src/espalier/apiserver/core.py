@@ -1,4 +1,4 @@
-"""What all parts of the core share, and how their answers look."""
+"""Shared parts of the core, and its responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from espalier.kube.objects import Object, encode_json
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """One API server's state and sources of time and chance."""
+    """An API server's state, clock and random number generator."""
 
     store: Store
     registry: Registry
@@ -30,7 +30,7 @@ class Core:
 
 @dataclass(slots=True)
 class Answer:
-    """What to answer once `revision` is durable."""
+    """A response to send once `revision` is durable."""
 
     body: bytes
     revision: int
@@ -39,13 +39,13 @@ class Answer:
 
 
 Steps: TypeAlias = Generator[list[WebhookCall], Sequence[Result], Answer]
-"""The course of a request. It yields calls of webhooks; between two steps other requests may run."""
+"""The steps of a request, as a generator of webhook calls; between two steps other requests may run."""
 
 _PREFIX = b'{"apiVersion":"'
 
 
 def encoded(tree: Tree, kind: ServedKind) -> bytes:
-    """An object as it is stored: which kind it is stands first."""
+    """The encoding of a stored object: apiVersion and kind come first."""
     return encode_json(
         {
             "apiVersion": kind.storage_version,
@@ -85,9 +85,9 @@ def inward(tree: Tree, kind: ServedKind) -> Tree:
 
 
 class Stored(Object):
-    """An object that was written since the server started.
+    """An object that was written since the start of the server.
 
-    `sound_as` is the kind, as served then, by whose schema it is tidy, and whose rules it keeps; None: who knows.
+    `sound_as` is the kind, as served then, whose schema and rules it satisfies; None if unknown.
     """
 
     __slots__ = ("sound_as",)
@@ -98,14 +98,14 @@ class Stored(Object):
 
 
 def is_sound(item: Object, kind: ServedKind) -> bool:
-    """Whether an object is known to be tidy by the schema of a kind as it is served now, and to keep its rules."""
+    """True if an object is known to satisfy schema and rules of a kind as served now."""
     return isinstance(item, Stored) and item.sound_as is kind
 
 
 def put(core: Core, kind: ServedKind, key: Key, tree: Tree, *, deleted: bool = False, sound: bool = False) -> Object:
-    """Store a tree (in its stored form), or remove it; gives what is stored, or what its last watchers see.
+    """Store a tree (in its stored version), or delete it; returns the stored object, or the last version for watchers.
 
-    `sound`: it is tidy by the schema of its kind, and keeps its rules.
+    `sound`: it satisfies schema and rules of its kind.
     """
     tree["metadata"]["resourceVersion"] = str(core.store.revision + 1)
     stored = Stored(encoded(tree, kind), kind if sound else None)

@@ -20,7 +20,7 @@ _INNER = "value"
 
 
 def problems(schema: Tree, root: str) -> Iterator[StatusCause]:
-    """What is wrong with the defaults of a structural schema, at any depth."""
+    """Violations of the defaults of a structural schema, at any depth."""
     if "default" in schema:
         yield from _of_default(schema, f"{root}.default")
     for junctor in _JUNCTORS:

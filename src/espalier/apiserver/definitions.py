@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: what is refused, what the server adds to them, and the kinds that they define."""
+"""CustomResourceDefinitions: validation, defaults, status, and the kinds that they define."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from espalier.kube.objects import encode_json
 
 TABLE = core.CUSTOM_RESOURCE_DEFINITION.group_resource
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""Finalizer that holds a deleted definition until its objects are gone."""
+"""The finalizer of a deleted definition while its objects are deleted."""
 
 RULES_EVALUATED = "RulesEvaluated"
-"""Our own condition: False on definitions whose CEL rules need what is missing here."""
+"""Our own condition: False on definitions with CEL rules that need unsupported functions."""
 
 _TYPES = frozenset({"object", "array", "string", "integer", "number", "boolean"})
 _SCOPES = ("Cluster", "Namespaced")
@@ -33,7 +33,7 @@ _AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 
 def complete(new: Tree) -> None:
-    """Fill in what a definition may leave out, in place."""
+    """Set the defaults of a definition, in place."""
     spec = new.get("spec")
     if not isinstance(spec, dict):
         return
@@ -47,11 +47,11 @@ def complete(new: Tree) -> None:
 
 _PROPS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _SCHEMAS_OR_ELSE = {"items": list, "additionalProperties": bool, "additionalItems": bool}
-"""Fields of a schema that may also be something else: for the schema of schemas they are anything."""
+"""Fields of a schema that may be a schema or another type."""
 
 
 def _tidy_below(schema: Tree) -> None:
-    """Hold what stands in such fields to what a schema is, in place; what is unknown there goes without a word."""
+    """Prune and validate schemas in such fields, in place; unknown fields are dropped silently."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()
@@ -77,9 +77,9 @@ def _tidy_below(schema: Tree) -> None:
 
 
 def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None:
-    """Say in a definition's status which names it gets, and whether it is served; in place.
+    """Set accepted names and conditions in a definition's status; in place.
 
-    Served at once: nobody has to wait, and a client that waits for the condition finds it in the answer.
+    It is served at once, and the response has the condition already.
     """
     spec, before = new["spec"], (old or {}).get("status") or {}
     status = dict(new.get("status") or before)
@@ -121,7 +121,7 @@ def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None
 
 
 def terminate(tree: Tree, now: str) -> None:
-    """Say in a definition's status that its objects are being removed; in place."""
+    """Set the condition Terminating in a definition's status; in place."""
     status = dict(tree.get("status") or {})
     conditions = [each for each in status.get("conditions") or () if each["type"] != "Terminating"]
     terminating = {
@@ -135,7 +135,7 @@ def terminate(tree: Tree, now: str) -> None:
 
 
 def is_true(tree: Tree, type_: str) -> bool:
-    """Whether a condition of a definition holds."""
+    """True if a condition of a definition is True."""
     conditions = (tree.get("status") or {}).get("conditions") or ()
     return any(each.get("type") == type_ and each.get("status") == "True" for each in conditions)
 
@@ -151,7 +151,7 @@ def _taken(new: Tree, registry: Registry) -> Iterator[str]:
 
 
 def kinds_of(tree: Tree) -> list[ServedKind]:
-    """The kinds that an established definition has served, one for each served version."""
+    """The kinds of an established definition, one for each served version."""
     if not is_true(tree, "Established"):
         return []
     spec = tree["spec"]
@@ -250,7 +250,7 @@ def problems(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
 
 @lru_cache(maxsize=SCHEMAS)
 def _schema_causes(field: str, encoded: bytes) -> list[StatusCause]:
-    """kube-apiserver speaks of a schema that all versions share as of one place."""
+    """Paths as in kube-apiserver, which reports a schema that all versions share only once."""
     schema: Tree = msgspec.json.decode(encoded)
     root = f"{field}.openAPIV3Schema"
     if not schema:
@@ -279,7 +279,7 @@ def _column_problems(field: str, version: Tree) -> Iterator[StatusCause]:
 
 
 def _schema_problems(field: str, schema: Tree) -> Iterator[StatusCause]:
-    """Whether a schema is structural, as far as the rest of this server counts on it."""
+    """Violations of structural schemas, as far as this server depends on them."""
     type_ = schema.get("type")
     if type_ is None:
         if not schema.get("x-kubernetes-int-or-string") and not schema.get(PRESERVE):

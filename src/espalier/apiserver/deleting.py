@@ -1,4 +1,4 @@
-"""Deletion: at once, or marked until finalizers (and, for pods, their kubelet) have done what they must."""
+"""Deletion: at once, or by deletionTimestamp until finalizers (and kubelets of pods) are done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from espalier.kube.objects import Object, encode_json
 
 ATTEMPTS = 10
 POD_GRACE = 30
-"""Seconds that a pod has to end, if neither it nor the request says otherwise."""
+"""The default grace period of pods."""
 
 IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
 """Namespaces that can't be deleted."""
@@ -43,7 +43,7 @@ class Deleter:
         return (yield from self.delete_with(ask, bodies.delete_options(ask)))
 
     def delete_with(self, ask: RequestInfo, options: DeleteOptions) -> Steps:
-        """The same, with options that came otherwise."""
+        """Delete with given options."""
         return (yield from self._delete(ask, options))
 
     def delete_collection(self, ask: RequestInfo) -> Steps:
@@ -147,7 +147,7 @@ class Deleter:
         return Answer(shown(stored.raw, kind), self._core.store.revision, warnings=warnings)
 
     def _finalizers(self, ask: RequestInfo, tree: Tree, options: DeleteOptions) -> list[str]:
-        """Those that are to hold the object: its own, and the one that the propagation policy asks for."""
+        """The finalizers of a deleted object: its own, and that of the propagation policy."""
         present = list(tree["metadata"].get("finalizers") or ())
         policy = options.propagation_policy
         if policy is not None:
@@ -161,7 +161,7 @@ class Deleter:
         return present
 
     def _grace(self, ask: RequestInfo, tree: Tree, options: DeleteOptions) -> int:
-        """Seconds that the object has to end. Only pods that a kubelet runs need any."""
+        """The grace period of the object; 0 except for pods on a node."""
         if ask.kind.resource != builtin.POD:
             return 0
         spec, status = tree.get("spec") or {}, tree.get("status") or {}

@@ -1,7 +1,7 @@
-"""What a client asks before it asks for objects: which kinds there are, which version this is, whether it lives.
+"""Discovery: served kinds, version and health.
 
-The old form is one document per group and version; the aggregated one (apidiscovery.k8s.io) says all at once and is
-what kubectl and client-go ask for first. Both are made from the registry and kept until it changes.
+Legacy discovery has one document per group and version; aggregated discovery (apidiscovery.k8s.io) has all in one and
+is preferred by kubectl and client-go. Both are generated from the registry and cached until it changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STAGES = {None: 3, "beta": 2, "alpha": 1}
 
 
 class Subresource(NamedTuple):
-    """Verbs of a subresource, and the kind it speaks when that is not its parent's."""
+    """The verbs of a subresource, and its kind if it is not the parent's."""
 
     verbs: tuple[str, ...]
     group: str = ""
@@ -45,7 +45,7 @@ SUBRESOURCES: Mapping[str, Subresource] = MappingProxyType(
         "log": Subresource(("get",)),
     }
 )
-"""What is special about subresources; others (status) speak their parent's kind."""
+"""Special subresources; others (status) have their parent's kind."""
 
 
 def version_rank(version: str) -> tuple[int, ...]:
@@ -66,7 +66,7 @@ class Discovery:
         self._documents: dict[str, bytes] = {}
 
     def respond(self, request: Request) -> Response | None:
-        """The answer; None when the path is none of discovery's. A group that is not served is a plain 404."""
+        """The response; None for other paths. An unknown group is a plain 404."""
         path = request.path.strip("/")
         first, *rest = path.split("/")
         if first in HEALTH and len(rest) <= 1:
@@ -159,7 +159,7 @@ def aggregated_version(accept: str) -> str | None:
 
 
 def version_document(version: str) -> Tree:
-    """What `/version` says."""
+    """The response of `/version`."""
     major, minor = version.removeprefix("v").split(".")[:2]
     return {
         "major": major,
@@ -281,7 +281,7 @@ def _versions(kinds: Iterable[ServedKind]) -> list[str]:
 
 
 def _healthy(probe: str, checks: Sequence[str], verbose: bool) -> Response:
-    """A server that answers is healthy: it has no parts that could fail alone. One check exists, `ping`."""
+    """The health response: a server that responds is healthy. The only check is `ping`."""
     if checks and checks[0] != "ping":
         return NOT_FOUND
     body = f"[+]ping ok\n{probe} check passed\n" if verbose else "ok"

@@ -1,7 +1,7 @@
-"""Nobody gives away rights that he does not have: roles and bindings are held to what their writer may do himself.
+"""Prevents privilege escalation: roles and bindings must not grant rights that their writer lacks.
 
-As in kube-apiserver: who may `escalate` a role may write anything in it, who may `bind` one may bind it, and
-administrators may do both. Only rules that change are looked at, so labels of a role are anybody's who may write it.
+As in kube-apiserver: verb `escalate` allows any rule in a role, verb `bind` allows binding it, and administrators may
+do both. Only changed rules are checked, so whoever may write a role may change its labels.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from espalier.kube.errors import ApiError
 from espalier.kube.wire import User
 
 RulesFor = Callable[[User, str], Sequence[PolicyRule]]
-"""What a user may do in a namespace."""
+"""The rules of a user in a namespace."""
 
 MOST_SHOWN = 10
-"""Rights in a refusal."""
+"""The maximum number of rights in a message."""
 
 MOST_SINGLES = 20_000
-"""Rights that are compared one by one: a rule of a few hundred bytes may stand for billions."""
+"""The maximum number of single rights to compare: a rule of a few hundred bytes may expand to billions."""
 
 _EVERYTHING = (
     PolicyRule(verbs=["*"], api_groups=["*"], resources=["*"]),
     PolicyRule(verbs=["*"], non_resource_urls=["*"]),
 )
-"""What an aggregated role may come to hold."""
+"""The rules that an aggregated role may get."""
 
 
 def check(
     ask: RequestInfo, new: Tree, old: Tree | None, store: Store, authorizer: Authorizer, rules_for: RulesFor
 ) -> None:
-    """Raise `Forbidden` when a write would give rights that its writer lacks. `old` is None of what is new."""
+    """Raise `Forbidden` when a write would grant rights that its writer lacks. `old` is None for a new object."""
     resource = ask.kind.resource
     if MASTERS in ask.user.groups:
         return
@@ -75,7 +75,7 @@ def _rules(role: Role) -> list[PolicyRule]:
 
 
 def _uncovered(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> Iterator[PolicyRule]:
-    """The single rights among those wanted that no rule held has in it."""
+    """The wanted single rights that no held rule covers."""
     for count, single in enumerate(single for rule in wanted for single in _singles(rule)):
         if count == MOST_SINGLES:
             raise failures.bad_request(f"the rules stand for more than {MOST_SINGLES} rights; use * or fewer names")

@@ -1,4 +1,4 @@
-"""Eviction: a deletion of a pod that its PodDisruptionBudget is asked about first, as kube-apiserver does."""
+"""Eviction: deletes a pod if its PodDisruptionBudget allows it, as kube-apiserver does."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from espalier.kube.errors import ApiError, StatusCause, StatusDetails, TooManyRe
 from espalier.kube.objects import Object
 
 RETRY_AFTER = 10
-"""Seconds until a budget that nobody counted yet is worth another try."""
+"""Retry-After seconds while a budget has no current status."""
 
 MAX_DISRUPTED = 2000
-"""Evictions that the budget's controller has not confirmed yet."""
+"""The maximum number of evictions that the budget's controller has not confirmed yet."""
 
 _UNGUARDED = frozenset({"Pending", "Succeeded", "Failed"})
-"""Phases of pods whose end disrupts nothing."""
+"""Phases of pods whose deletion disrupts nothing."""
 
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -57,7 +57,7 @@ class Evictor:
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
             )
         if budgets:
-            # The pod that is judged is the one that goes: one that came since under its name was not asked about.
+            # The deletion has the checked pod's uid as precondition: a new pod of the same name was not checked.
             options.preconditions = {"uid": pod.head.metadata.uid, **(options.preconditions or {})}
             if options.preconditions["uid"] == pod.head.metadata.uid and not _needs_no_leave(budgets[0], status):
                 self._take_leave(budgets[0], ask.name, dry_run=bool(options.dry_run))
@@ -73,7 +73,7 @@ class Evictor:
                 yield budget
 
     def _take_leave(self, budget: Tree, pod: str, *, dry_run: bool) -> None:
-        """Count the disruption. The budget's controller finds out later whether it took place."""
+        """Count the disruption. The budget's controller confirms it later."""
         name, status = budget["metadata"]["name"], budget.get("status") or {}
         resource = builtin.POD_DISRUPTION_BUDGET
         allowed, disrupted = status.get("disruptionsAllowed", 0), dict(status.get("disruptedPods") or {})
@@ -97,7 +97,7 @@ class Evictor:
 
 
 def _needs_no_leave(budget: Tree, pod_status: Tree) -> bool:
-    """A pod that is not ready may go where that costs no health, or where its budget says so."""
+    """True if an unready pod may be evicted: it does not count as healthy, or its budget's policy allows it."""
     conditions = pod_status.get("conditions") or ()
     if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
         return False

@@ -1,4 +1,4 @@
-"""Failures in the words of kube-apiserver: clients, and people used to it, look at them."""
+"""Errors in kube-apiserver's words, which clients and users rely on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from espalier.kube.wire import User
 
 
 class MethodNotAllowed(ApiError):
-    """405: the resource has no such verb."""
+    """405: the resource does not support the method."""
 
     code, reason = 405, "MethodNotAllowed"
 
@@ -36,7 +36,7 @@ class Timeout(ApiError):
 
 
 class Full(ServerFailure):
-    """507: nothing can be stored any more."""
+    """507: the store is full."""
 
     code, reason = 507, "InsufficientStorage"
 
@@ -46,21 +46,21 @@ def _details(resource: Resource, name: str, causes: Iterable[StatusCause] = ()) 
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    """The object is not there."""
+    """The object does not exist."""
     return NotFound.of(f'{resource.group_resource} "{name}" not found', _details(resource, name))
 
 
 class NoSuchPath(NotFound):
-    """404, and what is said is plain text: nothing is served at this path at all."""
+    """404 as plain text: nothing is served at this path."""
 
 
 def no_such_path() -> ApiError:
-    """Nothing is served under this path, as far as anybody who serves kinds knows."""
+    """Nothing is served under this path."""
     return NoSuchPath(Status(message="404 page not found", reason="NotFound", code=404))
 
 
 def not_served() -> ApiError:
-    """Nothing is served under this path of a group that there is."""
+    """Nothing is served under this path of an existing group."""
     return NotFound(
         Status(
             message="the server could not find the requested resource",
@@ -72,17 +72,17 @@ def not_served() -> ApiError:
 
 
 def method_not_allowed() -> ApiError:
-    """Something is served at this path, but not with this method."""
+    """The path does not support this method."""
     return MethodNotAllowed.of("the server does not allow this method on the requested resource", StatusDetails())
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
-    """An object of this name is there."""
+    """An object of this name exists."""
     return AlreadyExists.of(f'{resource.group_resource} "{name}" already exists', _details(resource, name))
 
 
 def conflict(resource: Resource, name: str, sentence: str, subresource: str = "") -> ApiError:
-    """A precondition of a write does not hold."""
+    """A precondition of a write failed."""
     details = _details(resource, name)
     what = resource.group_resource
     if subresource:
@@ -107,19 +107,19 @@ def forbidden(user: User, verb: str, resource: Resource, subresource: str, names
 
 
 def refused(resource: Resource, name: str, sentence: str, causes: Iterable[StatusCause] = ()) -> ApiError:
-    """Admission refuses the write."""
+    """Admission denied the write."""
     return Forbidden.of(
         f'{resource.group_resource} "{name}" is forbidden: {sentence}', _details(resource, name, causes)
     )
 
 
 def expired(message: str = "The resourceVersion for the provided watch is too old.") -> ApiError:
-    """The moment asked for is compacted away."""
+    """The requested revision is compacted."""
     return Expired.of(message)
 
 
 def too_large(revision: int, current: int) -> ApiError:
-    """The client has seen more than this server."""
+    """The requested revision is newer than this server's."""
     cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
     return Timeout.of(
         f"Timeout: Too large resource version: {revision}, current: {current}",
@@ -128,29 +128,29 @@ def too_large(revision: int, current: int) -> ApiError:
 
 
 def rejected() -> ApiError:
-    """A patch that does not fit the object. Which of its steps is not told, as upstream."""
+    """A patch can't be applied to the object. As upstream, without the failed operation."""
     return Invalid.of("the server rejected our request due to an error in our request", StatusDetails())
 
 
 def unexplained(message: str) -> ApiError:
-    """What kube-apiserver has no reason for: 500 with a sentence."""
+    """500 without a specific reason, as in kube-apiserver."""
     return ServerFailure(Status(message=message, code=500))
 
 
 def bad_request(message: str) -> ApiError:
-    """The request makes no sense."""
+    """The request is malformed."""
     return BadRequest.of(message)
 
 
 def mistyped(resource: Resource, what: str) -> ApiError:
-    """A field of an object has a type that it can't have; `what` is the sentence of Go's decoder."""
+    """A field of an object has a wrong type; `what` is the message of Go's decoder."""
     return bad_request(
         f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {what}'
     )
 
 
 def invalid_object(kind: str, group: str, name: str, causes: Sequence[StatusCause]) -> ApiError:
-    """Fields of an object break rules: one cause each."""
+    """Fields of an object are invalid: one cause each."""
     described = f"{kind}.{group}" if group else kind
     sentences = [f"{cause.field}: {cause.message}" for cause in causes]
     text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
@@ -161,7 +161,7 @@ def invalid_object(kind: str, group: str, name: str, causes: Sequence[StatusCaus
 
 
 def cause(reason: str, field: str, message: str) -> StatusCause:
-    """One violation, said as it is."""
+    """A cause with this message."""
     return StatusCause(reason=reason, message=message, field=field)
 
 
@@ -171,7 +171,7 @@ def shown(value: object) -> str:
 
 
 def invalid(field: str, value: object, detail: str) -> StatusCause:
-    """The value breaks a rule."""
+    """The value is invalid."""
     return cause("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
 
 
@@ -181,31 +181,31 @@ def required(field: str, detail: str = "") -> StatusCause:
 
 
 def unsupported(field: str, value: object, allowed: Iterable[object]) -> StatusCause:
-    """The value is none of those that there are."""
+    """The value is not supported."""
     listed = ", ".join(shown(each) for each in allowed)
     return cause("FieldValueNotSupported", field, f"Unsupported value: {shown(value)}: supported values: {listed}")
 
 
 def duplicate(field: str, value: object) -> StatusCause:
-    """A list that may not hold a value twice does."""
+    """A duplicate value in a list."""
     return cause("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
 
 
 def too_long(field: str, limit: int) -> StatusCause:
-    """The value is longer than it may be."""
+    """The value is too long."""
     return cause("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
 
 
 def not_there(field: str, value: object) -> StatusCause:
-    """The value names what is not there."""
+    """The value names a missing object."""
     return cause("FieldValueNotFound", field, f"Not found: {shown(value)}")
 
 
 def forbidden_field(field: str, detail: str) -> StatusCause:
-    """The field may not be set, or not be changed."""
+    """The field must not be set or changed."""
     return cause("FieldValueForbidden", field, f"Forbidden: {detail}")
 
 
 def immutable(field: str, value: object) -> StatusCause:
-    """The field may not change."""
+    """The field is immutable."""
     return invalid(field, value, "field is immutable")

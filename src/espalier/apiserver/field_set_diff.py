@@ -27,12 +27,12 @@ _ABSENT = object()
 
 
 def is_map(value: Any, node: Node | None) -> bool:
-    """Whether a value is looked into field by field."""
+    """True if a value is looked into field by field."""
     return isinstance(value, dict) and not (node is not None and node.atomic)
 
 
 def is_list(value: Any, node: Node | None) -> bool:
-    """Whether a value is looked into item by item."""
+    """True if a value is looked into item by item."""
     return isinstance(value, list) and node is not None and node.list_type in ("map", "set")
 
 

@@ -1,6 +1,6 @@
-"""What the server does by itself: it removes what lost its owners, and what deleted namespaces and kinds leave behind.
+"""The garbage collector: deletes objects without owners, and the content of deleted namespaces and kinds.
 
-Driven by the store's changes, never by a timer. It writes as any client does, so admission and preconditions hold.
+Driven by the store's changes, not by a timer. It writes like any client, through admission and with preconditions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from espalier.kube.wire import Request, Response, User
 USER = User("system:apiserver", ("system:masters", "system:authenticated"))
 AGENT = "housekeeping"
 RETRY_SECONDS = 1.0
-"""After a failure that is not our business (a webhook that denies or does not answer)."""
+"""Seconds until a retry after a foreign failure (a webhook that denies or does not respond)."""
 
 _NAMESPACES = builtin.NAMESPACE.group_resource
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ Serve = Callable[[Request, User], Awaitable[Response]]
 
 
 class Housekeeping:
-    """Works through places that something happened to."""
+    """Processes changed objects."""
 
     def __init__(self, core: Core, serve: Serve) -> None:
         self._core = core
@@ -47,7 +47,7 @@ class Housekeeping:
         core.store.follow(self._changed)
 
     def start(self) -> None:
-        """Look at everything once, and from then on at what changes."""
+        """Process all objects once, then changes."""
         for name, table in self._core.store.tables():
             for key, item in table.objects.items():
                 self._ownership.add(Place(name, key), item)
@@ -57,7 +57,7 @@ class Housekeeping:
         self._task = asyncio.create_task(self._work(), name="apiserver housekeeping")
 
     async def stop(self) -> None:
-        """Stop; what is left to do is found again at the next start."""
+        """Stop; remaining work is found again at the next start."""
         for retry in self._retries:
             retry.cancel()
         self._retries.clear()
@@ -117,7 +117,7 @@ class Housekeeping:
                 try:
                     await self._look_after(place)
                 except (NotFound, Conflict):
-                    # Somebody was faster; the change that he made, or nothing at all, brings the object back here.
+                    # Conflict with another client; its change enqueues the object again, if needed.
                     if self._ownership.get(place) is not None:
                         self._later(place)
                 except ApiError as error:
@@ -155,7 +155,9 @@ class Housekeeping:
     # Garbage collection.
 
     async def _collect(self, place: Place, item: Object) -> None:
-        """Delete an object that has no owner left; where others are left, forget those that are gone or wait for it."""
+        """Delete an object without owners; with owners left, remove references to those that are gone or wait for
+        it.
+        """
         solid: list[OwnerReference] = []
         leaving: list[OwnerReference] = []
         for reference in item.head.metadata.owner_references:
@@ -192,7 +194,7 @@ class Housekeeping:
         return owner is not None and self._waits(owner)
 
     async def _delete_dependents(self, place: Place, owner: Object) -> None:
-        """An owner that is deleted in the foreground goes when those that block it are gone."""
+        """Finish the foreground deletion of an owner when its blocking dependents are gone."""
         uid = owner.head.metadata.uid
         if not self._ownership.blocking(uid, place.key.namespace):
             await self._remove_finalizer(place, owner, FOREGROUND)
@@ -211,7 +213,7 @@ class Housekeeping:
         await self._remove_finalizer(place, owner, ORPHAN)
 
     async def _disown(self, place: Place, item: Object, uids: set[str]) -> None:
-        """Take owners out of an object's references."""
+        """Remove owner references of an object."""
         kept = [each for each in item.tree["metadata"].get("ownerReferences", ()) if each.get("uid") not in uids]
         await self._patch(place, item, {"ownerReferences": kept or None})
 
@@ -222,7 +224,7 @@ class Housekeeping:
     # Namespaces and definitions that are deleted.
 
     async def _empty_namespace(self, name: str) -> None:
-        """Delete what is in a namespace; let it go once nothing is."""
+        """Delete the content of a namespace; finalize it when it is empty."""
         for table in self._namespaced_tables():
             for key in tuple(self._core.store.table(table).within(name)):
                 await self._delete_if_there(Place(table, key))
@@ -238,7 +240,7 @@ class Housekeeping:
             await self._send("PUT", builtin.NAMESPACE.path(None, name, "finalize"), encode_json(tree))
 
     async def _empty_definition(self, name: str, definition: Object) -> None:
-        """Delete the objects of a kind whose definition is deleted; let the definition go once there are none."""
+        """Delete the objects of a deleted definition; finalize the definition when there are none."""
         for key in tuple(self._core.store.table(name).keys):
             await self._delete_if_there(Place(name, key))
         current = self._ownership.get(Place(definitions.TABLE, Key("", name)))

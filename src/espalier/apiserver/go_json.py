@@ -1,4 +1,4 @@
-"""JSON as Go's decoder reads it: its sentences are part of the answers that clients of kube-apiserver know."""
+"""JSON with the errors of Go's decoder, which are part of kube-apiserver's responses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from espalier.api import json_trees
 
 MAX_SHOWN = 30
-"""Bytes of a body that messages show."""
+"""The maximum bytes of a body in messages."""
 
 _FOUND: dict[type, str] = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
 _HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
@@ -23,7 +23,7 @@ class Malformed(ValueError):
 
 
 def decoded(body: bytes) -> Any:
-    """JSON of some bytes. Raises `Malformed` with Go's sentence."""
+    """Decode JSON. Raises `Malformed` with Go's message."""
     try:
         return json_trees.decode(body)
     except json_trees.TooDeep as error:
@@ -42,18 +42,18 @@ def _problem(body: bytes, found: str) -> str:
 
 
 def found(value: object) -> str:
-    """What a value is called."""
+    """Go's name of a value's type."""
     return _FOUND.get(type(value), "null")
 
 
 def mistyped(value: object, wanted: str) -> str:
-    """A value that is not what a Go type takes."""
+    """The error for a value that a Go type does not accept."""
     shown = f"number {value}" if isinstance(value, float) and "int" in wanted else found(value)
     return f"json: cannot unmarshal {shown} into Go {wanted}"
 
 
 def head_problem(tree: object) -> str:
-    """Why version and kind of an object can't be told; empty when they can."""
+    """Why apiVersion and kind of an object can't be decoded; empty when they can."""
     if not isinstance(tree, dict):
         return mistyped(tree, f"value of type {_HEAD}")
     for name in ("apiVersion", "kind"):
@@ -72,7 +72,7 @@ def summary(body: bytes) -> str:
 
 
 def doubles(body: bytes) -> list[str]:
-    """Fields that stand twice in an object, by path; empty when the body is no JSON."""
+    """Duplicate fields of an object, by path; empty when the body is not JSON."""
     twice: list[str] = []
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:

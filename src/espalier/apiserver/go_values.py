@@ -1,4 +1,4 @@
-"""Texts that Go's decoder takes for more than text: bytes, quantities, times."""
+"""Strings that Go's decoder parses: bytes, quantities, times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUANTITIES = r"quantities must match the regular expression '^([+-]?[0-9.]+)([e
 
 
 def problem(value: Any, struct: str) -> str:
-    """What Go's decoder says of a value; empty when it takes it."""
+    """The error of Go's decoder for a value; empty when it is valid."""
     text = str(value)
     if struct == QUANTITY:
         return "" if quantities.QUANTITY.fullmatch(text) else _QUANTITIES
@@ -28,7 +28,7 @@ def problem(value: Any, struct: str) -> str:
 
 
 def _of_base64(text: str) -> str:
-    """Where text is no base64 (RFC 4648, padded; line breaks are passed by)."""
+    """The position of the first invalid base64 byte (RFC 4648, padded; line breaks are ignored)."""
     bare = text.rstrip("=\r\n")
     wrong = _NOT_BASE64.search(bare)
     padding = text[len(bare) :].count("=")

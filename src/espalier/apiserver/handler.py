@@ -1,4 +1,4 @@
-"""From a request to the steps that answer it: routing and authorization; no I/O."""
+"""Routes and authorizes requests; no I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from espalier.kube.objects import encode_json
 
 
 class Handler:
-    """Answers requests for objects."""
+    """Handles requests for objects."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -27,12 +27,12 @@ class Handler:
         self._evictor = Evictor(core, self._deleter)
 
     def authorize(self, ask: RequestInfo) -> None:
-        """Raise `Forbidden` unless the user may do what is asked."""
+        """Raise `Forbidden` unless the request is authorized."""
         if not self._core.authorizer(attributes_of(ask), ask.user):
             raise failures.forbidden(ask.user, ask.verb, ask.kind.resource, ask.subresource, ask.namespace, ask.name)
 
     def steps(self, ask: RequestInfo) -> Steps:
-        """The course of a request that is authorized."""
+        """The steps of an authorized request."""
         options.check(ask.verb, ask.query, apply=ask.content_type == APPLY)
         resource = ask.kind.resource
         if (resource.group, resource.plural) in authorization.REVIEWS:
@@ -66,7 +66,7 @@ class Handler:
                 return (yield from self._deleter.delete(ask))
 
     def _bind(self, ask: RequestInfo) -> Steps:
-        """A scheduler says on which node a pod runs."""
+        """Bind a pod to a node."""
         binding = bodies.object_of(ask, "Binding", "v1")
         node = (binding.get("target") or {}).get("name", "")
         if not node:

@@ -1,4 +1,4 @@
-"""The HTTP shell: sockets, TLS and who asks. What is asked is the endpoint's business.
+"""The HTTP shell: sockets, TLS and authentication. The endpoint handles requests.
 
 One `HttpShell` per API server, hundreds of them in a process: a shell is a listening socket, a TLS context and a
 protocol factory, nothing else. Requests become `kube.wire.Request`s, watches are streamed line by line.
@@ -33,20 +33,20 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"
 OPEN_PATHS = frozenset({"/version", "/healthz", "/livez", "/readyz"})
-"""Served to anybody: what load balancers and `kubectl version` ask before they have credentials."""
+"""Paths without authentication, for load balancers and `kubectl version`."""
 
 MAX_BODY = 3 * 1024 * 1024
-"""Bytes of a request's body, after decompression; the limit of kube-apiserver."""
+"""The maximum bytes of a request's body, after decompression; kube-apiserver's limit."""
 
 BACKLOG = 1024
-"""Connections that may wait to be accepted: hundreds of clients start at once when a world starts."""
+"""The listen backlog: hundreds of clients connect at once when a local environment starts."""
 
 SWAGGER_PATH = "/openapi/v2"
-"""Answered in a form of its own."""
+"""Errors with a response format of their own."""
 
 MAX_HEADER = 64 * 1024
 STOP_GRACE = 5.0
-"""Seconds that requests under way have to end when the shell stops."""
+"""Seconds for requests in progress to finish when the shell stops."""
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS = {"content-type": content.JSON, "cache-control": "no-cache, private"}
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class AddressTaken(OSError):
-    """The address to listen on is in use. What helps knows who chose it."""
+    """The address to listen on is in use. The caller knows what to do."""
 
     def __str__(self) -> str:
         return self.strerror or ""
@@ -213,7 +213,7 @@ class Connection(serving.Connection):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """The current task streams a watch on this connection."""
+        """Mark the current task as streaming a watch on this connection."""
         self._watch = asyncio.current_task()
         try:
             yield
@@ -221,12 +221,12 @@ class Connection(serving.Connection):
             self._watch = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
+        """The connection was accepted."""
         super().connection_made(transport)
         self._owner.open[self] = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The connection is gone, and with it whoever watched."""
+        """Cancel the watch of a lost connection."""
         super().connection_lost(exc)
         self._owner.lost(self)
         if self._watch is not None:
@@ -234,7 +234,7 @@ class Connection(serving.Connection):
 
 
 class Connections(web.Server):
-    """Makes a `Connection` of each accepted socket. No access log: requests are the endpoint's to count."""
+    """Creates a `Connection` for each accepted socket. No access log: the endpoint counts requests."""
 
     def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
         super().__init__(handler, request_factory=self._request)
@@ -242,9 +242,9 @@ class Connections(web.Server):
         self._all_lost: asyncio.Future[None] | None = None
 
     async def end(self, grace: float) -> None:
-        """Close all connections: idle ones at once, others when their request is answered or `grace` seconds are over.
+        """Close all connections: idle ones at once, others after their request or `grace` seconds.
 
-        Nobody waits for the other side to say goodbye, as TLS would have it.
+        Does not wait for TLS close_notify of the other side.
         """
         self.pre_shutdown()
         await self.shutdown(grace)
@@ -278,7 +278,7 @@ class Connections(web.Server):
 async def _request_of(incoming: web.BaseRequest) -> Request:
     path, _, query = incoming.raw_path.partition("?")
     headers = {name.lower(): value for name, value in incoming.headers.items()}
-    # What needs no body is answered without reading it; what is there is drained with the connection.
+    # Bodies that are not needed are not read; they are drained with the connection.
     reads = incoming.method not in _WITHOUT_BODY and path not in OPEN_PATHS
     body = await serving.body_of(incoming) if reads and incoming.body_exists else b""
     if path != SWAGGER_PATH:
@@ -305,9 +305,9 @@ def _user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
 
 
 def tls_context(serving: KeyPair, client_ca: bytes) -> ssl.SSLContext:
-    """A server's TLS context, which asks clients for a certificate of `client_ca` (PEM) and also does without."""
+    """A server's TLS context with optional client certificates of `client_ca` (PEM)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # Optional: a bearer token will do, and without either the answer is a Status that says 401.
+    # Optional: bearer tokens work too, and without either the response is a 401 Status.
     context.verify_mode = ssl.CERT_OPTIONAL
     context.load_verify_locations(cadata=client_ca.decode("ascii"))
     # The ssl module takes a certificate chain from a file only; this one is gone (mode 0600) once it has been read.

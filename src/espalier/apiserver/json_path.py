@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 )
 _COMPARISON = re.compile(r"(?P<left>.+?)(?P<operator>==|!=|<=|>=|<|>)(?P<right>.+)")
 LONGEST = 1024
-"""Characters of a path: whoever finds what it names tries it on every object."""
+"""The maximum length of a path: it is evaluated on every object."""
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
@@ -45,7 +45,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 @lru_cache(maxsize=1024)
 def compiled(path: str) -> Finder:
-    """The function that finds what a path names, in document order. Raises `ValueError` when the text is no path."""
+    """A function that evaluates a path, in document order. Raises `ValueError` for an invalid path."""
     if len(path) > LONGEST:
         raise ValueError(f"this is no JSONPath: it has {len(path)} characters, allowed are {LONGEST}")
     try:

@@ -1,4 +1,4 @@
-"""Logs of containers: what is asked for, and how much of it is answered. Where they come from is for others to know."""
+"""Logs of containers: options and limits of a request. The caller provides the logs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SUBRESOURCE = "log"
 PLAIN = "text/plain"
 
 ReadLog: TypeAlias = Callable[[Tree, str], Awaitable[bytes]]
-"""Pod and name of a container -> all that it said in its last run."""
+"""Pod and container name -> the log of its last run."""
 
 
 async def nothing(_pod: Tree, _container: str) -> bytes:
-    """Containers that are only simulated say nothing."""
+    """Return an empty log: the containers are only simulated."""
     return b""
 
 
@@ -40,7 +40,7 @@ async def answer(ask: RequestInfo, pod: bytes, read: ReadLog) -> Response:
 
 
 def _container(ask: RequestInfo, pod: Tree) -> str:
-    """Which container is meant: the only one, or the one that is named."""
+    """The container of a request: the named one, or the only one."""
     mains = [one["name"] for one in pod["spec"].get("containers") or ()]
     inits = [one["name"] for one in pod["spec"].get("initContainers") or ()]
     name = ask.query.get("container", "")

@@ -1,4 +1,4 @@
-"""Who owns which fields: `metadata.managedFields`, kept as structured merge of Kubernetes keeps it.
+"""Field ownership: `metadata.managedFields`, with the semantics of Kubernetes' structured merge.
 
 `applied` is server-side apply, `updated` every other write. Both are pure.
 """
@@ -21,13 +21,13 @@ from espalier.kube.fields import SELF, FieldSet
 from espalier.kube.objects import encode_json
 
 MAX_UPDATERS = 10
-"""Managers with operation Update that are told apart; the fields of the oldest ones go to `ancient-changes`."""
+"""The maximum number of managers with operation Update; the fields of older ones go to `ancient-changes`."""
 
 KUBECTL = "kubectl"
-"""Who applies when kubectl has the server do it."""
+"""kubectl's field manager for server-side apply."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""What kubectl applied when it still did so by itself."""
+"""The annotation of kubectl's client-side apply."""
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 ANCIENT = "ancient-changes"
@@ -49,11 +49,11 @@ _UNOWNED: FieldSet = {
         "f:deletionGracePeriodSeconds": {},
     },
 }
-"""Fields that no manager owns: the server's own, and those that say which object this is."""
+"""Fields that no manager owns: those of the server, and the object's identity."""
 
 
 class Manager(NamedTuple):
-    """Whose fields they are: a name and the way of writing."""
+    """A field manager: its name and operation."""
 
     name: str
     operation: str
@@ -62,7 +62,7 @@ class Manager(NamedTuple):
 
 
 class Owned(msgspec.Struct, frozen=True):
-    """What a manager owns, and since when (RFC 3339)."""
+    """The fields of a manager, and the time of its last change (RFC 3339)."""
 
     fields: FieldSet
     time: str
@@ -86,9 +86,9 @@ _decode_entry = msgspec.json.Decoder(_Entry).decode
 
 
 def decode(entries: bytes | Iterable[Any]) -> Managers:
-    """Managers out of `managedFields` (encoded, or decoded already).
+    """Decode `managedFields`.
 
-    Entries that can't be read are left out: they own nothing.
+    Invalid entries are dropped: they own nothing.
     """
     managers: Managers = {}
     for raw in _decode_entries(entries if isinstance(entries, bytes) else encode_json(entries)):
@@ -103,7 +103,7 @@ def decode(entries: bytes | Iterable[Any]) -> Managers:
 
 
 def encode(managers: Managers) -> list[Tree]:
-    """`managedFields`: those who apply first, then by time and name."""
+    """Encode `managedFields`: operation Apply first, then by time and name."""
     ordered = sorted(managers.items(), key=lambda each: (each[0].operation, each[1].time, each[0]))
     return [_entry(manager, owned) for manager, owned in ordered if owned.fields]
 
@@ -120,7 +120,7 @@ def _entry(manager: Manager, owned: Owned) -> Tree:
 
 
 def updated(old: Tree, new: Tree, managers: Managers, me: Manager, node: Node, now: str) -> Managers:
-    """Managers after `me` wrote `new` over `old`: what changed is mine alone, what is gone is nobody's."""
+    """Managers after `me` updated `old` to `new`: changed fields belong to `me` only, removed fields to nobody."""
     changed, removed = difference(_bare(old), _bare(new), node)
     changed, removed = _owned(changed), _owned(removed)
     if not changed and not removed:
@@ -141,10 +141,10 @@ def updated(old: Tree, new: Tree, managers: Managers, me: Manager, node: Node, n
 def applied(
     live: Tree, config: Tree, managers: Managers, me: Manager, node: Node, now: str, *, force: bool
 ) -> tuple[Tree, Managers]:
-    """What the live object becomes when `me` applies `config`, and the managers after that.
+    """The live object and its managers after `me` applied `config`.
 
-    Raises `Conflict` when a field that would change belongs to somebody else, unless forced. kubectl takes over what it
-    applied by itself before: that is as its annotation says.
+    Raises `Conflict` when a changed field belongs to another manager, unless forced. kubectl takes over the fields of
+    its client-side apply, which its annotation lists.
     """
     mine = _applied_by_kubectl(live, node) if me.name == KUBECTL and not force else {}
     config = _bare(config)
@@ -185,7 +185,7 @@ def applied(
 
 
 def _applied_by_kubectl(live: Tree, node: Node) -> FieldSet:
-    """Fields that kubectl applied by itself (not by the server), and that nobody changed since."""
+    """Fields of kubectl's client-side apply that nobody changed since."""
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     try:
         last = msgspec.json.decode(text or "{}", type=Tree)
@@ -196,7 +196,7 @@ def _applied_by_kubectl(live: Tree, node: Node) -> FieldSet:
 
 
 def kept_for_kubectl(live: Tree, config: Tree, result: Tree, me: Manager) -> Tree:
-    """The result of an apply by kubectl with its annotation brought up to date, where there was one."""
+    """The result of kubectl's apply with an updated annotation, if there was one."""
     annotations = (live.get("metadata") or {}).get("annotations") or {}
     if me.name != KUBECTL or LAST_APPLIED not in annotations:
         return result
@@ -206,7 +206,7 @@ def kept_for_kubectl(live: Tree, config: Tree, result: Tree, me: Manager) -> Tre
 
 
 def _bare(tree: Tree) -> Tree:
-    """Without the two parts that are no fields of anybody, and large."""
+    """Without the two large parts that nobody owns."""
     metadata = tree.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:
         return tree

@@ -1,4 +1,4 @@
-"""Server-side apply on plain trees: what a manager's configuration makes of an object.
+"""Server-side apply on plain trees: merges a manager's configuration into an object.
 
 Rules are those of Kubernetes' structured merge: maps are merged by field, lists by the keys their schema names, sets
 as sets; anything else is replaced. Fields that the manager applied before and now left out are removed, unless
@@ -17,7 +17,7 @@ from espalier.kube.fields import SELF, FieldSet
 
 
 def merged(live: Any, applied: Any, node: Node | None) -> Any:
-    """The live value with the applied one laid over it. Neither is changed; the result shares parts with both."""
+    """The live value merged with the applied one. Neither is mutated; the result shares parts with both."""
     if is_map(applied, node) and is_map(live, node):
         result = dict(live)
         for name, value in applied.items():
@@ -48,7 +48,7 @@ def _merged_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
 
 
 def pruned(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any:
-    """A value without the fields in `gone`, except those that are in `kept`, or have something in it below them.
+    """A value without the fields in `gone`, except those in `kept` and their parents.
 
     A map or list that had something and has nothing left is removed with its last field.
     """
@@ -70,7 +70,7 @@ def pruned(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any
             if element not in gone:
                 items.append(item)
                 continue
-            # Keys stay as long as the item does: without them nobody would know which item it is.
+            # Keys stay as long as the item: they identify it.
             below = {name: part for name, part in gone[element].items() if name[2:] not in node.keys}
             rest = _pruned_part(item, below or {SELF: {}}, kept.get(element), node.items)
             if rest is not None:
@@ -80,12 +80,12 @@ def pruned(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any
 
 
 def _pruned_part(part: Any, gone: FieldSet, kept: FieldSet | None, node: Node | None) -> tuple[Any] | None:
-    """What is left of a part, in a tuple; None when it goes as a whole."""
+    """The rest of a part, in a tuple; None when it is removed."""
     itself = not gone or SELF in gone
     if kept is None and itself:
         return None
     if not gone:
-        return (part,)  # somebody else owns it, or something in it
+        return (part,)  # another manager owns it, or a field in it
     if kept is not None and not kept:
         kept = {SELF: {}}
     rest = pruned(part, gone, kept or {}, node)

@@ -1,4 +1,4 @@
-"""What every object has in `metadata`: what the server fills in, and what it refuses."""
+"""Object metadata: values set by the server, and validation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 LABEL_VALUE = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
 
 MAX_ANNOTATIONS = 256 * 1024
-"""Bytes of all annotations of an object together."""
+"""The maximum bytes of all annotations of an object."""
 
 GENERATED_SUFFIX = 5
 MAX_GENERATED_BASE = 63 - GENERATED_SUFFIX
@@ -34,7 +34,7 @@ _STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _subdomain, _label = re.compile(SUBDOMAIN), re.compile(LABEL)
 _name_part, _label_value = re.compile(NAME_PART), re.compile(LABEL_VALUE)
 
-# Names of these may hold anything that can stand in a path.
+# Names of these may have any characters that a path segment can have.
 _PATH_SEGMENT_NAMES = frozenset({"rbac.authorization.k8s.io"})
 _LABEL_NAMES = frozenset({("", "namespaces"), ("", "services")})
 
@@ -68,12 +68,12 @@ def new_uid(rng: random.Random) -> str:
 
 
 def generated_name(base: str, rng: random.Random) -> str:
-    """A name out of `generateName`."""
+    """A name from `generateName`."""
     return base[:MAX_GENERATED_BASE] + "".join(rng.choices(_SUFFIX_LETTERS, k=GENERATED_SUFFIX))
 
 
 def problems(resource: Resource, metadata: Tree, *, built_in: bool = False) -> Iterator[StatusCause]:
-    """What is wrong with the metadata of an object; those of built-in kinds say whose finalizers they have."""
+    """Violations of the metadata of an object; those of built-in kinds say whose finalizers they have."""
     name = metadata.get("name", "")
     if not name:
         yield failures.required("metadata.name", "name or generateName is required")
@@ -118,13 +118,13 @@ def name_problems(resource: Resource, name: str) -> Iterator[str]:
 
 
 def label_problem(name: str) -> str:
-    """Why a text is no DNS label. As upstream: dots alone get their own sentence."""
+    """Why a text is not a DNS label. As upstream, dots get a message of their own."""
     dotted = "." in name and _subdomain.fullmatch(name)
     return "must not contain dots" if dotted else BAD_LABEL
 
 
 def label_problems(field: str, labels: Tree) -> Iterator[StatusCause]:
-    """What is wrong with labels."""
+    """Violations of labels."""
     for key, value in labels.items():
         yield from _key_problems(field, key)
         if len(value) > 63:
@@ -134,7 +134,7 @@ def label_problems(field: str, labels: Tree) -> Iterator[StatusCause]:
 
 
 def name_part_problems(field: str, key: str) -> Iterator[StatusCause]:
-    """What is wrong with the key of a label."""
+    """Violations of the key of a label."""
     yield from _key_problems(field, key)
 
 
@@ -171,7 +171,7 @@ def _owner_problems(owners: list[Tree] | tuple[()]) -> Iterator[StatusCause]:
 
 
 def immutable_problems(old: Tree, new: Tree) -> Iterator[StatusCause]:
-    """Metadata that a write may not change."""
+    """Violations of immutable metadata."""
     for name in ("name", "namespace", "uid"):
         if new.get(name) != old.get(name):
             yield failures.immutable(f"metadata.{name}", new.get(name))

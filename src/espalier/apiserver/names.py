@@ -1,4 +1,4 @@
-"""What may be called what: forms of names that Kubernetes has beside those of objects, and what it says of others."""
+"""Validation of names other than those of objects, with Kubernetes' messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _no_longer_than(limit: int) -> str:
 
 
 def label(field: str, name: str) -> Iterator[StatusCause]:
-    """What is wrong with a DNS label."""
+    """Violations of a DNS label."""
     if len(name) > MAX_LABEL:
         yield failures.invalid(field, name, _no_longer_than(MAX_LABEL))
     if not _label.fullmatch(name):
@@ -34,7 +34,7 @@ def label(field: str, name: str) -> Iterator[StatusCause]:
 
 
 def subdomain(field: str, name: str) -> Iterator[StatusCause]:
-    """What is wrong with a DNS subdomain."""
+    """Violations of a DNS subdomain."""
     if len(name) > MAX_SUBDOMAIN:
         yield failures.invalid(field, name, _no_longer_than(MAX_SUBDOMAIN))
     if not _subdomain.fullmatch(name):
@@ -42,7 +42,7 @@ def subdomain(field: str, name: str) -> Iterator[StatusCause]:
 
 
 def key(field: str, name: str) -> Iterator[StatusCause]:
-    """What is wrong with a key of a ConfigMap or Secret: it becomes the name of a file."""
+    """Violations of a key of a ConfigMap or Secret: it becomes the name of a file."""
     if len(name) > MAX_SUBDOMAIN:
         yield failures.invalid(field, name, _no_longer_than(MAX_SUBDOMAIN))
     if not _key.fullmatch(name):
@@ -58,26 +58,26 @@ def _no_parent(field: str, name: str) -> Iterator[StatusCause]:
 
 
 def variable(field: str, name: str) -> Iterator[StatusCause]:
-    """What is wrong with the name of an environment variable."""
+    """Violations of the name of an environment variable."""
     if not _variable.fullmatch(name):
         yield failures.invalid(field, name, _BAD_VARIABLE)
 
 
 def no_way_up(field: str, path: str) -> Iterator[StatusCause]:
-    """A path that leaves no folder by its own steps."""
+    """Violations of a path that must not contain `..`."""
     if PARENT in path.split("/"):
         yield failures.invalid(field, path, f"must not contain '{PARENT}'")
 
 
 def inner_path(field: str, path: str) -> Iterator[StatusCause]:
-    """What is wrong with a path that must stay within a folder."""
+    """Violations of a path that must stay within a folder."""
     if path.startswith("/"):
         yield failures.invalid(field, path, "must be a relative path")
     yield from no_way_up(field, path)
 
 
 def file_path(field: str, path: str) -> Iterator[StatusCause]:
-    """What is wrong with the path of a file that a volume makes."""
+    """Violations of the path of a file that a volume makes."""
     if not path:
         yield failures.required(field)
         return
@@ -87,6 +87,6 @@ def file_path(field: str, path: str) -> Iterator[StatusCause]:
 
 
 def number(field: str, value: int, least: int, most: int) -> Iterator[StatusCause]:
-    """What is wrong with a number."""
+    """Violations of a number."""
     if not least <= value <= most:
         yield failures.invalid(field, value, f"must be between {least} and {most}, inclusive")

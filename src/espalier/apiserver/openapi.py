@@ -39,7 +39,7 @@ _HEAD: Mapping[str, Tree] = MappingProxyType(
 
 
 class OpenApi:
-    """Answers requests below `/openapi` from a registry. `version` is the Kubernetes version, as `v1.36.3`."""
+    """Handles requests below `/openapi` from a registry. `version` is the Kubernetes version, as `v1.36.3`."""
 
     def __init__(self, registry: Registry, version: str) -> None:
         self._registry = registry
@@ -72,7 +72,7 @@ class OpenApi:
         return Response(200, body, headers)
 
     def _index(self) -> Tree:
-        """Where the document of each group and version is. The hash in an address changes with the document."""
+        """The index of documents by group and version. The hash in a URL changes with the document."""
         paths = {}
         for path in sorted({_path_of(kind) for kind in self._registry.kinds()}):
             body = self._document(path)
@@ -131,7 +131,7 @@ def schemas_of(kinds: Iterable[ServedKind]) -> dict[str, Tree]:
 
 
 def _with_references(value: Any, found: set[str]) -> Any:
-    """A definition with its references made addresses in the document; adds the names to `found`."""
+    """A definition with references into the document; adds the names to `found`."""
     if isinstance(value, list):
         return [_with_references(each, found) for each in value]
     if not isinstance(value, dict):
@@ -148,7 +148,7 @@ def _with_references(value: Any, found: set[str]) -> Any:
 
 
 def schema_name(kind: ServedKind) -> str:
-    """The name of a kind's schema: the group's domain turned round, as Kubernetes has it."""
+    """The name of a kind's schema: the group's domain reversed, as in Kubernetes."""
     domain = reversed(kind.resource.group.split("."))
     return kind.definition or ".".join((*domain, kind.resource.version, kind.resource.kind))
 
@@ -277,7 +277,7 @@ def swagger_document(kinds: Iterable[ServedKind], version: str) -> Tree:
     }
 
 
-# What OpenAPI 2.0 has no words for. A schema without them allows more, never less.
+# Keywords that OpenAPI 2.0 lacks. A schema without them allows more, never less.
 _NOT_IN_SWAGGER = frozenset({"nullable", "anyOf", "oneOf", "not", "x-kubernetes-validations"})
 
 

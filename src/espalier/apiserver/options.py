@@ -1,4 +1,4 @@
-"""What the query of a request says beside what it is about, held to what it may say, as kube-apiserver does."""
+"""Query options of requests, validated as by kube-apiserver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from espalier.kube.errors import StatusCause
 Query = Mapping[str, str]
 
 MAX_MANAGER = 128
-"""Characters of a field manager's name."""
+"""The maximum length of a field manager's name."""
 
 VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 PROPAGATIONS = ("Foreground", "Background", "Orphan")
@@ -29,7 +29,7 @@ _WRITING = frozenset({"create", "update", "patch"})
 
 
 def check(verb: str, query: Query, *, apply: bool = False) -> None:
-    """Raise `BadRequest` or `Invalid` when the query of a request says what it can't."""
+    """Raise `BadRequest` or `Invalid` for invalid query options."""
     if not query:
         return
     if verb in _LISTING:
@@ -54,19 +54,19 @@ def number(query: Query, name: str) -> int | None:
 
 
 def flag(query: Query, name: str) -> bool:
-    """Whether an option is on: anything but `false` and `0` says so."""
+    """True unless an option is `false` or `0`."""
     text = query.get(name)
     return text is not None and text.lower() not in ("false", "0")
 
 
 def dry_run(values: list[str]) -> Iterator[StatusCause]:
-    """What is wrong with a dry run."""
+    """Violations of a dry run."""
     if any(value != "All" for value in values):
         yield failures.unsupported("dryRun", values, ("All",))
 
 
 def propagation(policy: str | None, orphans: bool | None) -> Iterator[StatusCause]:
-    """What is wrong with what is to become of dependents."""
+    """Violations of what is to become of dependents."""
     if policy is not None and orphans is not None:
         detail = "orphanDependents and deletionPropagation cannot be both set"
         yield failures.invalid("propagationPolicy", policy, detail)

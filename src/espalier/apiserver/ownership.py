@@ -1,4 +1,4 @@
-"""Who depends on whom, by owner references: kept as objects change, and asked by garbage collection."""
+"""The graph of owner references, updated with each change and used by garbage collection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from espalier.kube.objects import Object
 
 
 class Place(NamedTuple):
-    """Where an object is: its table and its key there."""
+    """The location of an object: its table and its key."""
 
     table: str
     key: Key
@@ -27,7 +27,7 @@ class Ownership:
         self._dependents: dict[str, dict[Place, None]] = {}
 
     def change(self, change: Change) -> None:
-        """Take note of a change."""
+        """Record a change."""
         place = Place(change.table, change.key)
         if change.before is not None:
             for reference in change.before.head.metadata.owner_references:
@@ -36,7 +36,7 @@ class Ownership:
             self.add(place, change.after)
 
     def add(self, place: Place, item: Object) -> None:
-        """Take note of an object."""
+        """Record an object."""
         for reference in item.head.metadata.owner_references:
             self._dependents.setdefault(reference.uid, {})[place] = None
 
@@ -48,11 +48,11 @@ class Ownership:
                 del self._dependents[uid]
 
     def dependents(self, uid: str) -> list[Place]:
-        """Objects that name an owner."""
+        """Objects with this owner."""
         return list(self._dependents.get(uid, ()))
 
     def blocking(self, uid: str, namespace: str) -> list[Place]:
-        """Dependents that a foreground deletion of their owner waits for: none in another namespace than its own."""
+        """Dependents that block a foreground deletion of their owner: only in its own namespace."""
         return [
             place
             for place in self.dependents(uid)
@@ -62,13 +62,13 @@ class Ownership:
         ]
 
     def get(self, place: Place) -> Object | None:
-        """The object at a place."""
+        """The object at a location."""
         return self._store.table(place.table).objects.get(place.key)
 
     def owner(self, place: Place, reference: OwnerReference) -> Object | None:
-        """The owner that an object at a place names; None when it is gone.
+        """The owner that an object references; None when it is gone.
 
-        Raises `LookupError` when nobody can say: its kind is not served, or it could not be where it would have to be.
+        Raises `LookupError` when that is unknown: its kind is not served, or the reference's scope is invalid.
         """
         kind = self._registry.by_kind(reference.api_version, reference.kind)
         if kind is None:

@@ -25,10 +25,10 @@ STRATEGIC = "application/strategic-merge-patch+json"
 """Media type of strategic merge patches."""
 
 MAX_OPERATIONS = 10_000
-"""Of a JSON patch; the limit of kube-apiserver."""
+"""The maximum operations of a JSON patch; kube-apiserver's limit."""
 
 MOST_COPIED = 3 * 1024 * 1024
-"""Bytes that the `copy` operations of a JSON patch may copy in all: the limit of kube-apiserver."""
+"""The maximum bytes that the `copy` operations of a JSON patch may copy; kube-apiserver's limit."""
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -47,8 +47,7 @@ def merge(target: Any, patch: Any) -> Any:
 def json_patch(target: Tree, operations: Any) -> Tree:
     """The target with a JSON patch applied.
 
-    Raises `BadRequest` when it is none, `Invalid` when it can't be applied to this object (a test fails, a path is not
-    there).
+    Raises `BadRequest` when it is malformed, `Invalid` when it can't be applied (a test fails, a path is missing).
     """
     if not isinstance(operations, list):
         problem = go_json.mistyped(operations, "value of type []handlers.jsonPatchOp")
@@ -92,7 +91,7 @@ _INAPPLICABLE = (
     AttributeError,
     ValueError,
 )
-"""What the library raises of a patch that makes no sense for an object: not only its own exceptions."""
+"""Exceptions of the library for a patch that can't be applied: not only its own."""
 
 
 def strategic(target: Any, patch: Any, node: Node | None) -> Any:
@@ -166,7 +165,7 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node | None) -> l
 
 
 def as_go(value: Any) -> str:
-    """A map as Go prints it."""
+    """A value in Go's format."""
     if isinstance(value, list):
         return f"[{' '.join(map(as_go, value))}]"
     if not isinstance(value, dict):

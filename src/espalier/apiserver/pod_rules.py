@@ -1,4 +1,4 @@
-"""What pods may be: the rules of kube-apiserver beyond schemas, as far as something here believes in them.
+"""Validation of pods beyond schemas, like kube-apiserver's, as far as it matters here.
 
 Names and paths of a pod become names and paths of files where it runs. So nothing may lead out of its folder.
 """
@@ -48,7 +48,7 @@ _FROZEN = (
 
 
 def check(new: Tree, old: Tree | None) -> Causes:
-    """What is wrong with a pod."""
+    """Violations of a pod."""
     spec = new.get("spec") or {}
     if old is None:
         yield from spec_problems(spec, "spec")
@@ -64,7 +64,7 @@ def check(new: Tree, old: Tree | None) -> Causes:
 
 
 def template_problems(template: Tree, field: str) -> Causes:
-    """What is wrong with a template of pods that are to run for ever."""
+    """Violations of a template of pods that are to run for ever."""
     spec = template.get("spec") or {}
     yield from spec_problems(spec, f"{field}.spec")
     policy = spec.get("restartPolicy", "Always")
@@ -73,7 +73,7 @@ def template_problems(template: Tree, field: str) -> Causes:
 
 
 def _fixed(spec: Tree) -> Tree:
-    """What never changes of a pod. That it is bound to a node is said through `binding` and `nodeName`."""
+    """Violations of a pod's immutable fields. `binding` sets `nodeName`."""
     fixed = {name: part for name, part in spec.items() if name not in (*_UPDATABLE, "nodeName")}
     for kind in CONTAINERS:
         fixed[kind] = [{**each, "image": ""} for each in spec.get(kind) or ()]
@@ -81,7 +81,7 @@ def _fixed(spec: Tree) -> Tree:
 
 
 def spec_problems(spec: Tree, field: str) -> Causes:
-    """What is wrong with the spec of a pod."""
+    """Violations of the spec of a pod."""
     volumes = spec.get("volumes") or []
     yield from _volumes(volumes, f"{field}.volumes")
     there = {volume.get("name") for volume in volumes}

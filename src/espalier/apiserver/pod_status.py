@@ -1,6 +1,6 @@
-"""What `kubectl get pods` says of a pod: its readiness, its status in a word, its restarts.
+"""The columns of `kubectl get pods`: readiness, status and restarts.
 
-The word is not a field of the object: kube-apiserver finds it among phases, container states and reasons.
+The status is not a field of the object: kube-apiserver derives it from phase, container states and reasons.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def summary(pod: Tree, now: datetime) -> PodSummary:
 
 
 def _initialization(statuses: list[Tree], sidecars: set[str], total: int) -> tuple[int, str]:
-    """How many init containers are past their start, and what the next one says (empty: none is waited for)."""
+    """The number of finished init containers, and the reason of the next one (empty: none is pending)."""
     for index, status in enumerate(statuses):
         state = status.get("state", {})
         terminated, waiting = state.get("terminated"), state.get("waiting", {})
@@ -67,7 +67,7 @@ def _initialization(statuses: list[Tree], sidecars: set[str], total: int) -> tup
 
 
 def _containers_word(containers: list[Tree], some_run: bool, pod_ready: bool) -> str:
-    """The word of the first container that has one; empty when all just run."""
+    """The reason of the first container that has one; empty when all are running."""
     words = list(_words(containers))
     if not words:
         return ""
@@ -119,7 +119,7 @@ def _condition(status: Tree, kind: str) -> bool:
 
 
 def readiness_gates(pod: Tree) -> str:
-    """How many of a pod's readiness gates are open."""
+    """The number of a pod's readiness gates that are True."""
     gates = pod.get("spec", {}).get("readinessGates") or []
     opened = sum(_condition(pod.get("status", {}), gate["conditionType"]) for gate in gates)
     return f"{opened}/{len(gates)}" if gates else "<none>"

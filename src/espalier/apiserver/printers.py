@@ -1,4 +1,4 @@
-"""Columns of the built-in kinds: what `kubectl get` shows of them, as kube-apiserver's own tables do."""
+"""Print columns of the built-in kinds, as in kube-apiserver's tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Cell = Callable[[Tree, datetime], object]
 
 
 class PrinterColumn(NamedTuple):
-    """One column and how its cell is read from an object. `priority` 1 is shown with `-o wide` only."""
+    """A column and its cell function. `priority` 1 is only shown with `-o wide`."""
 
     name: str
     cell: Cell
@@ -38,7 +38,7 @@ def at(*path: str, default: object = "") -> Cell:
 
 
 def since(*path: str) -> Cell:
-    """How long ago the time at a path was."""
+    """The age of the timestamp at a path."""
 
     def cell(tree: Tree, now: datetime) -> object:
         return age(_at(tree, *path, default=None), now)
@@ -52,7 +52,7 @@ def count(*path: str) -> Cell:
 
 
 def size(*paths: str) -> Cell:
-    """How many entries lists or maps hold together."""
+    """The total number of entries of lists or maps."""
 
     def cell(tree: Tree, _: datetime) -> object:
         return sum(len(tree.get(path) or ()) for path in paths)
@@ -280,7 +280,7 @@ _BINDING = (
 _WEBHOOKS = (NAME, _number("Webhooks", size("webhooks")), AGE)
 
 DEFAULT = (NAME, AGE)
-"""Columns of kinds that say nothing about theirs."""
+"""Default columns."""
 
 
 def _pod(field: str) -> Cell:

@@ -1,4 +1,4 @@
-"""Reads bodies that clients write as protobuf: built-in kinds only, into the JSON they stand for.
+"""Decodes protobuf bodies of built-in kinds to JSON.
 
 Typed clients of client-go (and so `kubectl create`, leader election, kube-controller-manager) write protobuf without
 asking, and fall back to JSON for answers but not for what they send. Answers are JSON always.
@@ -37,7 +37,7 @@ Raw = dict[int, list[Value]]
 
 
 class Malformed(ValueError):
-    """The bytes are no message of the kind they say they are."""
+    """The bytes are not a valid message of their kind."""
 
 
 class Field(NamedTuple):
@@ -162,7 +162,7 @@ def _message(name: str, content: bytes, depth: int) -> Tree:
 
 
 def _is_zero(value: Any) -> bool:
-    """What JSON leaves out. An empty object is no zero to Go, but says nothing either."""
+    """True for values that JSON omits."""
     return not value
 
 
@@ -180,7 +180,7 @@ def _entry_value(entry: Raw) -> Value:
 
 
 def _unpacked(type_: str, value: Value) -> Iterator[Value]:
-    """Numbers of a list may stand in one field."""
+    """Numbers of a list may be packed into one field."""
     if type_ in ("int", "bool") and isinstance(value, bytes):
         position = 0
         while position < len(value):

@@ -1,4 +1,4 @@
-"""One walk over a new object beside its schema: unknown fields go, defaults come, wrong types and doubles are noted.
+"""Walks a new object along its schema: removes unknown fields, sets defaults, collects wrong types and duplicates.
 
 Built-in kinds (and the metadata of all) are checked for types here, in the words of Go's decoder, for that is what
 clients of kube-apiserver see. Objects of CRDs are checked by JSON schema afterwards (`validation`).
@@ -17,7 +17,7 @@ from espalier.apiserver.structure import Node
 from espalier.kube.errors import StatusCause
 
 Path = tuple[Any, ...]
-"""Where the walk is, innermost first: (name or index, path of the parent); empty at the root."""
+"""The path of the walk, innermost first: (name or index, path of the parent); empty at the root."""
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -43,9 +43,9 @@ _ORDERS: dict[tuple[str, ...], tuple[str, ...]] = {
 
 
 class Tidying:
-    """What a walk found. `unknown` are fields that were removed, `causes` and `mistyped` what is wrong.
+    """The result of a walk. `unknown` are removed fields, `causes` and `mistyped` the violations.
 
-    The walk passes by what is the very same as in a version that is tidy by the same schema, if there is one.
+    Parts that are identical to a version that satisfies the same schema are skipped.
     """
 
     def __init__(self, root: Node, *, typed: bool) -> None:
@@ -56,7 +56,7 @@ class Tidying:
         self.typed = typed
 
     def object(self, value: Tree, node: Node, path: Path = (), tidy: Tree = _NONE) -> None:
-        """Tidy a map, in place; `tidy` is the same map of a version that is tidy."""
+        """Prune and default a map, in place; `tidy` is the same map of a valid version."""
         for name in node.defaulted:
             if value.get(name) is None and not (name in value and node.properties[name].nullable):
                 default = node.properties[name].default
@@ -133,7 +133,7 @@ class Tidying:
 
 
 def is_of_type(value: Any, node: Node) -> bool:
-    """Whether a value is of the type that a schema says."""
+    """True if a value has the schema's type."""
     return type(value) in _TYPES[node.type]
 
 

@@ -1,4 +1,4 @@
-"""Role-based access control: what the stored roles and bindings allow. `allows` is pure; `Rbac` reads a store."""
+"""Role-based access control by the stored roles and bindings. `allows` is pure; `Rbac` reads a store."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 
@@ -30,7 +30,7 @@ class PolicyRule(Part):
     non_resource_urls: list[str] = msgspec.field(name="nonResourceURLs", default_factory=list)
 
     def covers(self, asked: Attributes) -> bool:
-        """Whether the rule allows what is asked."""
+        """True if the rule allows the request."""
         return (
             _listed(self.verbs, asked.verb)
             and _listed(self.api_groups, asked.group)
@@ -47,7 +47,7 @@ class Subject(Part):
     namespace: str = ""
 
     def is_user(self, user: User) -> bool:
-        """Whether a user is meant."""
+        """True if the user is the subject."""
         match self.kind:
             case "User":
                 return user.name == self.name
@@ -59,7 +59,7 @@ class Subject(Part):
 
 
 class RoleRef(Part):
-    """The role that a binding gives."""
+    """The role of a binding."""
 
     kind: str = ""
     name: str = ""
@@ -80,7 +80,7 @@ class Binding(Part):
 
 
 class Grant(NamedTuple):
-    """A binding and the rules of its role. One of a RoleBinding counts in its namespace only; "" is everywhere."""
+    """A binding and the rules of its role. A RoleBinding's only applies in its namespace; "" is everywhere."""
 
     namespace: str
     subjects: Sequence[Subject]
@@ -88,7 +88,7 @@ class Grant(NamedTuple):
 
 
 def allows(asked: Attributes, user: User, grants: Iterable[Grant]) -> bool:
-    """Whether some grant to the user covers what is asked."""
+    """True if a grant to the user covers the request."""
     return any(
         (not grant.namespace or grant.namespace == asked.namespace)
         and any(subject.is_user(user) for subject in grant.subjects)
@@ -111,9 +111,9 @@ def _names(pattern: str, asked: Attributes) -> bool:
 
 
 class Rbac:
-    """An `Authorizer` that administrators pass always, and others as the roles in a store say.
+    """An `Authorizer` that allows everything to administrators, and to others what the stored roles allow.
 
-    Aggregated ClusterRoles are used as they are stored: nobody here fills them in.
+    Aggregated ClusterRoles are used as stored: there is no aggregation controller.
     """
 
     def __init__(self, store: Store) -> None:
@@ -122,11 +122,11 @@ class Rbac:
         self._grants: list[Grant] = []
 
     def __call__(self, asked: Attributes, user: User) -> bool:
-        """Whether the user may do what is asked."""
+        """True if the user may make the request."""
         return masters_only(asked, user) or allows(asked, user, self._current())
 
     def rules_for(self, user: User, namespace: str) -> list[PolicyRule]:
-        """All that a user may do in a namespace; "" is what he may do everywhere."""
+        """All rules of a user in a namespace; "" for cluster-wide ones."""
         return [
             rule
             for grant in self._current()

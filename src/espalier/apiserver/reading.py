@@ -1,4 +1,4 @@
-"""Get and list: one object, or a page of many as they were at one moment."""
+"""Get and list: one object, or a page of a consistent list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_DIGITS = len(str(MAX_REVISION))
 
 
 class _Continue(msgspec.Struct):
-    """Where the next page starts: after a key, as of a revision."""
+    """A continue token: after a key, at a revision."""
 
     revision: int
     namespace: str
@@ -40,7 +40,7 @@ class _Continue(msgspec.Struct):
 
 
 class Reader:
-    """Carries out reads."""
+    """Executes reads."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -92,12 +92,12 @@ class Reader:
         return Answer(head + b",".join(chosen) + b"]}", store.revision)
 
     def _moment(self, ask: RequestInfo) -> tuple[int, Key | None]:
-        """The revision to show, and the key after which to begin."""
+        """The revision of the list, and the key after which it begins."""
         current = self._core.store.revision
         if token := ask.query.get("continue"):
             place = _decoded(token)
             if place.revision > current:
-                # The page before came from a store that this one is an earlier state of: put back, as it were.
+                # The previous page came from a later state of this store: it was restored from a backup.
                 raise failures.expired(_INCONSISTENT)
             return (place.revision, Key(place.namespace, place.name))
         version = ask.query.get("resourceVersion", "")
@@ -111,7 +111,7 @@ class Reader:
         return (wanted if ask.query.get("resourceVersionMatch") == options.EXACT else current), None
 
     def _seen(self, wanted: int) -> None:
-        """Raise `Timeout` when the client has seen what this server has not: nobody here waits for it."""
+        """Raise `Timeout` when the revision is newer than this server's, without waiting for it."""
         current = self._core.store.revision
         if wanted > current:
             raise failures.too_large(wanted, current)
@@ -136,7 +136,7 @@ class Reader:
 
 
 def revision_of(text: str) -> int:
-    """A resource version. Raises `ServerFailure`, as upstream; where it is otherwise, others say so."""
+    """Parse a resource version. Raises `ServerFailure`, as upstream; callers convert it where upstream differs."""
     problem = ""
     if not (text.isascii() and text.isdecimal()):
         problem = "invalid syntax"

@@ -1,4 +1,4 @@
-"""The kinds that a server serves: those built in, and those that CustomResourceDefinitions add and take away."""
+"""The served kinds: built-in ones, and those of CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from espalier.kube.errors import StatusCause
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 Complete = Callable[[Tree, Tree | None], None]
-"""Fills in what a kind sets by itself: (new, old or None), in place."""
+"""Sets defaults of a kind: (new, old or None), in place."""
 
 Check = Callable[[Tree, Tree | None], Iterable[StatusCause]]
-"""Rules of a kind beyond its schema: (new, old or None)."""
+"""Validates a kind beyond its schema: (new, old or None)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class ServedKind:
 
 
 class Registry:
-    """What is served now. `changed` grows whenever that changes, so that documents made from it can be kept."""
+    """The served kinds. `changed` increases with every change, so that documents generated from it can be cached."""
 
     def __init__(self, kinds: Iterable[ServedKind]) -> None:
         self.changed = 0
@@ -100,11 +100,11 @@ class Registry:
         return self._kinds.values()
 
     def lookup(self, group: str, version: str, plural: str) -> ServedKind | None:
-        """The kind served under these coordinates."""
+        """The kind of a resource."""
         return self._kinds.get((group, version, plural))
 
     def by_kind(self, api_version: str, kind: str) -> ServedKind | None:
-        """The kind that an object says it is of."""
+        """The kind by apiVersion and kind of an object."""
         return self._by_kind.get((api_version, kind))
 
     def versions(self, table: str) -> list[ServedKind]:
@@ -112,11 +112,11 @@ class Registry:
         return self._versions.get(table, [])
 
     def is_built_in(self, group: str) -> bool:
-        """Whether a group has kinds that no definition adds."""
+        """True if a group has built-in kinds."""
         return group in self._built_in
 
     def define(self, name: str, kinds: Iterable[ServedKind]) -> None:
-        """Serve what the CustomResourceDefinition of this name says; replaces what it said before."""
+        """Serve the kinds of the CustomResourceDefinition of this name; replaces its previous ones."""
         self._remove(name)
         served = tuple(kinds)
         for kind in served:
@@ -125,7 +125,7 @@ class Registry:
         self.changed += 1
 
     def forget(self, name: str) -> None:
-        """The CustomResourceDefinition of this name is gone; idempotent."""
+        """Remove the kinds of a CustomResourceDefinition; idempotent."""
         if self._remove(name):
             self.changed += 1
 

@@ -1,4 +1,4 @@
-"""What a request asks for: its verb, and the kind, namespace, name and subresource that its path names."""
+"""Parses requests: verb, kind, namespace, name and subresource."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class RequestInfo:
 
     @property
     def key(self) -> Key:
-        """Of the object it is about."""
+        """The key of the object."""
         return Key(self.namespace, self.name)
 
     @property
     def dry_run(self) -> bool:
-        """Whether everything but the write is to happen."""
+        """True for a dry run."""
         return bool(self.query.get("dryRun"))
 
     @property
@@ -55,21 +55,21 @@ class RequestInfo:
 
     @property
     def user_agent(self) -> str:
-        """What the client calls itself, without its version."""
+        """The client's user agent, without version."""
         return self.request.headers.get("user-agent", "").partition("/")[0] or "unknown"
 
     @property
     def field_manager(self) -> str:
-        """Who owns the fields that are written."""
+        """The field manager."""
         return self.query.get("fieldManager") or self.user_agent
 
     def flag(self, name: str) -> bool:
-        """Whether an option is on."""
+        """True if an option is on."""
         return options.flag(self.query, name)
 
 
 def parse(registry: Registry, request: Request, user: User, *, watch: bool = False) -> RequestInfo:
-    """Understand a request. Raises `NotFound` when nothing is served at its path, `MethodNotAllowed`, `BadRequest`."""
+    """Parse a request. Raises `NotFound` when nothing is served at its path, `MethodNotAllowed`, `BadRequest`."""
     parts = request.path.strip("/").split("/")
     if parts[0] == "api" and len(parts) == 2:
         raise failures.not_served()
@@ -128,7 +128,7 @@ Authorizer = Callable[["Attributes", User], bool]
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What is to be done, as authorization sees it."""
+    """The verb for authorization."""
 
     verb: str
     group: str
@@ -139,7 +139,7 @@ class Attributes:
 
 
 def attributes_of(ask: RequestInfo) -> Attributes:
-    """What a request is to do. Who selects one object of a collection by its name asks for that one (as upstream)."""
+    """The verb of a request. A field selector for one name counts as a request for that object (as upstream)."""
     resource = ask.kind.resource
     name = ask.name or _selected_name(ask.query.get("fieldSelector", ""))
     return Attributes(ask.verb, resource.group, resource.plural, ask.subresource, ask.namespace, name)

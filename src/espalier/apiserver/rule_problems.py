@@ -1,4 +1,4 @@
-"""Why the CEL rules of a definition are refused, in the words of kube-apiserver. What rules cost is not estimated."""
+"""Validation of a definition's CEL rules, in kube-apiserver's words. Costs are not estimated."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from espalier.kube.errors import StatusCause
 
 
 def problems(schema: Tree, root: str) -> Iterator[StatusCause]:
-    """What is wrong with the rules of a structural schema."""
+    """Violations of the rules of a structural schema."""
     metadata = schema.get("properties", {}).get("metadata", {}).get("properties", {})
     yield from _below(cel_values.whole(schema), root, "", frozenset(f".metadata.{name}" for name in metadata))
 
 
 def missing(schema: Tree) -> set[str]:
-    """What rules of an accepted schema need that Kubernetes has and this server has not: names, mostly of functions."""
+    """Unsupported features of Kubernetes that the rules of a schema need: names, mostly of functions."""
     return _missing(cel_values.whole(schema))
 
 

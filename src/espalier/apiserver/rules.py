@@ -54,7 +54,7 @@ class Rule:
 
     @property
     def looks_back(self) -> bool:
-        """Whether it names the value before, or its message does."""
+        """True if it names the value before, or its message does."""
         message = self.message_expression
         return self.expression.uses_old or (message is not None and message.uses_old)
 
@@ -71,7 +71,7 @@ class Place:
 
     @property
     def is_bare(self) -> bool:
-        """Whether there is no rule here nor below."""
+        """True if there is no rule here nor below."""
         return not (self.rules or self.properties or self.values or self.items)
 
 

@@ -1,4 +1,4 @@
-"""The scale subresource: one number of an object, in a form that is the same for all kinds."""
+"""The scale subresource: the replicas of an object as a Scale, the same for all kinds."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def scale_of(kind: ServedKind, tree: Tree) -> Tree:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {name: tree["metadata"][name] for name in _METADATA if name in tree["metadata"]},
-        # As upstream: none wanted is nothing said.
+        # As upstream: 0 replicas are omitted.
         "spec": {"replicas": wanted} if wanted else {},
         "status": status,
     }
 
 
 def set_replicas(kind: ServedKind, tree: Tree, scale: Tree) -> Tree:
-    """The object with the number of replicas that a Scale says. Raises `Invalid` when it says none."""
+    """The object with the replicas of a Scale. Raises `Invalid` when it has none."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
         cause = failures.invalid("spec.replicas", replicas, "must be greater than or equal to 0")

@@ -1,4 +1,4 @@
-"""Label and field selectors of list, watch and deletecollection: parsed once, then asked for each object."""
+"""Label and field selectors of list, watch and deletecollection: parsed once, then matched with each object."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TOKEN = re.compile(r"\s*(==|!=|[=!,()<>]|[^\s=!,()<>]+)")
 _OPERATORS = frozenset({"==", "=", "!=", "<", ">"})
 _SIGNS = _OPERATORS | set("!,()")
 _LONGEST_KEPT = 1024
-"""Characters of a selector that is remembered: longer ones come from nobody who asks again."""
+"""The maximum length of a cached selector: longer ones are not repeated."""
 
 _FIELD_TERM = re.compile(r"(?P<path>[^=!,]+)(?P<operator>==|=|!=)(?P<value>(?:\\.|[^,\\])*)(?:,|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """What a request selects. `name` is set when only one object can be meant: it need not be searched."""
+    """The selection of a request. `name` is set when it can only match one object, which saves a search."""
 
     labels: tuple[Term, ...] = ()
     fields: tuple[Callable[[Object], bool], ...] = ()
@@ -34,11 +34,11 @@ class Selector:
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """True if it selects everything."""
         return not self.labels and not self.fields
 
     def selects(self, item: Object) -> bool:
-        """Whether an object is among those selected."""
+        """True if an object is selected."""
         labels = item.head.metadata.labels
         return all(term(labels) for term in self.labels) and all(term(item) for term in self.fields)
 
@@ -76,23 +76,23 @@ class _Tokens:
 
     @property
     def next(self) -> str:
-        """What comes; empty at the end."""
+        """The next token; empty at the end."""
         return self._found[self._place][0] if self._place < len(self._found) else ""
 
     def take(self) -> str:
-        """What comes, and go on."""
+        """Consume the next token."""
         token = self.next
         self._place += 1
         return token
 
     def word(self) -> str:
-        """A word, and go on."""
+        """Consume a word."""
         if not self.next or self.next in _SIGNS:
             raise self.unexpected()
         return self.take()
 
     def unexpected(self) -> ApiError:
-        """Something else should have come."""
+        """The error for an unexpected token."""
         rest = self._text[self._found[self._place][1] :] if self.next else ""
         shown = rest if len(rest) <= 100 else f"{rest[:100]}..."
         return bad_request(f"unable to parse requirement: found '{shown}', expected: identifier or end of selector")

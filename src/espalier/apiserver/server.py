@@ -1,4 +1,4 @@
-"""The server: drives the core's steps, makes the calls they ask for, and lets answers go once they are durable."""
+"""The server: runs the core's steps, makes their webhook calls, and responds once writes are durable."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Request, Response, Stream, User
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-"""There from the start."""
+"""The initial namespaces."""
 
 MINUTE = 60.0
 KEPT_MINUTES = 5
-"""How long changes are kept for those who watch."""
+"""How long changes are kept for watches."""
 
 
 class Server:
@@ -69,12 +69,12 @@ class Server:
         self._housekeeping = Housekeeping(self._core, self.serve)
         self.version = version
         self.read_log: logs.ReadLog = logs.nothing
-        """Where logs of containers come from; may be changed while it runs."""
+        """The source of container logs; may be changed while it runs."""
         store.follow(self._changed)
 
     @property
     def version(self) -> str:
-        """The Kubernetes version that the server says it has, as `v1.36.3`."""
+        """The Kubernetes version of the server, as `v1.36.3`."""
         return self._version
 
     @version.setter
@@ -84,7 +84,7 @@ class Server:
         self._openapi = OpenApi(self.registry, version)
 
     async def start(self) -> None:
-        """Read the store, make the namespaces that are always there, and begin to keep house."""
+        """Read the store, create the initial namespaces, and start the garbage collector."""
         await self._store.start()
         definitions_table = self._store.table(definitions.TABLE)
         for key in definitions_table.keys:
@@ -99,7 +99,7 @@ class Server:
         self._tick()
 
     async def close(self) -> None:
-        """End watches and housekeeping, and close the store; idempotent."""
+        """Stop watches and the garbage collector, and close the store; idempotent."""
         self._started = False
         if self._timer is not None:
             self._timer.cancel()
@@ -144,7 +144,7 @@ class Server:
         return await logs.answer(ask, found.raw, self.read_log)
 
     def _document(self, request: Request) -> Response | None:
-        """Discovery and schemas, which are open to everybody who is known."""
+        """Discovery and schemas, for every authenticated user."""
         found = self._discovery.respond(request) or self._openapi.respond(request)
         if found is not None and found.status != NOT_FOUND.status and request.method not in ("GET", "HEAD"):
             raise failures.method_not_allowed()
@@ -156,11 +156,11 @@ class Server:
         ask = parse(self.registry, request, user, watch=watch)
         self.requests[ask.verb, ask.kind.resource.plural, ask.subresource, ask.user_agent] += 1
         self._handler.authorize(ask)
-        # Whoever may not do it has nothing of his read.
+        # Bodies of unauthorized requests are not read.
         return with_json_body(ask)
 
     async def _driven(self, steps: Steps) -> Answer:
-        """Run a course to its end, making the calls it asks for; those of one step at the same time."""
+        """Run the steps of a request with their webhook calls; those of one step concurrently."""
         results: list[Result] | None = None
         try:
             while True:
@@ -181,7 +181,7 @@ class Server:
             return CallFailed(f"failed to call webhook: no answer within {call.timeout:g} s")
 
     async def _failed(self, error: ApiError) -> Response:
-        """Also what a failure shows (an object is there, or is not) must be durable."""
+        """The state that an error reveals (an object exists, or doesn't) must be durable too."""
         try:
             await self._store.flushed(self._store.revision)
         except ApiError as worse:
@@ -208,13 +208,13 @@ class Server:
         self._end_unserved(name)
 
     def _end_unserved(self, table: str) -> None:
-        """Who watches a kind that is no longer what it was must look anew."""
+        """End the watches of a changed kind: clients must list again."""
         for watch in self._watches:
             if watch.kind.table == table and watch.kind not in self.registry.versions(table):
                 watch.end()
 
     def _tick(self) -> None:
-        """Once a minute: bookmarks go out, and changes that are old enough are forgotten."""
+        """Send bookmarks and compact old changes, once a minute."""
         if len(self._marks) == KEPT_MINUTES:
             self._store.compact(self._marks[0])
         self._marks.append(self._store.durable)
@@ -225,7 +225,7 @@ class Server:
 
 
 def _defines(raw: bytes) -> tuple[object, ...]:
-    """What of a definition matters for how its kind is served."""
+    """The parts of a definition that affect serving its kind."""
     tree = msgspec.json.decode(raw)
     status = tree.get("status") or {}
     return tree["spec"], status.get("acceptedNames"), definitions.is_true(tree, "Established")

@@ -23,7 +23,7 @@ from espalier.apiserver.store import Change, Store
 from espalier.kube.objects import Object
 
 FORMAT = 1
-"""Of the file; a file of a later format is not touched."""
+"""The format of the file; a file of a later format is not changed."""
 
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS log (
@@ -36,11 +36,11 @@ _NEW = (("format", FORMAT), ("revision", 1), ("compacted", 0))
 
 
 _LEAST_SPACE = 64 * 1024
-"""Bytes that SQLite needs beside a database, to open it."""
+"""Free bytes that SQLite needs to open a database."""
 
 
 class Unusable(Exception):
-    """The file of a store can't be used, and was left as it is. The message says which, and why."""
+    """The file of a store can't be used, and was not changed. The message tells which, and why."""
 
 
 class NoSpace(Unusable):
@@ -61,10 +61,10 @@ class _Row(NamedTuple):
 
 
 class SqliteStore(Store):
-    """Keeps objects in the file `path`, which is made if it is missing, and in memory.
+    """Keeps objects in the file `path`, which is created if missing, and in memory.
 
-    When the file can't be written any more (the disk is full), what was not acknowledged is taken back, and from then
-    on nothing is written: reads go on, writes raise `Full`.
+    When the file can't be written any more (the disk is full), unacknowledged writes are rolled back, and the store
+    becomes read-only: writes raise `Full`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -197,7 +197,7 @@ class SqliteStore(Store):
             )
 
     def _fail(self, error: Exception) -> None:
-        """Nothing that was not acknowledged ever happened."""
+        """Roll back unacknowledged writes."""
         self._failure = (
             f"the server's storage {self._path.name} can't be written ({error}); it answers reads only, until there "
             "is space and it is started again"
@@ -209,7 +209,7 @@ class SqliteStore(Store):
 
 
 def _check(path: Path) -> None:
-    """Raise `Unusable` for a file that no store wrote, or not to its end. Only read: nothing of it is lost."""
+    """Raise `Unusable` for a file that is not a complete store. Read-only."""
     if path.stat().st_size == 0:
         raise Unusable(f"{path} is empty, which it never is once it was written")
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
@@ -232,7 +232,7 @@ def _check(path: Path) -> None:
 
 
 def _is_full(path: Path, error: apsw.Error | OSError) -> bool:
-    """Of the files beside its own, SQLite says only that it could not write them."""
+    """A precise error for files beside the database, for which SQLite only reports a failed write."""
     if isinstance(error, apsw.IOError | apsw.CantOpenError):
         disk = os.statvfs(path.parent)
         return disk.f_bavail * disk.f_frsize < _LEAST_SPACE
@@ -251,6 +251,6 @@ def _why(error: apsw.Error | OSError) -> str:
 
 
 def _superseded(change: Change) -> list[int]:
-    """Rows that nobody needs once a change is no longer in the history."""
+    """The rows that are obsolete once a change leaves the history."""
     rows = [] if change.before is None else [int(change.before.resource_version)]
     return [*rows, change.revision] if change.deleted else rows

@@ -1,4 +1,4 @@
-"""What all writes have in common: from a draft to what is stored.
+"""The common part of all writes: from a draft to the stored object.
 
 The order is that of kube-apiserver: prune and default, set what the system sets, ask mutating webhooks, validate, ask
 validating webhooks, compare with what is stored, store.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from espalier.api import core as builtin
+from espalier.api import paths
 from espalier.api.meta import Tree
 from espalier.apiserver import (
     bodies,
@@ -22,17 +23,18 @@ from espalier.apiserver import (
     managed_fields,
     metadata,
     patches,
-    ratcheting,
     rules,
 )
 from espalier.apiserver.admission import Admitting
 from espalier.apiserver.core import Answer, Core, encoded, is_sound, outward, put, shown
+from espalier.apiserver.field_set_diff import element_of, elements_of
 from espalier.apiserver.managed_fields import Manager, Managers
 from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import APPLY, RequestInfo
 from espalier.apiserver.scaling import scale_of
+from espalier.apiserver.structure import Node
 from espalier.apiserver.webhooks import Result, WebhookCall
 from espalier.kube.errors import ApiError, StatusCause
 from espalier.kube.objects import Object, encode_json
@@ -44,7 +46,9 @@ Written: TypeAlias = Generator[list[WebhookCall], Sequence[Result], Answer | Non
 
 @dataclass(slots=True)
 class Draft:
-    """A write under way. Trees are in stored form, their managed fields apart; `before` is as the schema is now."""
+    """A write in progress. Trees are in the stored version, without managedFields; `before` follows the present
+    schema.
+    """
 
     ask: RequestInfo
     old: Object | None
@@ -55,29 +59,29 @@ class Draft:
     given: Managers | None = None
     """Managers before the write as the client says they are."""
     managers: Managers = field(default_factory=dict)
-    """Managers after it."""
+    """Managers after the write."""
     warnings: list[str] = field(default_factory=list)
     sound: bool = True
-    """Whether it breaks no rule, not even where it is as it was."""
+    """True if it violates nothing, not even in unchanged parts."""
 
     @property
     def settled(self) -> Tree:
-        """The version before if it is sound: what is the very same there needs no look. Else nothing."""
+        """The previous version if it is valid: identical parts need no validation. Else None."""
         return self.before if self.old is not None and is_sound(self.old, self.kind) else {}
 
     @property
     def kind(self) -> ServedKind:
-        """Of the object."""
+        """The key of the object."""
         return self.ask.kind
 
     @property
     def operation(self) -> str:
-        """As webhooks call it."""
+        """The operation's name in webhooks."""
         return "create" if self.old is None else "update"
 
 
 class Finisher:
-    """Brings drafts to their end."""
+    """Completes and stores drafts."""
 
     def __init__(self, core: Core, admitting: Admitting) -> None:
         self._core = core
@@ -86,9 +90,9 @@ class Finisher:
         self._rights = (authorizer if isinstance(authorizer, Rbac) else Rbac(core.store)).rules_for
 
     def finish(self, draft: Draft, *, applied: bool = False) -> Written:
-        """Store a draft, unless it changes nothing; gives None when the object is no longer the one it started from.
+        """Store a draft, unless it changes nothing; returns None when the object changed meanwhile.
 
-        `applied`: server-side apply has said already who manages what.
+        `applied`: server-side apply has set the managers already.
         """
         ask, kind = draft.ask, draft.kind
         self._tidy(draft)
@@ -99,7 +103,7 @@ class Finisher:
             ask, draft.operation, draft.new, draft.before or None, draft.warnings
         )
         if mutated is not None and mutated is not draft.new:
-            # What webhooks fill in is nobody's, as upstream: who applies it later is in nobody's way.
+            # As upstream, values set by webhooks have no manager: a later apply has no conflict.
             draft.new = mutated
             self._tidy(draft)
             draft.new["metadata"].pop("managedFields", None)
@@ -193,11 +197,9 @@ class Finisher:
         if draft.old is None:
             return causes
         kept = {
-            index
-            for index, cause in enumerate(causes)
-            if ratcheting.is_unchanged(cause, draft.new, draft.before, draft.kind.node)
+            index for index, cause in enumerate(causes) if is_unchanged(cause, draft.new, draft.before, draft.kind.node)
         }
-        draft.warnings += [ratcheting.sentence(causes[index]) for index in sorted(kept)]
+        draft.warnings += [sentence(causes[index]) for index in sorted(kept)]
         return [cause for index, cause in enumerate(causes) if index not in kept]
 
     def _rule_causes(self, draft: Draft, causes: Sequence[StatusCause]) -> Iterator[StatusCause]:
@@ -211,7 +213,7 @@ class Finisher:
         for found in rules.broken(place, draft.new, before, node, settled=settled):
             if found.is_old:
                 draft.sound = False
-                draft.warnings.append(ratcheting.sentence(found.cause))
+                draft.warnings.append(sentence(found.cause))
             else:
                 yield found.cause
 
@@ -244,7 +246,7 @@ class Finisher:
 
 
 def _unhandled(draft: Draft, problem: str) -> ApiError:
-    """An object that can't be read as what it is to be; of a patch, what it would leave is shown."""
+    """The error for an object that can't be decoded as its kind; for a patch, with the patched object."""
     resource, ask = draft.kind.resource, draft.ask
     if ask.verb == "patch" and ask.content_type != APPLY:
         if ask.content_type == patches.STRATEGIC:
@@ -257,5 +259,35 @@ def _unhandled(draft: Draft, problem: str) -> ApiError:
 
 
 def manager_of(ask: RequestInfo, operation: str) -> Manager:
-    """Who owns the fields that a request writes."""
+    """The field manager of a request."""
     return Manager(ask.field_manager, operation, ask.kind.resource.api_version, ask.subresource)
+
+
+def sentence(cause: StatusCause) -> str:
+    """The suffix of the warning."""
+    return f"{cause.field}: {cause.message}"
+
+
+def is_unchanged(cause: StatusCause, new: Tree, old: Tree, node: Node) -> bool:
+    """True if the field of a cause, or a parent of it, is unchanged."""
+    after: Any = new
+    before: Any = old
+    below: Node | None = node
+    for step in paths.parse(cause.field):
+        if isinstance(after, dict) and isinstance(before, dict):
+            if step not in after or step not in before:
+                return False
+            after, before = after[step], before[step]
+            below = below.child(str(step)) if below is not None else None
+        elif isinstance(after, list) and isinstance(before, list) and isinstance(step, int):
+            if below is None or below.list_type != "map" or step >= len(after):
+                return False
+            found = elements_of(before, below).get(element_of(after[step], below))
+            if found is None:
+                return False
+            after, before, below = after[step], found, below.items
+        else:
+            return False
+        if after == before and type(after) is type(before):
+            return True
+    return False

@@ -1,7 +1,7 @@
-"""Where objects are: all of them in memory, as bytes, with the changes of the last minutes for those who watch.
+"""The store: all objects in memory, encoded, with the changes of the last minutes for watches.
 
-A write is seen by the next read at once, but nothing is told to anybody before it is durable: answers wait for
-`flushed`, watches read no further than `durable`. `MemoryStore` is durable at once; `SqliteStore` is so on disk.
+The next read sees a write at once, but clients only hear of durable writes: responses wait for `flushed`, watches stop
+at `durable`. `MemoryStore` is durable at once; `SqliteStore` on disk.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from espalier.apiserver.failures import expired
 from espalier.kube.objects import Object
 
 HISTORY = 4096
-"""Changes of a table that are kept at most. Whoever watches and is further behind must list anew."""
+"""The maximum number of kept changes of a table. A watch that is further behind must list again."""
 
 _SLACK = HISTORY // 4
 
 
 class Change(NamedTuple):
-    """One write. `after` is the object as it is now; of a deletion, as it last was, with the deletion's revision."""
+    """A write. `after` is the new object; for a deletion the last one, with the deletion's revision."""
 
     revision: int
     table: str
@@ -39,11 +39,11 @@ class Table:
         self.keys: list[Key] = []
         self.history: list[Change] = []
         self.dropped = 0
-        """How many changes were in `history` once and are no longer: the place of its first among all."""
+        """The number of changes that were dropped from `history`."""
         self.compacted = compacted
         """Revision of the last change that is no longer in `history`."""
         self.wakers: dict[object, Callable[[], None]] = {}
-        """Called when there is something new that is durable; the keys say whose they are."""
+        """Callbacks for new durable changes, by subscriber."""
 
     @property
     def latest(self) -> int:
@@ -88,7 +88,7 @@ class Table:
         self.objects[change.key] = change.after
 
     def undo(self, change: Change) -> None:
-        """Take back the last change."""
+        """Roll back the last change."""
         self.history.pop()
         if change.before is None:
             del self.objects[change.key]
@@ -99,7 +99,7 @@ class Table:
         self.objects[change.key] = change.before
 
     def drop(self, count: int) -> list[Change]:
-        """Forget the first changes of the history."""
+        """Drop the oldest changes of the history."""
         gone = self.history[:count]
         if gone:
             del self.history[:count]
@@ -132,7 +132,7 @@ class Store:
         yield from sorted(self._tables.items())
 
     def follow(self, follower: Callable[[Change], None]) -> None:
-        """Have `follower` called with each change as soon as it is durable, in order."""
+        """Call `follower` with each change as soon as it is durable, in order."""
         self._followers.append(follower)
 
     def put(self, table: str, key: Key, after: Object, *, deleted: bool = False) -> Change:
@@ -151,7 +151,7 @@ class Store:
         return change
 
     def compact(self, revision: int) -> None:
-        """Forget changes up to a revision: those who still need them must list anew."""
+        """Compact changes up to a revision: watches that still need them must list again."""
         revision = min(revision, self.durable)
         for table in self._tables.values():
             count = bisect_left(table.history, revision + 1, key=lambda change: change.revision)
@@ -161,7 +161,7 @@ class Store:
         """Read what is stored."""
 
     async def close(self) -> None:
-        """Make everything durable and let go of files; idempotent."""
+        """Flush and close files; idempotent."""
 
     async def flushed(self, revision: int) -> None:
         """Return when a revision is durable. Raises `Full` when it will never be."""
@@ -179,7 +179,7 @@ class Store:
             self._compacted = max(self._compacted, changes[-1].revision)
 
     def _release(self, changes: Sequence[Change]) -> None:
-        """These are durable: tell everybody."""
+        """Publish durable changes."""
         self.durable = changes[-1].revision
         for change in changes:
             for follower in self._followers:
@@ -190,7 +190,7 @@ class Store:
 
 
 class MemoryStore(Store):
-    """Keeps objects in memory only. No thread, no delay: what runs on it replays exactly."""
+    """Keeps objects in memory only. No threads or delays: simulations on it are reproducible."""
 
     def _persist(self, change: Change) -> None:
         self._release((change,))

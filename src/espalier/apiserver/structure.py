@@ -1,4 +1,4 @@
-"""Schemas as trees of `Node`: what pruning, defaulting, patches and server-side apply walk beside an object.
+"""Schemas as trees of `Node`, used by pruning, defaulting, patches and server-side apply.
 
 A `Node` is made from an OpenAPI v3 schema, whether of a CRD or of a built-in kind, and is never changed afterwards.
 Where no node is known (a field kept by x-kubernetes-preserve-unknown-fields), maps are merged field by field, and
@@ -24,7 +24,7 @@ PATCH_STRATEGY = "x-kubernetes-patch-strategy"
 PATCH_MERGE_KEY = "x-kubernetes-patch-merge-key"
 
 SCHEMAS = 256
-"""Of how many schemas is kept what was made of them."""
+"""The size of the cache of schemas."""
 
 Resolve = Callable[[str], "Node"]
 
@@ -69,7 +69,7 @@ def node_of(schema: Tree, resolve: Resolve | None = None, *, open_objects: bool 
 
 
 def fill(node: Node, schema: Tree, resolve: Resolve | None, *, open_objects: bool) -> None:
-    """Make an empty node that of a schema. Apart from `node_of`, so that schemas may contain themselves."""
+    """Fill an empty node from a schema. Separate from `node_of` for recursive schemas."""
 
     def below(part: Tree) -> Node:
         reference = part.get("$ref")
@@ -102,7 +102,7 @@ def fill(node: Node, schema: Tree, resolve: Resolve | None, *, open_objects: boo
 
 
 def _annotate(node: Node, schema: Tree) -> None:
-    """What may also stand beside a reference."""
+    """Keywords that are allowed beside a reference."""
     if "default" in schema:
         node.default = encode_json(schema["default"])
     if schema.get(MAP_TYPE) == "atomic":

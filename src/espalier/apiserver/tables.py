@@ -1,6 +1,6 @@
-"""Other forms of an answer: tables (server-side printing) and metadata alone.
+"""Response transformations: tables (server-side printing) and metadata only.
 
-A client asks for a form in its Accept header, by order of preference: `application/json;as=Table;v=v1;g=meta.k8s.io`.
+Clients choose one in the Accept header, by order of preference: `application/json;as=Table;v=v1;g=meta.k8s.io`.
 `form_of` says which it gets; a `Form` turns an object, a list or a watch event from plain JSON into it.
 """
 
@@ -27,11 +27,11 @@ from espalier.kube.objects import ListMeta, encode_json
 
 META = "meta.k8s.io/v1"
 INCLUDE_OBJECT = ("Metadata", "None", "Object")
-"""What a row of a table carries beside its cells; the first is the default."""
+"""The values of includeObject; the first is the default."""
 
 
 class Printed(Protocol):
-    """A served kind, as far as printing needs it. `columns` is None for kinds whose columns are built in."""
+    """A served kind, for printing. `columns` is None for built-in columns."""
 
     @property
     def resource(self) -> Resource:

@@ -1,4 +1,4 @@
-"""What server-side apply is given, held to the schema before anything is merged: nobody could own anything else."""
+"""Validation of applied configurations against the schema before merging: only declared fields can be owned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WANTED = {"integer": "int", "number": "number", "boolean": "boolean", "array": 
 
 
 def problem(value: Any, node: Node, path: str = "") -> str:
-    """What is wrong with a value, in the words of Kubernetes' structured merge; empty when nothing is."""
+    """Violations of a value, in the words of Kubernetes' structured merge; empty when nothing is."""
     if value is None:
         return ""
     if node.type and not is_of_type(value, node):

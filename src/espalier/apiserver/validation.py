@@ -37,16 +37,16 @@ class Validator:
         )
 
     def causes(self, tree: Any) -> list[StatusCause]:
-        """What breaks the schema, in the order of the schema's rules; empty when nothing does."""
+        """Violations of the schema, in the order of its rules."""
         if self._validator.is_valid(tree):
             return []
         return [cause for error in self._validator.iter_errors(tree) for cause in _causes(error, tree)]
 
 
 def validator_of(schema: Tree) -> Validator:
-    """The validator of a schema. Raises `ValueError` when there is none.
+    """The validator of a schema. Raises `ValueError` for an invalid schema.
 
-    Kept for the next time: definitions are judged, served and written again, and their schemas seldom change.
+    Cached: definitions are validated, served and updated, and their schemas seldom change.
     """
     return _validator(encode_json(schema))
 

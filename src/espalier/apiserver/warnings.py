@@ -1,4 +1,4 @@
-"""Warnings as a header: they quote what clients wrote, and nothing of it may be more than text."""
+"""The Warning header: warnings quote clients' input, which must be escaped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def header(texts: Sequence[str]) -> str:
 
 
 def clean(text: str) -> str:
-    """A text in which whatever is no printable character is written as its number; ends of lines are blanks."""
+    """A text with non-printable characters escaped and line breaks replaced by spaces."""
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 

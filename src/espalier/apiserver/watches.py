@@ -28,7 +28,7 @@ _EVENT = b'{"type":"%s","object":%s}'
 
 
 class Watch:
-    """One running watch: a `kube.wire.Stream` of encoded events."""
+    """A running watch: a `kube.wire.Stream` of encoded events."""
 
     def __init__(self, store: Store, ask: RequestInfo, now: Callable[[], datetime]) -> None:
         """Start where the request says. Raises `ServerFailure` for a version that is none.
@@ -52,7 +52,7 @@ class Watch:
         self._initial_end = 0
         self._place = 0
         self._floor = 0
-        """Of changes up to this revision nothing is told."""
+        """Changes up to this revision are skipped."""
         self._begin(ask)
         self._table.wakers[self] = self._wake.set
         self._timer: asyncio.TimerHandle | None = None
@@ -83,7 +83,7 @@ class Watch:
 
     @property
     def over(self) -> bool:
-        """Whether nobody reads it any more."""
+        """True if the client disconnected."""
         return self not in self._table.wakers
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -110,14 +110,14 @@ class Watch:
         self._release()
 
     def end(self) -> None:
-        """End after what is there to be read."""
+        """End after the pending events."""
         if not self._ended:
             self._ended = True
             self._bookmark_due = True
             self._wake.set()
 
     def bookmark(self) -> None:
-        """Tell the reader how far it has come."""
+        """Send a bookmark."""
         self._bookmark_due = True
         self._wake.set()
 
@@ -131,7 +131,7 @@ class Watch:
         self._ended, self._bookmarks = True, False
 
     def _next(self) -> bytes | None:
-        """The next event that is there to be read."""
+        """The next pending event."""
         if self._ready:
             return self._ready.popleft()
         for item in self._initial:
@@ -166,7 +166,7 @@ class Watch:
         return change if change.revision <= self._store.durable else None
 
     def _seen(self, change: Change) -> bytes | None:
-        """A change as this watch sees it: objects enter and leave the selection."""
+        """The event of a change for this watch: objects enter and leave the selection."""
         if change.revision <= self._floor:
             return None
         if self._namespace is not None and change.key.namespace != self._namespace:

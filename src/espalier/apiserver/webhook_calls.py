@@ -11,7 +11,7 @@ from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.kube.tls import CertificateError, client_context
 
 MAX_ANSWER = 16 * 1024 * 1024
-"""Bytes of an answer that are read at most."""
+"""The maximum bytes of a response."""
 
 
 class HttpWebhooks:
@@ -51,7 +51,7 @@ class HttpWebhooks:
         return body
 
     async def close(self) -> None:
-        """Give up connections; idempotent."""
+        """Close connections; idempotent."""
         session, self._session = self._session, None
         self._contexts.clear()
         if session is not None:

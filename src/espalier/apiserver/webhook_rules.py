@@ -1,4 +1,4 @@
-"""Webhook configurations: what they say, which of them concern a write, and which are refused when created."""
+"""Webhook configurations: decoding, matching with writes, and validation."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 
@@ -52,7 +52,7 @@ class Requirement(Part):
     values: list[str] = []
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels satisfy it. As in Kubernetes, `NotIn` holds where the label is absent."""
+        """True if labels match. As in Kubernetes, `NotIn` matches absent labels."""
         if self.operator == "In":
             return labels.get(self.key) in self.values
         if self.operator == "NotIn":
@@ -67,14 +67,14 @@ class LabelSelector(Part):
     match_expressions: list[Requirement] = []
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether all its terms hold for these labels."""
+        """True if all its terms match these labels."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.holds(labels) for requirement in self.match_expressions
         )
 
 
 class Rule(Part):
-    """Operations and resources that a webhook wants to see. `*` stands for all."""
+    """A webhook's rule: operations and resources. `*` stands for all."""
 
     operations: list[str] = []
     api_groups: list[str] = []
@@ -83,7 +83,7 @@ class Rule(Part):
     scope: str = "*"
 
     def covers(self, admission: Admission, resource: Resource) -> bool:
-        """Whether a write falls under the rule when its resource is called `resource`."""
+        """True if a write of `resource` matches the rule."""
         return (
             _listed(self.operations, admission.operation)
             and _listed(self.api_groups, resource.group)
@@ -101,7 +101,7 @@ class ServiceReference(Part):
 
 
 class ClientConfig(Part):
-    """Where a webhook is, and what it is trusted by (`caBundle`, PEM)."""
+    """The address of a webhook, and the CA that it is trusted by (`caBundle`, PEM)."""
 
     url: str = ""
     service: ServiceReference | None = None
@@ -125,9 +125,9 @@ class Webhook(Part):
     match_conditions: list[Any] = []
 
     def matches(self, admission: Admission) -> Resource | None:
-        """The resource as which the webhook sees this write; None when it does not want to see it.
+        """The resource in whose version the webhook gets this write; None if it does not match.
 
-        Webhook configurations themselves are never shown: a broken one could not be repaired.
+        Webhook configurations themselves never match: a broken one could not be repaired.
         """
         if admission.resource.group == GROUP:
             return None
@@ -137,7 +137,7 @@ class Webhook(Part):
         return resource
 
     def covered(self, admission: Admission) -> Resource | None:
-        """The resource by which its rules name this write, whatever object it is about."""
+        """The resource by which its rules match this write, without selectors."""
         others = admission.equivalents if self.match_policy == "Equivalent" else ()
         return next(
             (
@@ -186,8 +186,8 @@ def _problems(index: int, tree: Tree) -> Iterator[StatusCause]:
         yield invalid(
             f"{field_}.matchConditions",
             [condition.get("name", "") for condition in webhook.match_conditions],
-            "this API server does not evaluate CEL, and a condition that is not looked at would call the webhook for "
-            "writes that it should not see; remove matchConditions, or check them in the webhook",
+            "this API server does not evaluate matchConditions, and ignoring them would call the webhook for "
+            "writes that it excludes; remove matchConditions, or check them in the webhook",
         )
     if bool(webhook.client_config.url) == (webhook.client_config.service is not None):
         yield required(f"{field_}.clientConfig", "exactly one of url or service is required")

@@ -1,4 +1,4 @@
-"""Admission webhooks without I/O: what they are sent for a write, and what their answers change.
+"""Admission webhooks without I/O: AdmissionReview requests, and the effects of responses.
 
 `mutate` and `validate` are generators. They yield batches of calls that may run at the same time, and are sent one
 result for each: the body of the answer, or the `CallFailed` that came instead. They raise the `ApiError` that the
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class CallFailed(Exception):
-    """No usable answer came from a webhook; the message says why."""
+    """A webhook call failed; the message tells why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class WebhookCall:
 
 
 CallWebhook: TypeAlias = Callable[[WebhookCall], Awaitable[bytes]]
-"""Makes a call and returns the body of the answer. Raises `CallFailed`."""
+"""Makes a call and returns the body of the response. Raises `CallFailed`."""
 
 Result: TypeAlias = bytes | CallFailed
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The write may go on: with `object` as the webhooks left it, and warnings for the client."""
+    """The write is admitted: `object` after the webhooks, and warnings for the client."""
 
     object: Tree | None
     warnings: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ def _call(webhook: Webhook, resource: Resource, admission: Admission, uid: str) 
 
 
 def _answer(webhook: Webhook, uid: str, result: Result, warnings: list[str]) -> _Answer | None:
-    """What a webhook said; None when it said nothing and may be ignored. Raises what the client gets otherwise."""
+    """The response of a webhook; None for an ignored failure. Raises the client's error otherwise."""
     try:
         if isinstance(result, CallFailed):
             raise result
@@ -183,7 +183,7 @@ def _answer(webhook: Webhook, uid: str, result: Result, warnings: list[str]) -> 
 
 
 def _read(body: bytes, uid: str) -> _Answer:
-    """The answer in an AdmissionReview. Raises `CallFailed` when it is none, or answers another question."""
+    """The response in an AdmissionReview. Raises `CallFailed` when it is invalid, or of another request."""
     try:
         review = _decode_review(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -220,7 +220,7 @@ def _denial(webhook: Webhook, status: Status | None) -> ApiError:
     denied = f'admission webhook "{webhook.name}" denied the request'
     status.message = f"{denied}: {explanation}" if explanation else f"{denied} without explanation"
     status.status = "Failure"
-    # A denial is a failure, whatever code the webhook gave.
+    # A denial is an error, whatever code the webhook gave.
     return error_of(max(status.code, 400), encode_json(status))
 
 

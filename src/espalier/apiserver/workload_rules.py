@@ -24,7 +24,7 @@ NOT_NEGATIVE = "must be greater than or equal to 0"
 
 
 def check(new: Tree, old: Tree | None) -> Causes:
-    """What is wrong with a workload."""
+    """Violations of a workload."""
     spec = new.get("spec") or {}
     yield from _selected(spec)
     replicas = spec.get("replicas")
@@ -57,7 +57,7 @@ def _exact(selector: Tree) -> Iterator[tuple[str, str]]:
 
 
 def selector_problems(selector: Tree, field: str) -> Causes:
-    """What is wrong with a label selector."""
+    """Violations of a label selector."""
     yield from label_problems(f"{field}.matchLabels", selector.get("matchLabels") or {})
     for index, term in enumerate(selector.get("matchExpressions") or ()):
         place, operator = f"{field}.matchExpressions[{index}]", term.get("operator", "")
@@ -90,7 +90,7 @@ def _strategy(strategy: Tree) -> Causes:
 
 
 def amount(value: Any, field: str, *, at_most_all: bool = False) -> Causes:
-    """What is wrong with a number or a share of something."""
+    """Violations of a number or a share of something."""
     if isinstance(value, int) and value < 0:
         yield failures.invalid(field, value, NOT_NEGATIVE)
     if isinstance(value, str):
@@ -101,7 +101,7 @@ def amount(value: Any, field: str, *, at_most_all: bool = False) -> Causes:
 
 
 def check_service(new: Tree, old: Tree | None) -> Causes:
-    """What is wrong with a Service."""
+    """Violations of a Service."""
     spec = new.get("spec") or {}
     ports = spec.get("ports") or []
     headless, external = spec.get("clusterIP") == "None", spec.get("type") == "ExternalName"
@@ -124,7 +124,7 @@ def check_service(new: Tree, old: Tree | None) -> Causes:
 
 
 def check_budget(new: Tree, old: Tree | None) -> Causes:
-    """What is wrong with a PodDisruptionBudget."""
+    """Violations of a PodDisruptionBudget."""
     spec = new.get("spec") or {}
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:

@@ -40,12 +40,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def say(line: str) -> None:
-    """A line for whoever waits."""
+    """Print a line of progress."""
     print(line, flush=True)
 
 
 def stop(signal_number: int, _frame: object) -> None:
-    """End as if interrupted, so that what is half done is cleared away and no compiler runs on."""
+    """Handle SIGTERM like an interrupt, so that incomplete builds are removed and compilers stopped."""
     raise SystemExit(128 + signal_number)
 
 

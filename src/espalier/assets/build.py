@@ -1,4 +1,4 @@
-"""Building what is asked for and not there yet: said beforehand, one run at a time, resumable, tried, checksummed."""
+"""Builds missing components: announced, one run at a time, resumable, tested, checksummed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from espalier.assets.recipes import ENVTEST
 Say = Callable[[str], None]
 
 PACKAGES = {"debootstrap": "debootstrap"}
-"""Program -> the Debian package that brings it."""
+"""Program -> its Debian package."""
 
 
 class Lacking(Exception):
-    """This machine lacks what building needs; `missing` names everything at once, each with its remedy."""
+    """This machine lacks requirements of the build; `missing` names all of them, each with a remedy."""
 
     def __init__(self, missing: Sequence[str]) -> None:
         super().__init__("\n  - ".join(["Missing on this machine for building:", *missing]))
@@ -55,7 +55,7 @@ def provide(components: Iterable[Component], assets: Path, say: Say) -> list[Com
 
 
 def announce(components: Sequence[Component], assets: Path, say: Say) -> None:
-    """Say what is about to happen, what it costs, and where it goes."""
+    """Announce the builds, their cost and location."""
     say(f"Building into {assets} (times are for two cores and cold caches; Go keeps its own caches beside):")
     for component in components:
         contents = ", ".join(component.contents)
@@ -74,7 +74,7 @@ def _build(component: Component, assets: Path, say: Say) -> None:
         seal(workshop)
         workshop.chmod(0o755)
         home = component.home(assets)
-        if home.exists():  # found damaged: out of the way, with the rest of the remains
+        if home.exists():  # damaged: removed together with other leftovers
             home.rename(assets / f"{UNFINISHED}damaged-{os.getpid()}-{home.name}")
         workshop.rename(home)
     finally:
@@ -102,7 +102,7 @@ def _link_envtest(assets: Path) -> Path:
 
 
 def lacking(components: Sequence[Component], assets: Path) -> list[str]:
-    """Everything at once that must be had before the components can be built, each with its remedy."""
+    """All missing requirements of the components, each with a remedy."""
     missing = []
     if any(component.as_root for component in components) and os.geteuid() != 0:
         names = ", ".join(component.label for component in components if component.as_root)
@@ -118,7 +118,7 @@ def lacking(components: Sequence[Component], assets: Path) -> list[str]:
 
 
 def _lacking_go(modules: Sequence[GoModule]) -> tuple[list[str], Path | None]:
-    """Problem of Go here, if any, and its cache."""
+    """The problem with this machine's Go, if any, and its cache."""
     needed = max(module.go_version for module in modules)
     go = f"Go {'.'.join(map(str, needed))} or newer"
     remedy = "install it with your package manager or from go.dev/dl, and put its bin folder on PATH"

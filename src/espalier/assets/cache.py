@@ -12,7 +12,7 @@ from pathlib import Path
 
 SUMS = "SHA256SUMS"
 UNFINISHED = ".unfinished-"
-"""How the name of a folder begins in which a build is under way, or was when it got killed."""
+"""The name prefix of folders of running or killed builds."""
 
 
 def assets_folder() -> Path:
@@ -28,14 +28,14 @@ def cache_folder() -> Path:
 
 
 def is_finished(home: Path) -> bool:
-    """True if a build ended there; its files are not looked at."""
+    """True if a complete build is there; its files are not checked."""
     return (home / SUMS).is_file()
 
 
 def is_intact(home: Path) -> bool:
     """True if a build ended there, and nothing was changed, lost or added since: every byte is read.
 
-    What only another user may read counts as intact: this one could not build it anew either.
+    Files that only another user may read count as intact: this user could not rebuild them either.
     """
     try:
         recorded = (home / SUMS).read_bytes()
@@ -73,7 +73,7 @@ def size_of(home: Path) -> int:
 
 @contextlib.contextmanager
 def only_one_builder(assets: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """One run builds (or removes) at a time; what a killed one has left half done is thrown away."""
+    """Lock the cache for one run; incomplete builds of killed runs are removed."""
     assets.mkdir(parents=True, exist_ok=True)
     with (assets / ".lock").open("w") as lock:
         try:

@@ -24,9 +24,9 @@ class State(enum.StrEnum):
     MISSING = "missing"
     """A present recipe names it, nobody built it yet."""
     OUTDATED = "outdated"
-    """It was built by a recipe that is no more; `prune` removes it."""
+    """Built by a recipe that no longer exists; `prune` removes it."""
     IN_USE = "outdated, in use"
-    """As above, but something is mounted from it."""
+    """Outdated, but mounted."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def stock(assets: Path) -> list[Item]:
 
 
 def outdated(assets: Path) -> list[Item]:
-    """Folders that some recipe made which is no more, and links to them. Nothing that we did not make is among them."""
+    """Folders of recipes that no longer exist, and links to them. Only folders that we created."""
     current = {component.home(assets) for component in _current(assets)}
     current.add(assets / f"envtest-{ENVTEST[-1].version}")
     mounted = _mounted()
@@ -82,7 +82,7 @@ def prune(assets: Path, say: Say, *, dry_run: bool) -> Sequence[Item]:
         with only_one_builder(assets, say):
             for item in items:
                 if item.state is State.OUTDATED:
-                    aside = assets / f"{UNFINISHED}{item.folder.name}"  # what is half removed looks built to nobody
+                    aside = assets / f"{UNFINISHED}{item.folder.name}"  # never counts as built
                     item.folder.rename(aside)
                     shutil.rmtree(aside)
     return items

@@ -28,7 +28,7 @@ from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.providers.kinds import CATALOG
 from espalier.releases import UnknownKubernetesVersion, release_name, resolve
-from espalier.releases.support import told
+from espalier.releases.contents import told
 
 LAST_EVENTS = 8
 

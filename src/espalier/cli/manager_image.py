@@ -12,8 +12,7 @@ from espalier.assets.archive import Image, Layer, write_archive
 from espalier.assets.base import find_root
 from espalier.assets.debian import SUITE
 from espalier.assets.runtime import PACKAGES, Debian
-from espalier.assets.sbom import bill
-from espalier.assets.wheels import download, unpack
+from espalier.assets.wheels import bill, download, unpack
 from espalier.cli.manifests import USER
 
 PROGRAM = "usr/local/bin/espalier"

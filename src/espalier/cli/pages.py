@@ -17,7 +17,7 @@ from espalier.kube.measures import Measure
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Release, Releases
-from espalier.releases.support import NOTICE
+from espalier.releases.contents import NOTICE
 from espalier.runtime import metrics as managers
 
 KINDS: tuple[type[KubeObject], ...] = tuple(

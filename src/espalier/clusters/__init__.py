@@ -1,4 +1,4 @@
-"""The Cluster controller of `anywhere.eks.amazonaws.com`: from a Cluster to the objects of Cluster API, and back."""
+"""The Cluster controller of `anywhere.eks.amazonaws.com`: Cluster API objects from a Cluster, and its status."""
 
 from espalier.clusters.gate import Isolation
 

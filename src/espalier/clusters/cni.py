@@ -1,4 +1,4 @@
-"""The CNI of a workload cluster: its objects, and a content hash that says which were installed."""
+"""The CNI of a workload cluster: its objects, and a content hash of those that were installed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Manifest", "content_hash", "objects"]
 
 
 def objects(design: Design) -> list[Manifest]:
-    """What the workload cluster gets, in the order in which it is applied; nothing when no CNI is asked for."""
+    """The objects to apply to the workload cluster, in order; empty when no CNI is configured."""
     return list(rendered(design).cni)
 
 
 def content_hash(manifests: Sequence[Manifest]) -> str:
-    """A short text that differs when the objects do: `kindnet-1a2b3c4d5e6f`."""
+    """The content hash of the objects: `kindnet-1a2b3c4d5e6f`."""
     if not manifests:
         return ""
     name = next((manifest.body["metadata"]["name"] for manifest in manifests if manifest.resource == DAEMON_SET), "cni")

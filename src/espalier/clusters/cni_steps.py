@@ -1,7 +1,7 @@
-"""Steps that concern the CNI: a lost one is restored, another one installed, and at last it is compared.
+"""Steps for the CNI: restore a lost one, install a changed one, and finally compare it with what is rendered.
 
-Nodes get ready with a CNI alone. So one that the workload cluster has lost is restored before nodes are waited for; one
-that is there and is to be another waits its turn behind the control plane.
+Nodes only become ready with a CNI. So a lost CNI is restored before any step waits for nodes; a changed CNI is
+installed after the control plane.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 from espalier.runtime.remote_tasks import FRESH, Failed
 
 AGAIN = 60.0
-"""Seconds after which a cluster whose nodes are waited for is compared once more: its CNI may be lost meanwhile."""
+"""Seconds after which the CNI is compared again while a step waits for nodes: it may have been deleted meanwhile."""
 
 
 async def restore_cni(ctx: Context) -> Outcome:
-    """What was changed by hand of the CNI is restored, and one that was lost before anything waits for nodes.
+    """Restore the CNI where it was changed by hand, or deleted, before any step waits for nodes.
 
-    A workload cluster that gives no answer holds nothing up: the change may be what brings it back.
+    An unreachable workload cluster does not block the following steps: the change may be what makes it reachable again.
     """
     scope = ctx.scope
     installed = scope.capi_objects.installed_cni
-    is_new = not installed and scope.status.observed_generation == 0  # else EKS Anywhere made it, and wrote no mark
+    is_new = not installed and scope.status.observed_generation == 0  # else EKS Anywhere made it
     if is_new or scope.leaves_cni_alone:
         return Continue()
     answer = await seen_in_workload(ctx, _manifests(ctx))
@@ -49,9 +49,9 @@ async def restore_cni(ctx: Context) -> Outcome:
 
 
 async def install_cni(ctx: Context) -> Outcome:
-    """The workload cluster has the CNI that is asked for, if that is another than it was given last.
+    """Install the CNI in the workload cluster if its content hash differs from the installed one.
 
-    A change is noted before it begins: who takes it back half-way has neither the one nor the other.
+    The annotation is set to "unfinished" first: if the change is reverted half-way, neither CNI is fully installed.
     """
     scope = ctx.scope
     installed = scope.capi_objects.installed_cni
@@ -80,12 +80,12 @@ async def install_cni(ctx: Context) -> Outcome:
 
 
 async def compare_cni(ctx: Context) -> Outcome:
-    """The CNI is as it is rendered, as far as the workload cluster gives an answer; what it does not, Synced says."""
+    """Compare the CNI with what is rendered; condition Synced reports an unreachable workload cluster."""
     if not ctx.scope.capi_objects.installed_cni or ctx.scope.leaves_cni_alone:
         return Continue()
     answer = await seen_in_workload(ctx, _manifests(ctx))
     if answer is None:
-        return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be compared")
+        return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI in the workload cluster to be compared")
     if not answer.drifts:
         return Continue()
     lost = lost_cni(answer.drifts)
@@ -95,20 +95,21 @@ async def compare_cni(ctx: Context) -> Outcome:
         case Failed(error) if lost:
             return Fault(_reason(error), f"{_lost(lost)}: {error}")
         case None:
-            return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be as it was")
+            return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be restored")
     return _lasting(ctx.scope.lost_cni or ())
 
 
 def _lasting(lost: Sequence[str]) -> Outcome:
-    """What can't be restored holds nothing up unless it is lost: something in the workload cluster may change objects
-    at once, a webhook say, and Synced names that."""
+    """A failed restore only blocks when objects are missing: a webhook in the workload cluster, say, may change objects
+    again at once, and Synced reports that.
+    """
     if not lost:
         return Continue()
-    return Wait(readiness.CNI_INSTALLATION, f"waiting for {', '.join(lost)} to be there", after=FRESH)
+    return Wait(readiness.CNI_INSTALLATION, f"waiting for {', '.join(lost)} to be created", after=FRESH)
 
 
 async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | None:
-    """Bring back what differs: whether anything could be, or why not; None while it is under way."""
+    """Restore what differs: True if anything was restored, the error if not, None while it is in progress."""
     manifests = [(one.what, one.remedy) for one in drifts if isinstance(one.remedy, Manifest)]
     content = ctx.scope.capi_objects.kubeconfig
     if not manifests or content is None:
@@ -129,11 +130,11 @@ def _manifests(ctx: Context) -> list[Manifest]:
 
 
 def _lost(lost: Sequence[str]) -> str:
-    return f"the workload cluster has lost its CNI ({', '.join(lost)}), and it could not be installed again"
+    return f"the CNI is missing in the workload cluster ({', '.join(lost)}) and could not be reinstalled"
 
 
 def _reason(failure: Exception) -> str:
-    """Of a failure; an answer that says no will not be another by being asked for again."""
+    """The reason of a failure; a request that the API server refuses is not retried soon."""
     if isinstance(failure, workload.NotCorrected):
         failure = next(iter(failure.refusals.values()))
     if isinstance(failure, Unreachable):

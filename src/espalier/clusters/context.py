@@ -1,4 +1,4 @@
-"""One reconcile of one Cluster: what it knows, and the tools its steps act with."""
+"""One reconcile of one Cluster: its scope, and the clients and recorders that its steps use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from espalier.runtime.writer import Precondition, Writer
 
 @dataclass(frozen=True)
 class Tools:
-    """What all reconciles share."""
+    """Clients, caches and recorders that all reconciles share."""
 
     observer: Observer
     writer: Writer
@@ -38,21 +38,21 @@ class Tools:
     remote_tasks: RemoteTasks
     rate_limits: RateLimits
     copies: Expiry | None
-    """Digests of the kubeconfigs whose copies were looked at lately; None where none are made."""
+    """Digests of the kubeconfigs whose copies were checked recently; None where kubeconfigs are not copied."""
 
 
 class Context:
-    """The scope of a reconcile. What is asked for stays; what was made of it is read again after writes."""
+    """The scope of a reconcile. The desired state is fixed; the Cluster API objects are read again after writes."""
 
     def __init__(self, tools: Tools, scope: Scope) -> None:
         self.tools = tools
         self.scope = scope
         self.copied: Condition | None = conditions.get(scope.status.conditions, names.KUBECONFIG_COPIED)
-        """Why there is no copy of the kubeconfig; as it was last said, until that is looked at again."""
+        """Why there is no copy of the kubeconfig; the last reported reason until it is checked again."""
         self.synced: Condition | None = None
-        """Whether what was made is as it is rendered, once that was looked at."""
+        """Condition Synced, once the objects were compared with what is rendered."""
         self._cluster = scope.object
-        """The Cluster, with what was noted on it since."""
+        """The Cluster, with the annotations written during this reconcile."""
 
     @property
     def object(self) -> Object:
@@ -60,16 +60,16 @@ class Context:
         return self.scope.object
 
     async def open_gate(self) -> None:
-        """Durably note that the cluster is being changed, and of what it is made.
+        """Store in annotations that the cluster is being changed, and digests of its release objects.
 
-        To be called before each write to what is made for it.
+        Must be called before each write to the cluster's objects.
         """
         scope = self.scope
         if not scope.is_deleted:
             await self._note(gate.opened(scope.content_hash, scope.gate) if scope.takes_credentials else gate.OPENED)
 
     async def close_gate(self) -> None:
-        """Note that what is asked for is there, to its end."""
+        """Store the content hash: the reconcile is complete."""
         await self._note(self.scope.content_hash)
 
     async def _note(self, content_hash: str) -> None:
@@ -81,17 +81,17 @@ class Context:
             wanted[names.IDENTITY_ANNOTATION] = scope.identity
         noted = self._cluster.metadata.annotations
         changed = {name: value for name, value in wanted.items() if noted.get(name, "") != value}
-        # A settled cluster that never had an identity is not written for it alone; one that has a false one is.
+        # A settled cluster without an identity is not written for it alone; one with a wrong identity is.
         if changed.keys() - {names.IDENTITY_ANNOTATION} or noted.get(names.IDENTITY_ANNOTATION):
             self._cluster = await self.annotate(eksa.Cluster.resource, self._cluster, changed)
 
     async def annotate(self, resource: Resource, object_: Object, annotations: Mapping[str, str | None]) -> Object:
-        """Have these annotations on exactly this object; None stands for one that it shall not have."""
+        """Set these annotations on exactly this object; None removes an annotation."""
         patch = {"metadata": {"annotations": dict(annotations)}}
         return await self.tools.writer.merge(resource, object_, patch, Precondition.UID)
 
     async def write(self, what: Sequence[Change | Removal], reason: str) -> None:
-        """Write and delete objects of Cluster API; an event says which."""
+        """Write and delete Cluster API objects, and record an event for each."""
         if not what:
             return
         await self.open_gate()
@@ -105,14 +105,14 @@ class Context:
         self.refresh()
 
     def event(self, type: EventType, reason: str, message: str) -> None:
-        """Tell people who look at the Cluster."""
+        """Record an event of the Cluster."""
         said = redaction.concealed(message, self.scope.secrets)
         self.tools.recorder.event(self.scope.object, type, reason, said)
 
     def saw_cni(self, drifts: Iterable[Drift]) -> None:
-        """Note what the workload cluster has lost of its CNI, given all in which that differs."""
+        """Remember which objects of the CNI are missing, given all drift of the CNI."""
         self.scope = msgspec.structs.replace(self.scope, lost_cni=lost_cni(drifts))
 
     def refresh(self) -> None:
-        """Read again what was made for the Cluster."""
+        """Read the Cluster API objects of the Cluster again."""
         self.scope = self.scope.with_capi_objects(self.tools.observer.capi_objects(self.scope.key, self.scope.spec))

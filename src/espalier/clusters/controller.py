@@ -1,4 +1,4 @@
-"""The Cluster controller: what is observed, done and reported in a reconcile of a Cluster."""
+"""The Cluster controller: observes, acts and reports in each reconcile of a Cluster."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from espalier.runtime.writer import NameTaken
 NAME = "cluster"
 
 _REFUSALS = (Invalid, Forbidden, BadRequest)
-"""What an API server says to a write that will not become right by being repeated."""
+"""Reasons with which an API server refuses a write for good: retrying does not help."""
 
 _TOLD = (names.CONTROL_PLANE_READY, names.READY)
-"""Conditions whose becoming true is an event; the steps in between have events of their own."""
+"""Conditions for which an event is recorded when they become True; the steps in between have events of their own."""
 
 
 def controller(
@@ -78,7 +78,7 @@ def due(ctx: Context) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
 
 
 def failed(error: KubeError | NameTaken) -> Outcome:
-    """How a reconcile ends in which a request failed."""
+    """The outcome of a reconcile in which a request failed."""
     if isinstance(error, NameTaken):  # since the scope was read
         return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken([error]), after=1.0)
     fault = fault_of(error)
@@ -86,13 +86,13 @@ def failed(error: KubeError | NameTaken) -> Outcome:
 
 
 def not_a_cluster(found: Object, error: Exception, now: datetime) -> tuple[Outcome, Report]:
-    """Said of a Cluster of which nothing can be made as it is stored: a schema that let it pass is not ours."""
-    fault = Fault(names.CLUSTER_INVALID, f"the Cluster that is stored is none: {error}", terminal=True)
+    """The fault for a stored Cluster that can't be decoded: it passed a schema that is not ours."""
+    fault = Fault(names.CLUSTER_INVALID, f"stored Cluster is invalid: {error}", terminal=True)
     return fault, Report(unreadable(found, fault, now), before=reported(found))
 
 
 def report(ctx: Context, outcome: Outcome) -> Report:
-    """The status, and what became true or failed."""
+    """Write the status, and record events for conditions that became True and for faults."""
     old, now = ctx.scope.status, ctx.tools.clock.now()
     new = status_of(ctx.scope, outcome, now, ctx.synced, ctx.copied)
     events = (
@@ -116,10 +116,10 @@ def _events(old: ClusterStatus, new: ClusterStatus) -> Iterator[Event]:
 
 
 def deletion_obstacle(scope: Scope) -> Outcome:
-    """Why a Cluster that is deleted is not torn down: it is paused, and no annotation allows it, or nothing is left.
+    """Why a deleted Cluster is not torn down: it is paused and no annotation allows it, or nothing is left.
 
-    Without our finalizer and with something left, somebody took the finalizer away: of a paused Cluster, to leave what
-    was made for it as it is.
+    If our finalizer is gone and objects are left, somebody removed the finalizer: of a paused Cluster, to keep its
+    objects.
     """
     metadata = scope.cluster.metadata
     is_gone = not any(scope.capi_objects.objects.values())
@@ -128,8 +128,8 @@ def deletion_obstacle(scope: Scope) -> Outcome:
         others = ", ".join(one for one in metadata.finalizers if one not in names.FINALIZERS)
         if not others:
             return Done()
-        left = "is gone" if is_gone else "stays as it is"
-        held = f"finalizers of others hold it until they remove them: {others}"
+        left = "is gone" if is_gone else "is kept"
+        held = f"waiting for other controllers to remove their finalizers: {others}"
         return Wait("Deleting", f"all that was made for the cluster {left}; {held}")
     if not is_kept:
         return Continue()

@@ -1,8 +1,8 @@
 """Copies of kubeconfigs, beside their Clusters: for users without rights on the system's namespace.
 
-Nothing is read in a user's namespace, and nothing that is not ours is written there. A Secret's type never changes, and
-API servers hold to it: the copies have one of their own, so that a write of the whole Secret is refused by the server
-where it is somebody else's. (A patch is no way: its answer holds the object, so whoever may patch may read.)
+Nothing is read in a user's namespace, and only our own Secrets are written there. The type of a Secret is immutable:
+copies have a type of their own, so the API server refuses to replace a Secret of somebody else. (A patch would not do:
+its response contains the object, so the right to patch is a right to read.)
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from espalier.kube.objects import Object
 from espalier.runtime import owners
 
 TYPE = f"{GROUP}/kubeconfig"
-"""Of the Secrets that are copies."""
+"""The type of Secrets that are copies."""
 
 LOOK_EVERY = 3600.0
-"""Seconds after which a copy is made again that somebody deleted: nothing of that namespace's Secrets is watched."""
+"""Seconds after which a deleted copy is recreated: Secrets of users' namespaces are not watched."""
 
 TRY_EVERY = 60.0
 
@@ -35,15 +35,15 @@ NOT_OURS = "KubeconfigNotOfThisCluster"
 
 
 def is_copy(secret: Object) -> bool:
-    """Whether a Secret is a copy, and not a user's own of that name: whatever its labels are, its type says so."""
+    """True if a Secret is a copy and not a user's own Secret of that name: the type decides, not the labels."""
     return secret.decode(core.Secret).type == TYPE
 
 
 async def keep(ctx: Context) -> None:
-    """Have the copy there, as the kubeconfig is now; what is in its way is said, and stops nothing else.
+    """Keep the copy up to date with the kubeconfig; a failure is reported in a condition and blocks nothing else.
 
-    Only of a kubeconfig which Cluster API made for this cluster. Also in settled clusters: the certificate in it is
-    renewed. The Cluster carries a digest of what was copied.
+    Only a kubeconfig that Cluster API made for this cluster is copied. Settled clusters are included, because the
+    client certificate is renewed. The Cluster carries a digest of the copied kubeconfig.
     """
     scope, copies = ctx.scope, ctx.tools.copies
     if copies is None or scope.key.namespace == scope.cluster_identity.capi.namespace:
@@ -56,22 +56,22 @@ async def keep(ctx: Context) -> None:
     digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
     is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
     if copies.is_good(scope.key, digest) and (is_copied or ctx.copied is not None):
-        return  # who takes the note of a copy away has it made again
+        return  # removing the annotation with the digest recreates the copy
     if is_copied:
-        # A manager that has just started asks nothing, unless something was in the way.
+        # A manager that has just started sends no request, unless the last copy failed.
         if ctx.copied is not None or copies.is_over(scope.key, digest):
-            ctx.copied = await _write(ctx, content, replaces=False)  # what is there was copied, or is the user's own
+            ctx.copied = await _write(ctx, content, replaces=False)  # the Secret is a copy already, or the user's own
         copies.keep(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
         return
     ctx.copied = await _write(ctx, content)
     copies.keep(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
     if ctx.copied is None:
         await ctx.annotate(eksa.Cluster.resource, scope.object, {names.KUBECONFIG_ANNOTATION: digest})
-        ctx.event("Normal", "KubeconfigCopied", f"the kubeconfig is in Secret {_key(ctx).name}")
+        ctx.event("Normal", "KubeconfigCopied", f"copied the kubeconfig to Secret {_key(ctx).name}")
 
 
 async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Condition | None:
-    """Create the copy, or replace it if it is ours. What is in the way, if anything is."""
+    """Create the copy, or replace it if it is ours. Returns the problem, if there is one."""
     writer, key = ctx.tools.writer, _key(ctx)
     try:
         if await writer.create(core.SECRET, _copy(ctx, content)) is not None or not replaces:
@@ -83,8 +83,8 @@ async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Cond
     except (Invalid, Conflict, NotFound):
         return _trouble(
             names.KUBECONFIG_SECRET_TAKEN,
-            f"Secret {key} is there and is not the copy that is made of the kubeconfig, so it is left alone; "
-            f"delete or rename it, and the kubeconfig is copied there within a minute. {_meanwhile(ctx)}",
+            f"Secret {key} exists and is not a copy made by this manager, so it is not changed; "
+            f"delete or rename it, and the kubeconfig is copied within a minute. {_meanwhile(ctx)}",
         )
     except Forbidden as refusal:
         return _not_allowed(ctx, refusal)
@@ -108,14 +108,14 @@ def _key(ctx: Context) -> Key:
 
 
 def _not_ours(ctx: Context) -> Condition | None:
-    """A kubeconfig of the name, while there is a cluster, which is none of its making."""
+    """The problem with a kubeconfig Secret that exists under the cluster's name and is not owned by the cluster."""
     found = ctx.scope.capi_objects.kubeconfig_secret
     if found is None or ctx.scope.capi_objects.cluster_object is None:
         return None
     return _trouble(
         NOT_OURS,
-        f"Secret {found.key} is not of this cluster (neither its Cluster nor its KubeadmControlPlane of Cluster API "
-        "owns it), so it is neither used nor copied; delete it, and Cluster API makes the right one",
+        f"Secret {found.key} is not this cluster's (neither its Cluster nor its KubeadmControlPlane of Cluster API "
+        "owns it), so it is neither used nor copied; delete it, and Cluster API creates the right one",
     )
 
 
@@ -123,8 +123,8 @@ def _not_allowed(ctx: Context, refusal: Forbidden) -> Condition:
     namespace = ctx.scope.key.namespace
     return _trouble(
         NOT_ALLOWED,
-        f"the kubeconfig is not copied to Secret {_key(ctx)}, for the API server refuses it ({refusal}); "
-        f"whoever may grant that applies `espalier manifests --kubeconfig-copies --namespace {namespace}`. "
+        f"the API server refuses to copy the kubeconfig to Secret {_key(ctx)} ({refusal}); "
+        f"an administrator grants the right with `espalier manifests --kubeconfig-copies --namespace {namespace}`. "
         f"{_meanwhile(ctx)}",
     )
 
@@ -132,7 +132,7 @@ def _not_allowed(ctx: Context, refusal: Forbidden) -> Condition:
 def _meanwhile(ctx: Context) -> str:
     source = kubeconfig.secret_key(ctx.scope.cluster_identity.capi)
     command = f"espalier kubeconfig {ctx.scope.key.name} --namespace {ctx.scope.key.namespace}"
-    return f"Until then `{command}` prints it for those who may read Secret {source}"
+    return f"Until then `{command}` prints it to users who may read Secret {source}"
 
 
 def _trouble(reason: str, message: str) -> Condition:

@@ -1,4 +1,4 @@
-"""What a running cluster can't do without, and is gone: objects of Cluster API, Secrets, what was stored. Pure."""
+"""Deleted objects without which a running cluster is broken: Cluster API objects, Secrets, etcd. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from espalier.api.capi.machine import Machine
 from espalier.clusterapi import contract
 from espalier.clusters.scope import ClusterAPIObjects
 
-_CREATE_AGAIN = "nothing brings it back: delete the Cluster and create it again"
+_CREATE_AGAIN = "it can't be restored: delete the Cluster and create it again"
 
 
 def lost_control_plane(capi_objects: ClusterAPIObjects) -> str:
-    """What is lost with a control plane whose object was deleted, and what helps; empty unless it can't come back.
+    """Tell what is lost with a deleted KubeadmControlPlane, and what to do; empty if it can be recreated.
 
-    One that is made again adopts machines that nobody controls. Without any, Cluster API makes no second control plane
-    for a cluster that had one.
+    A recreated one adopts machines without a controller. If there are none, Cluster API never initializes a second
+    control plane for the same cluster.
     """
     cluster, control_plane = capi_objects.cluster, capi_objects.control_plane
     if cluster is None or not contract.is_control_plane_initialized(cluster):
@@ -27,22 +27,19 @@ def lost_control_plane(capi_objects: ClusterAPIObjects) -> str:
         if _let_its_machines_go(capi_objects, control_plane):
             finalizers = ", ".join(control_plane.metadata.finalizers)
             return (
-                f"{what} is being deleted and no longer controls its machines, which stay, and etcd with them: "
-                f"remove its finalizers ({finalizers}), then a control plane that is made again adopts them"
+                f"{what} is being deleted and no longer controls its machines; they and etcd stay: "
+                f"remove its finalizers ({finalizers}), then the recreated control plane adopts the machines"
             )
         return (
-            f"{what} is being deleted: once no worker machine is left, Cluster API deletes the control plane machines, "
-            "and etcd with all that is stored in it. Save what you need of the workload cluster while it answers; "
+            f"{what} is being deleted: when no worker machine is left, Cluster API deletes the control plane machines "
+            "and etcd with all its data. Back up what you need from the workload cluster while it is reachable; "
             f"{_CREATE_AGAIN}"
         )
-    # One that was restored says nothing of itself until Cluster API has seen it.
+    # A restored one has no status until Cluster API has reconciled it.
     is_new = control_plane is not None and contract.is_observed(control_plane) and not _has_begun(control_plane)
     if not (control_plane is None or is_new) or _survivors(capi_objects, control_plane):
         return ""
-    return (
-        f"{what} was deleted, and with it the control plane machines, and etcd with all that was stored in it; "
-        f"{_CREATE_AGAIN}"
-    )
+    return f"{what} was deleted, and with it the control plane machines and etcd with all its data; {_CREATE_AGAIN}"
 
 
 def _has_begun(control_plane: KubeadmControlPlane) -> bool:
@@ -50,7 +47,7 @@ def _has_begun(control_plane: KubeadmControlPlane) -> bool:
 
 
 def _survivors(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane | None) -> bool:
-    """Whether a control plane machine is left that the control plane has, or adopts."""
+    """True if a control plane machine is left that the control plane owns or can adopt."""
     for found in capi_objects.machines:
         controller = next((one for one in found.metadata.owner_references if one.controller), None)
         if found.metadata.deletion_timestamp is not None:
@@ -64,25 +61,25 @@ def _survivors(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPla
 
 
 def _let_its_machines_go(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane) -> bool:
-    """Whether it was deleted so that its machines are orphaned: some are nobody's, and none is its own."""
+    """True if it was deleted with orphaned machines: some have no controller, and none has this one."""
     staying = [one for one in capi_objects.machines if one.metadata.deletion_timestamp is None]
     controllers = [next((ref.uid for ref in one.metadata.owner_references if ref.controller), "") for one in staying]
     return "" in controllers and control_plane.metadata.uid not in controllers
 
 
 def absent(capi_objects: ClusterAPIObjects) -> str:
-    """Which object is missing, or goes, without which the control plane is neither reached nor kept; empty if none."""
+    """Which object that the control plane needs is missing or being deleted; empty if none."""
     cluster, infrastructure = capi_objects.cluster, capi_objects.infrastructure
     if cluster is None:
         return ""
     namespace = cluster.metadata.namespace
     shared = cluster.spec.infrastructure_ref
     if shared is not None and infrastructure is None:
-        return f"{shared.kind} {namespace}/{shared.name}, through which the API server is reached, is missing"
+        return f"{shared.kind} {namespace}/{shared.name}, which provides the control plane endpoint, is missing"
     if infrastructure is not None and infrastructure.metadata.deletion_timestamp is not None:
         kept = ", ".join(infrastructure.metadata.finalizers)
         what = f"{infrastructure.kind} {infrastructure.key}"
-        return f"{what}, through which the API server is reached, is being deleted until finalizers {kept} are removed"
+        return f"{what}, which provides the control plane endpoint, is being deleted; finalizers left: {kept}"
     return "" if capi_objects.control_plane else f"{_control_plane_of(cluster)} is missing"
 
 
@@ -93,21 +90,21 @@ def _control_plane_of(cluster: capi.Cluster) -> str:
 
 
 def unprovisioned(capi_objects: ClusterAPIObjects) -> str:
-    """Which infrastructure is there and not provisioned yet, as one that was made again; empty if it is."""
+    """Which infrastructure exists but is not provisioned yet, for example a recreated one; empty if none."""
     found = capi_objects.infrastructure
     if found is None or contract.is_provisioned(found):
         return ""
-    waiting = f"waiting for {found.kind} {found.key}, through which the API server is reached, to be provisioned"
+    waiting = f"waiting for {found.kind} {found.key}, which provides the control plane endpoint, to be provisioned"
     return ": ".join(filter(None, (waiting, contract.failure(found))))
 
 
 def broken(capi_objects: ClusterAPIObjects) -> str:
-    """Why the API server can't be run until somebody acts, and what helps; empty if it can."""
+    """Why the API server can't run until somebody acts, and what to do; empty if it can."""
     return contract.broken(capi_objects.infrastructure) if capi_objects.infrastructure else ""
 
 
 def missing_certificates(capi_objects: ClusterAPIObjects) -> str:
-    """Which Secrets with certificates and keys are gone, and what helps; empty if none is."""
+    """Which Secrets with certificates and keys are missing, and what to do; empty if none is."""
     cluster, control_plane = capi_objects.cluster, capi_objects.control_plane
     said = contract.missing_certificates(control_plane) if control_plane else ""
     if cluster is None or not said:
@@ -119,6 +116,6 @@ def missing_certificates(capi_objects: ClusterAPIObjects) -> str:
     what = f"Secret {which} is missing" if len(gone) == 1 else f"Secrets {which} are missing" if gone else said
     return (
         f"{what}: restore what is missing from a backup, or from /etc/kubernetes/pki of a control plane machine. "
-        "Nothing makes it anew, for the machines know no other keys, and without it none can be added. If there is "
+        "It can't be generated again, for machines trust only these keys, and none can join without it. If there is "
         "neither, delete the Cluster and create it again"
     )

@@ -1,7 +1,7 @@
-"""Drift: where what was made for a settled cluster is not as it is rendered, and what would bring it back. Pure.
+"""Drift: where the objects of a settled cluster differ from what is rendered, and how to correct it. Pure.
 
-Only what we own of objects is compared (`ownership.py`), and only with what the layers of the cluster's own release
-render, so whatever differs was changed by somebody.
+Only fields that we own are compared (`ownership.py`), and only with what the layers of the cluster's own release
+render, so every difference was made by somebody else.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 
 MISSING = "is missing"
-UNASKED = "was not asked for"
+UNASKED = "is not part of the cluster"
 GOING = "is being deleted"
 
 
 class Policy(StrEnum):
-    """What is done about drift: the value of `names.DRIFT_ANNOTATION`."""
+    """How drift is handled: the value of `names.DRIFT_ANNOTATION`."""
 
     REPORT = "report"
-    """It is said, and nothing else; so without the annotation."""
+    """Drift is reported only; the default without the annotation."""
     CORRECT = "correct"
-    """It is brought back, but for objects whose correction replaces machines."""
+    """Drift is corrected, except where the correction replaces machines."""
     CORRECT_MACHINES = "correct-machines"
-    """All of it is brought back."""
+    """All drift is corrected."""
 
 
 class InstalledCNI(NamedTuple):
-    """The content hash of the installed CNI, to be noted on the Cluster of Cluster API."""
+    """The content hash of the installed CNI, to be stored on the Cluster API Cluster."""
 
     content_hash: str
 
 
 Remedy: TypeAlias = Change | Removal | Manifest | InstalledCNI
-"""What brings an object back."""
+"""The write that corrects an object."""
 
 
 class Drift(NamedTuple):
-    """An object that is not as it is rendered."""
+    """An object that differs from what is rendered."""
 
     what: str
     """Kind, namespace and name."""
     how: str
-    """The fields that differ, or a word on the whole object."""
+    """The fields that differ, or what is wrong with the object as a whole."""
     remedy: Remedy | None
-    """None: nothing can be done at present."""
+    """None: it can't be corrected at present."""
     replaces_machines: bool = False
 
     @property
@@ -72,7 +72,7 @@ class Drift(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is about no field, but about the object."""
+        """True if the whole object is concerned, not a field."""
         return self.how in (MISSING, UNASKED, GOING)
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Drift(NamedTuple):
 
 
 def policy(annotations: Mapping[str, str]) -> Policy | None:
-    """What is to be done about the drift of a Cluster with these annotations; None when that is no known word."""
+    """The policy of a Cluster with these annotations; None when the value is unknown."""
     try:
         return Policy(annotations.get(names.DRIFT_ANNOTATION, Policy.REPORT))
     except ValueError:
@@ -88,10 +88,10 @@ def policy(annotations: Mapping[str, str]) -> Policy | None:
 
 
 def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_cni: str | None) -> list[Drift]:
-    """The drift of the objects of Cluster API, in the order in which it is corrected.
+    """The drift of the Cluster API objects, in the order in which it is corrected.
 
-    `installed_cni` is the hash that the Cluster API Cluster should carry, None when the CNI is left alone. That the
-    manager upgrades machines in place by another way now is nobody's change: the next one that is asked for brings it.
+    `installed_cni` is the content hash that the Cluster API Cluster should carry, None when the CNI is not managed. A
+    manager that now upgrades in place by another front end is no drift: the next change of the Cluster brings it.
     """
     owners = [
         one for kind in (KubeadmControlPlane, MachineDeployment) for one in capi_objects.of(kind.resource).values()
@@ -114,15 +114,15 @@ def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_c
     found += [_unasked(removal) for removal in _superfluous(design, wanted, capi_objects)]
     found += _going(wanted, capi_objects)
     is_going = cluster is not None and cluster.metadata.deletion_timestamp is not None
-    if is_going or deleted.lost_control_plane(capi_objects):  # nothing is made for what goes away
+    if is_going or deleted.lost_control_plane(capi_objects):  # nothing is created for what is being deleted
         found = [drift._replace(remedy=None) for drift in found]
     return found
 
 
 def name_in_use(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced: str | None) -> str:
-    """The name of the template that should be in use: the one with the wanted content, else the one that is used.
+    """The name of the template that should be referenced: the one with the desired content, else the referenced one.
 
-    So a reference that was moved is told from a template whose content was changed.
+    This tells a changed reference from a template whose content was changed.
     """
     body, first = msgspec.to_builtins(wanted), wanted.metadata.name
     series = {name: one for name, one in capi_objects.of(wanted.resource).items() if are_of_one_series(name, first)}
@@ -133,7 +133,7 @@ def name_in_use(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced:
 
 
 def of_manifests(manifests: Sequence[Manifest], live: Sequence[Object | None]) -> list[Drift]:
-    """The drift of the CNI, from its objects as they are in the workload cluster (None: not there)."""
+    """The drift of the CNI, given its live objects in the workload cluster (None: not found)."""
     found = []
     for manifest, object_ in zip(manifests, live, strict=True):
         metadata = manifest.body["metadata"]
@@ -147,7 +147,7 @@ def of_manifests(manifests: Sequence[Manifest], live: Sequence[Object | None]) -
 
 
 def lost_cni(found: Iterable[Drift]) -> tuple[str, ...]:
-    """What has to run for a CNI to work, and is not there; rights and configuration that are missing, Synced says."""
+    """The missing workloads of a CNI; missing RBAC and configuration are reported by Synced only."""
     return tuple(one.what for one in found if one.how in (MISSING, GOING) and one.what.startswith(_RUNNING))
 
 
@@ -155,7 +155,7 @@ _RUNNING = (f"{DAEMON_SET.kind} ", f"{DEPLOYMENT.kind} ")
 
 
 def correctable(found: Iterable[Drift], wish: Policy | None) -> list[Drift]:
-    """What is brought back under a policy."""
+    """The drift that a policy corrects."""
     allowed = {Policy.CORRECT: (False,), Policy.CORRECT_MACHINES: (False, True)}.get(wish or Policy.REPORT, ())
     return [drift for drift in found if drift.remedy is not None and drift.replaces_machines in allowed]
 
@@ -170,7 +170,7 @@ def _changed(change: Change, capi_objects: ClusterAPIObjects) -> Drift:
 
 
 def replaces_machines(change: Change, live: Object) -> bool:
-    """Whether applying replaces machines. Only these two kinds are what machines are compared with."""
+    """True if applying replaces machines. Cluster API compares machines with these two kinds only."""
     after = ownership.laid_over(live, change.body)
     if change.resource == KubeadmControlPlane.resource:
         before, wanted = live.decode(KubeadmControlPlane), msgspec.convert(after, KubeadmControlPlane)
@@ -184,7 +184,7 @@ def replaces_machines(change: Change, live: Object) -> bool:
 
 
 def _superfluous(design: Design, wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> Iterator[Removal]:
-    """What nobody asked for; templates only once nothing refers to them."""
+    """Objects that are not rendered; templates only when nothing refers to them."""
     yield from plan.superfluous_workers(design, capi_objects)
     yield from plan.superfluous_extras(design, capi_objects)
     ours = {(object_.resource, object_.metadata.name) for object_ in wanted}

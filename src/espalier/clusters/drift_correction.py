@@ -1,6 +1,7 @@
-"""What is done for settled clusters: they are compared with what is rendered for them, and brought back if asked to.
+"""Drift of settled clusters: compares their objects with what is rendered, and corrects them if asked to.
 
-The gate stays closed over it: nothing was asked for. A reconcile that ends half-way finds the rest of the drift again.
+The gate stays closed meanwhile: the desired state did not change. A reconcile that ends half-way finds the remaining
+drift again.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ NOT_CORRECTED = "DriftNotCorrected"
 
 
 class Answer(NamedTuple):
-    """What was seen in a workload cluster."""
+    """The result of a comparison in a workload cluster."""
 
     drifts: Sequence[Drift] = ()
     failure: str = ""
-    """Why nothing could be seen: the name of an error, whose text may be another each time it is written."""
+    """Why the comparison failed: the name of the error, because its text may differ each time."""
 
 
 async def oversee(ctx: Context) -> Outcome:
-    """Compare, bring back what the Cluster's annotation says, and keep what is left for the status."""
+    """Compare, correct what the Cluster's annotation allows, and keep the rest for the status."""
     scope = ctx.scope
     if scope.isolation is not Isolation.LAYERS or scope.capi_objects.cluster is None or synced.incomparable(scope):
         return Done()
@@ -39,7 +40,7 @@ async def oversee(ctx: Context) -> Outcome:
     answer = await seen_in_workload(ctx, manifests)
     own = await seen_of_provider(ctx) if answer is not None else None
     if answer is None or own is None:
-        return Done()  # the reconcile comes again for it
+        return Done()  # its completion triggers another reconcile
     wish = drift.policy(scope.cluster.metadata.annotations)
     found = [*_found(ctx, manifests, answer), *own.drifts]
     wanted = drift.correctable(found, wish)
@@ -72,7 +73,7 @@ async def oversee(ctx: Context) -> Outcome:
 
 
 async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | None:
-    """Where the CNI of the workload cluster differs; None when the reconcile comes again for it."""
+    """The drift of the CNI in the workload cluster; None while it is being compared (another reconcile follows)."""
     answer = await _seen(ctx, manifests, "look at")
     if answer is not None and manifests and not answer.failure:
         ctx.saw_cni(answer.drifts)
@@ -80,7 +81,7 @@ async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | 
 
 
 async def seen_of_provider(ctx: Context) -> Answer | None:
-    """Where what the provider has in the workload cluster differs; None when the reconcile comes again for it."""
+    """The drift of the provider's objects in the workload cluster; None while they are being compared."""
     return await _seen(ctx, workload_objects.wanted(ctx.scope.design), "look at the provider's objects in")
 
 
@@ -116,7 +117,7 @@ def _is_in_workload(one: Drift) -> bool:
 
 
 async def _correct_machinery(ctx: Context, drifts: Iterable[Drift]) -> dict[str, str]:
-    """Bring back what is in this cluster: what could not be, with the reasons."""
+    """Correct objects of this cluster; returns the failures with their reasons."""
     refusals: dict[str, str] = {}
     for one in drifts:
         try:
@@ -127,7 +128,7 @@ async def _correct_machinery(ctx: Context, drifts: Iterable[Drift]) -> dict[str,
 
 
 async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[str, str] | None:
-    """Bring back what is in the workload cluster: what could not be. None when the reconcile comes again for it."""
+    """Correct objects of the workload cluster; returns the failures, None while it is in progress."""
     manifests = [(one.what, one.remedy) for one in drifts if isinstance(one.remedy, Manifest)]
     kubeconfig = ctx.scope.capi_objects.kubeconfig
     if not manifests or kubeconfig is None:

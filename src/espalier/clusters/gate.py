@@ -1,8 +1,8 @@
-"""The gate: whether anything was asked for since a cluster was last reconciled to its end. Pure.
+"""The gate: whether the desired state changed since the cluster was last fully reconciled. Pure.
 
-It compares content, by a hash of it that the Cluster carries. Generations and uids start anew with a restore,
-with a move to another management cluster and with an object that is deleted and made again, and their sum can stay the
-same over a change; content does not.
+It compares a content hash that the Cluster carries. Generations and uids are reset by a restore, by a move to another
+management cluster and by recreating an object, and the sum of generations can stay the same over a change; content
+can't.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from espalier.clusters import names
 from espalier.kube.objects import Object
 
 FORMAT = "v1"
-"""What the digest is made of and how. Whatever changes either changes this, and clusters are adopted, not rolled."""
+"""The version of the digest's input and algorithm. When either changes, this changes too, and clusters are adopted
+instead of rolled."""
 
 OPENED = "open"
-"""The content hash of a cluster that is being changed. No content has it, so changing back doesn't close the gate."""
+"""The content hash of a cluster that is being changed. No content hashes to it, so reverting a change doesn't close the
+gate."""
 
 _DIGEST_BYTES = 20
 
@@ -29,32 +31,32 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Isolation(StrEnum):
-    """What keeps a manager from changing clusters of which nothing new was asked: `--isolation`."""
+    """How clusters are isolated from manager upgrades: `--isolation`."""
 
     LAYERS = "layers"
-    """The gate, and each cluster is rendered as its own release does it; so drift can be seen."""
+    """The gate, and each cluster is rendered with the layers of its own release; so drift can be detected."""
     GATE = "gate"
-    """A cluster is left alone until something is asked of it; then it is rendered as the newest release does it."""
+    """A cluster is not changed until its desired state changes; then it is rendered as the newest release does it."""
     OFF = "off"
-    """Every cluster follows this manager."""
+    """Every cluster is rendered as the newest release does it, at once."""
 
 
 class Gate(Enum):
-    """Where a cluster stands."""
+    """The state of a cluster's gate."""
 
     CLOSED = "closed"
-    """Reconciled to its end, and nothing was asked for since."""
+    """Fully reconciled, and the desired state is unchanged."""
     ADOPTED = "adopted"
-    """As closed, as far as that is known: by the generations alone, for there is no hash, or one of a format that this
-    manager doesn't know; or by all but credentials, which the manager before didn't look at."""
+    """Closed as far as known: by generations only, because there is no hash or its format is unknown to this manager;
+    or by everything except credentials, which the previous manager didn't hash."""
     CREDENTIALS = "credentials"
-    """As closed but for data of Secrets: what carries that is written, and nothing else."""
+    """Closed except for data of Secrets: only the objects that carry credentials are written."""
     OPEN = "open"
-    """Something was asked for, or is half done."""
+    """The desired state changed, or a change is incomplete."""
 
 
 Data: TypeAlias = Mapping[str, Mapping[str, bytes]]
-"""That of Secrets and ConfigMaps on which rendered objects depend, by `Kind namespace/name`."""
+"""The data of Secrets and ConfigMaps on which rendered objects depend, by `Kind namespace/name`."""
 
 
 def content_hash(
@@ -65,43 +67,46 @@ def content_hash(
     key: bytes = b"",
     resolved: Mapping[str, str] | None = None,
 ) -> str:
-    """The content hash of a cluster that was reconciled with this content.
+    """The content hash of a cluster that was fully reconciled with this content.
 
     Content is the name of the Cluster, its spec, the patches it consents to (an annotation), the specs of its children,
-    `data`: that of ConfigMaps, and what was `resolved` elsewhere. Specs count as they are stored: fields that this
-    manager doesn't know do, and defaults that it would fill in don't. Order of keys and nulls is no content, nor are
-    other metadata (but the name, so that a copy of a Cluster is not taken for the original) and status.
+    the data of ConfigMaps, and values that the provider `resolved`. Specs count as stored: including fields unknown to
+    this manager, without defaults that it would fill in. Order of keys and nulls do not count, nor do status and other
+    metadata (the name does, so that a copy of a Cluster is not taken for the original).
 
-    `credentials`, the data of Secrets, have a digest of their own, the last part of the hash, which is absent without
-    any. Its `key` is secret, or whoever may read Clusters could try passwords; as long as the key isn't known,
-    credentials count as others.
+    `credentials`, the data of Secrets, have a digest of their own as the last part of the hash, absent without
+    credentials. It is keyed with a secret `key`, or a reader of Clusters could guess passwords; while the key is
+    unknown, credentials count as changed.
     """
     content: dict[str, Any] = {
         "cluster": _content(cluster),
         "children": sorted(map(_content, children), key=_encode),
         "data": data or {},
     }
-    if patches := names.consents(cluster.metadata.annotations):  # absent without any, so that earlier hashes stay good
+    if patches := names.consents(cluster.metadata.annotations):  # absent if empty, so that earlier hashes stay valid
         content["patches"] = sorted(patches)
     if resolved:
         content["resolved"] = resolved
     found = f"{FORMAT}:{_digest(content, _KEY)}"
     if not credentials:
         return found
-    # By the name as well: nobody sees which clusters have the same credentials.
+    # Includes the name, so that nobody can tell which clusters share credentials.
     return f"{found}:{_digest([cluster.namespace, cluster.name, credentials], key) if key else OPENED}"
 
 
 def opened(wanted: str, gate: Gate) -> str:
-    """The content hash while a cluster is written to that stands so, and shall have `wanted` afterwards.
+    """The content hash during a change, for a gate in this state and the `wanted` hash afterwards.
 
-    That of one to which credentials alone are written says so: whoever finishes it may write nothing else either.
+    While only credentials are written the hash records that: whoever finishes the change must not write anything else
+    either.
     """
     return f"{FORMAT}:{_parts(wanted)[0]}:{OPENED}" if gate is Gate.CREDENTIALS else OPENED
 
 
 def stand(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
-    """Where a cluster with the content hash `found` (None without one) stands, whose content now has `wanted`."""
+    """The state of the gate for the stored content hash `found` (None: not stored) and the present content's hash
+    `wanted`.
+    """
     if found == OPENED:
         return Gate.OPEN
     if found is None or not found.startswith(f"{FORMAT}:"):
@@ -117,11 +122,11 @@ def stand(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
 
 
 _KEY = f"espalier gate {FORMAT}".encode()
-"""Digests of different formats have nothing in common, even of the same bytes."""
+"""Digests of different formats differ even for the same bytes."""
 
 
 def _parts(content_hash: str) -> tuple[str, str]:
-    """The digests of content and of credentials in a content hash of this format; the latter is empty without any."""
+    """The digests of content and of credentials in a content hash of this format; the second is empty if absent."""
     _, content, credentials = f"{content_hash}::".split(":")[:3]
     return content, credentials
 
@@ -131,7 +136,7 @@ def _digest(content: Any, key: bytes) -> str:
 
 
 def _content(object_: Object) -> list[Any]:
-    group = object_.head.api_version.rpartition("/")[0]  # another version of a kind is no other content
+    group = object_.head.api_version.rpartition("/")[0]  # the API version of a kind is not content
     return [group, object_.kind, object_.namespace, object_.name, _without_nulls(object_.tree.get("spec", {}))]
 
 

@@ -1,7 +1,7 @@
-"""The names of the objects that are made for a cluster: which there are, and whose they are. Pure.
+"""Names of the objects made for a cluster, and which cluster an object belongs to. Pure.
 
-All are in one namespace, and made of the names of Clusters and of their groups with dashes, so that different Clusters
-can mean the same name: `prod` with group `web-md-0`, and `prod-web` with group `md-0`.
+All are in one namespace, and join the names of Clusters and worker node groups by dashes, so different Clusters can
+need the same name: `prod` with group `web-md-0`, and `prod-web` with group `md-0`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from espalier.kube.objects import Object
 from espalier.runtime.writer import taken
 
 SECRETS = ("ca", "etcd", "sa", "proxy", "kubeconfig", "apiserver-etcd-client")
-"""What Cluster API keeps in Secrets, by the ends of their names; those that it finds, it takes for the cluster's."""
+"""Suffixes of the Secrets of Cluster API; Secrets that exist under these names are used for the cluster."""
 
-LEFT_OVER = "left over from a cluster that is gone, or made by hand, without the labels of this Cluster"
+LEFT_OVER = "left over from a deleted cluster, or made by hand, without the labels of this Cluster"
 
 _DEPLOYMENT, _HEALTH_CHECK = MachineDeployment.resource, MachineHealthCheck.resource
 _NUMBERED = re.compile(r"(.*)-([1-9][0-9]{0,8})")
@@ -39,17 +39,19 @@ _LOOKED_BACK = 20
 
 
 def is_of_cluster(resource: Resource) -> bool:
-    """Whether a cluster has one object of a kind, by its own name."""
+    """True if a cluster has one object of the kind, under its own name."""
     return resource in (capi.Cluster.resource, KubeadmControlPlane.resource) or infrastructure.is_cluster(resource)
 
 
 def is_template(resource: Resource) -> bool:
-    """Whether a kind is one of the templates that machines are made of; they are written before what refers to them."""
+    """True for kinds of templates from which machines are made; they are written before the objects that refer to
+    them.
+    """
     return resource == KubeadmConfigTemplate.resource or infrastructure.is_machine_template(resource)
 
 
 class Taken(NamedTuple):
-    """An object under a name that a cluster needs, which is another's."""
+    """An object of another owner under a name that the cluster needs."""
 
     resource: Resource
     key: Key
@@ -63,18 +65,18 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """Judges whose objects are. An object is the cluster's when its labels say so, and nothing says otherwise.
+    """Decides which cluster an object belongs to: the one in its labels, unless owner references say otherwise.
 
-    EKS Anywhere labels only some of its objects: the others are the cluster's when its Cluster of Cluster API owns
-    them, or refers to them.
+    EKS Anywhere labels only some of its objects: the others belong to the cluster when its Cluster API Cluster owns or
+    references them.
     """
 
     cluster: Key
     uid: str
-    """Of the cluster's Cluster of Cluster API; empty while there is none."""
+    """The uid of the Cluster API Cluster; empty while there is none."""
 
     def __call__(self, resource: Resource, object_: Object) -> str:
-        """Whose an object is; empty when it is this cluster's."""
+        """The other owner of an object; empty when it belongs to this cluster."""
         labelled = names.cluster_of(object_.metadata.labels)
         if labelled is not None and labelled != self.cluster:
             return f"made for Cluster {labelled}"
@@ -83,10 +85,10 @@ class Belonging:
         if resource in (_DEPLOYMENT, _HEALTH_CHECK):
             named |= {object_.decode(_Named).spec.cluster_name} - {""}
         if others := sorted(named - {self.cluster.name}):
-            return f"of Cluster {others[0]} of Cluster API"
+            return f"owned by Cluster.cluster.x-k8s.io {others[0]}"
         is_owned = bool(self.uid) and any(one.uid == self.uid for one in owners)
         is_meant = bool(self.uid) and is_of_cluster(resource)
-        return "" if labelled or is_owned or is_meant else "made for no Cluster: it has none of its labels"
+        return "" if labelled or is_owned or is_meant else "without the labels of any Cluster"
 
 
 class _Spec(Part):
@@ -98,22 +100,22 @@ class _Named(Part):
 
 
 def series(cluster: str, groups: Iterable[str]) -> list[str]:
-    """What names of templates begin with; the number of the template follows.
+    """Prefixes of template names; the template's number follows.
 
-    Two Clusters can get in each other's way exactly when they have one of these or an extra object in common: every
-    other name of an object is made of one of them, or of the cluster's name alone.
+    Two Clusters can conflict exactly when they share one of these or an extra object: every other object name is
+    derived from one of them, or from the cluster's name alone.
     """
     first = [templates.control_plane_template(cluster), *(templates.worker_template(cluster, name) for name in groups)]
     return [name.removesuffix("-1") for name in first]
 
 
 def worker_groups(spec: eksa.ClusterSpec, domains: Mapping[str, Sequence[str]]) -> list[str]:
-    """Names of the worker node groups; of those in failure domains, one for each."""
+    """Names of the worker node groups; a group in failure domains has one for each domain."""
     return [group_name(one) for one in spread(spec, domains)[0]]
 
 
 def series_of(cluster: eksa.Cluster, extras: Iterable[Name] = ()) -> list[str]:
-    """The same of a Cluster, and which extra objects it has."""
+    """The name prefixes of a Cluster, and its extra objects."""
     return [*series(cluster.metadata.name, groups(cluster.spec)), *map(str, extras)]
 
 
@@ -125,9 +127,9 @@ def groups(spec: eksa.ClusterSpec) -> list[str]:
 def needed(
     cluster: str, groups: list[str], resource: Resource, known: Iterable[str], extras: Collection[Name] = ()
 ) -> Iterator[str]:
-    """The names of one kind that a cluster needs; `known` are those of the objects of the kind that it has.
+    """The names of one kind that a cluster needs; `known` are the names of its existing objects of the kind.
 
-    A template gets the first number that is free, so one more than there are counts.
+    A template gets the first free number, so one more than the existing ones is included.
     """
     if is_of_cluster(resource):
         yield cluster
@@ -146,14 +148,15 @@ def needed(
 
 
 def secrets(cluster: str) -> list[Key]:
-    """The Secrets that Cluster API makes for a cluster, or finds."""
+    """The Secrets that Cluster API makes or uses for a cluster."""
     return [Key(SYSTEM_NAMESPACE, f"{cluster}-{purpose}") for purpose in SECRETS]
 
 
 def left_over(cluster: Key, secrets_: Iterable[Object]) -> tuple[Taken, ...]:
-    """Of these Secrets, those that Cluster API would take for a cluster's that it is yet to make: another's keys.
+    """The Secrets, of those given, that Cluster API would use for a cluster that is not created yet, though they hold
+    another's keys.
 
-    Those with the labels of the Cluster are meant for it.
+    Secrets with the labels of the Cluster are meant for it.
     """
     wanted = set(secrets(cluster.name))
     found = ((one, names.cluster_of(one.metadata.labels)) for one in secrets_ if one.key in wanted)
@@ -161,7 +164,7 @@ def left_over(cluster: Key, secrets_: Iterable[Object]) -> tuple[Taken, ...]:
 
 
 def prefixes(name: str) -> Iterator[str]:
-    """The names that Clusters can have for which an object of this name is made."""
+    """The possible names of the Cluster for which an object of this name was made."""
     for place, character in enumerate(name):
         if character == "-":
             yield name[:place]
@@ -169,7 +172,7 @@ def prefixes(name: str) -> Iterator[str]:
 
 
 def parts(name: str) -> Iterator[str]:
-    """The same of an extra object: its name may have the cluster's at its end, or between others."""
+    """The possible Cluster names for an extra object: the cluster's name may be anywhere in it, between dashes."""
     words = name.split("-")
     for begin in range(len(words)):
         for end in range(begin + 1, len(words) + 1):

@@ -1,4 +1,4 @@
-"""The configuration of GitOps that a Cluster names: it is the management cluster's, and nothing is rendered from it."""
+"""The GitOps configuration that a Cluster references: that of the management cluster; nothing is rendered from it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ KINDS: tuple[Resource, ...] = tuple(kind.resource for kind in gitops.KINDS)
 
 
 class GitOpsObjects:
-    """Their caches."""
+    """Caches of the GitOps configurations."""
 
     def __init__(self, caches: Caches) -> None:
         self._caches = {resource.kind: caches.of(resource) for resource in KINDS}
 
     def watched_by(self, controller: Controller, users: Callable[[Object], Iterable[Key]]) -> None:
-        """Have every change bring the Clusters that it concerns."""
+        """Enqueue, for every change, the Clusters that it concerns."""
         for cache in self._caches.values():
             controller.watch(cache, users)
 
     def of(
         self, cluster: eksa.Cluster, management: eksa.Cluster | None
     ) -> tuple[tuple[Object, ...], tuple[Missing, ...]]:
-        """The object that a Cluster names, or what is missing."""
+        """The object that a Cluster references, or what is missing."""
         named = place(cluster, management)
         if named is None:
             return (), ()
@@ -45,9 +45,9 @@ class GitOpsObjects:
 
 
 def place(cluster: eksa.Cluster, management: eksa.Cluster | None) -> tuple[str, Key] | None:
-    """Kind and place of the object that a Cluster names; None when it names none, or of another kind.
+    """Kind and key of the object that a Cluster references; None without a reference, or for another kind.
 
-    It lies beside the record of the management cluster, or beside the Cluster as long as that one is not known.
+    It is in the namespace of the management cluster's record, or in that of the Cluster while the record is unknown.
     """
     reference = cluster.spec.git_ops_ref
     if reference is None or all(reference.kind != resource.kind for resource in KINDS):

@@ -1,7 +1,7 @@
 """Which Cluster is the record of the management cluster, and which Clusters it manages.
 
-A ConfigMap in the system's namespace names it, where users of other namespaces can't write. Until there is one, the
-oldest record counts: nobody who comes later takes the place of the management cluster.
+A ConfigMap in the system's namespace names it, where users of other namespaces can't write. Without the ConfigMap the
+oldest record counts, so no later Cluster can take the place of the management cluster.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from espalier.runtime.predicates import generation_changed
 
 BY_MANAGER = "manager"
 SELF = ""
-"""In the index by manager: Clusters that manage themselves."""
+"""The index key of self-managed Clusters."""
 
-HOW = "`espalier manifests --management-cluster NAMESPACE/NAME` prints it, docs/management-cluster.md says when"
+HOW = "create it with `espalier manifests --management-cluster NAMESPACE/NAME` (see docs/management-cluster.md)"
 
 
 class ManagementCluster:
@@ -40,21 +40,21 @@ class ManagementCluster:
         clusters.add_indexes({BY_MANAGER: _by_manager})
 
     def watched_by(self, controller: Controller, everybody: Callable[[], Iterable[Key]]) -> None:
-        """Have a change of the ConfigMap bring all Clusters."""
+        """Enqueue all Clusters when the ConfigMap changes."""
         controller.watch(self.named, lambda _changed: everybody())
 
     def configured_by(self, cluster: Object) -> Iterable[Key]:
-        """The ConfigMap, for the Cluster that it names."""
+        """The ConfigMap that names this Cluster."""
         return [names.MANAGEMENT_CLUSTER] if self.is_named and self.is_it(cluster.key) else []
 
     @property
     def is_named(self) -> bool:
-        """Whether the ConfigMap is there, whatever it says."""
+        """True if the ConfigMap exists, whatever its content."""
         return self.named.get(names.MANAGEMENT_CLUSTER) is not None
 
     @property
     def key(self) -> Key | None:
-        """Where the record is, or is to be; None while nothing says so, or what does can't be understood."""
+        """The key of the record, whether or not it exists; None without a ConfigMap, or when it is invalid."""
         found = self.named.get(names.MANAGEMENT_CLUSTER)
         if found is None:
             oldest = min(self.clusters.by_index(BY_MANAGER, SELF), key=_age, default=None)
@@ -63,13 +63,13 @@ class ManagementCluster:
 
     @property
     def record(self) -> eksa.Cluster | None:
-        """The record of the management cluster; None when it is not there."""
+        """The record of the management cluster; None when it does not exist."""
         key = self.key
         found = self.clusters.get(key) if key is not None else None
         return _decoded(found) if found is not None else None
 
     def of(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
-        """The Cluster that `spec.managementCluster` names, if that is the management cluster and is there."""
+        """The Cluster that `spec.managementCluster` names, if it exists and is the management cluster."""
         name = cluster.spec.management_cluster.name
         key = self.key
         if key is not None and key.name == name:
@@ -77,36 +77,36 @@ class ManagementCluster:
         return None
 
     def is_it(self, cluster: Key) -> bool:
-        """Whether this is the record of the management cluster."""
+        """True if this is the record of the management cluster."""
         return self.key == cluster
 
     def managed(self) -> list[Object]:
-        """The Clusters that name the management cluster as theirs, those that are being deleted as well."""
+        """The Clusters that name the management cluster, including those being deleted."""
         key = self.key
         return self.clusters.by_index(BY_MANAGER, key.name) if key is not None else []
 
     @property
     def trouble(self) -> str:
-        """What somebody should see to; empty when all is well."""
+        """A problem with the ConfigMap that an administrator should fix; empty if there is none."""
         where = f"ConfigMap {names.MANAGEMENT_CLUSTER}"
         key = self.key
         if not self.is_named:
             so = f"the oldest record, Cluster {key}, counts" if key else "there is no record either"
-            return f"there is no {where}, which says which Cluster is the management cluster: {so}; {HOW}"
+            return f"{where}, which names the management cluster, does not exist: {so}; {HOW}"
         if key is None:
-            return f"{where} is to have namespace and name of the management cluster's Cluster in its data; {HOW}"
+            return f"{where} must have namespace and name of the management cluster's Cluster in its data; {HOW}"
         found = self.clusters.get(key)
         decoded = _decoded(found) if found is not None else None
         if decoded is None or not is_self_managed(decoded):
             what = "does not exist" if found is None else "is not self-managed"
-            return f"Cluster {key}, which {where} names as the management cluster, {what}"
+            return f"{where} names Cluster {key} as the management cluster, which {what}"
         return ""
 
 
 def controller(
     known: ManagementCluster, recorder: Recorder, *, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
-    """Tells who looks at the ConfigMap when it names no Cluster that can be the management cluster."""
+    """Records an event on the ConfigMap when it does not name a valid management cluster."""
 
     async def reconcile(key: Key) -> Outcome:
         found = known.named.get(key)
@@ -144,5 +144,5 @@ def _by_manager(found: Object) -> Iterable[str]:
 def _decoded(found: Object) -> eksa.Cluster | None:
     try:
         return read(found)
-    except msgspec.ValidationError:  # said by its own reconcile
+    except msgspec.ValidationError:  # reported by its own reconcile
         return None

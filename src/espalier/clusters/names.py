@@ -1,4 +1,4 @@
-"""Names, labels, annotations and reasons: everything that others may rely on by its spelling."""
+"""Names, labels, annotations and reasons: strings that are stored or that others may rely on."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ from espalier.api.resource import Key
 from espalier.clusterapi.contract import WATCH_FILTER_LABEL
 
 FIELD_MANAGER = "eks-a-controller"
-"""Who owns the fields that we apply, as in EKS Anywhere: a cluster can change hands between the two."""
+"""The field manager, the same as EKS Anywhere's: either can take over the other's clusters."""
 
 CNI_ANNOTATION = f"{GROUP}/cni"
-"""On the Cluster of Cluster API: which CNI, with what content, was installed in the workload cluster."""
+"""On the Cluster API Cluster: the content hash of the CNI that was installed in the workload cluster."""
 
 WORKLOAD_OBJECTS_ANNOTATION = f"{GROUP}/workload-objects"
-"""On the Cluster of Cluster API: which objects the provider has in the workload cluster, and a digest of them."""
+"""On the Cluster API Cluster: the provider's objects in the workload cluster, and a digest of them."""
 
 UNFINISHED = "unfinished"
-"""In place of the content of a CNI: another was installed before, and objects of either may be there."""
+"""In place of the CNI's content hash: a change is in progress, and objects of either CNI may exist."""
 
 KUBECONFIG_ANNOTATION = f"{GROUP}/kubeconfig-copied"
-"""On the Cluster: a digest of the kubeconfig whose copy lies beside it."""
+"""On the Cluster: a digest of the kubeconfig that was copied to its namespace."""
 
 GATE_ANNOTATION = f"{GROUP}/reconciled-content"
-"""On the Cluster: a digest of the content with which it was last reconciled to its end; `open` while it is changed."""
+"""On the Cluster: the content hash of the last complete reconcile; `open` during a change."""
 
 IDENTITY_ANNOTATION = f"{GROUP}/reconciled-as"
-"""On the Cluster: uids of its management cluster's record and its own when the gate was written last.
+"""On the Cluster: the uids of its management cluster's record and of itself at the last write of the gate.
 
-A Cluster that was exported, deleted and made again carries those of the one before."""
+A Cluster that was exported, deleted and created again carries the uids of its predecessor."""
 
 GROUP_ANNOTATION = f"{GROUP}/worker-node-group"
-"""On a MachineDeployment of one failure domain: the worker node group whose machines these are."""
+"""On a MachineDeployment of one failure domain: its worker node group."""
 
 REMEDIATION_STOPPED_ANNOTATION = f"{GROUP}/remediation-stopped"
-"""On a MachineHealthCheck: which replacement of an unhealthy machine was the last, before we paused the check."""
+"""On a MachineHealthCheck: the last replacement of an unhealthy machine before we paused the check."""
 
 GATE_KEY, GATE_KEY_FIELD = Key(SYSTEM_NAMESPACE, "espalier-gate-key"), "key"
-"""The Secret with the key to the digests of credentials, which are in marks that more people may read than Secrets."""
+"""The Secret with the key for digests of credentials: more users can read content hashes than Secrets."""
 
 MANAGEMENT_CLUSTER = Key(SYSTEM_NAMESPACE, group.MANAGEMENT_CLUSTER)
-"""The ConfigMap that says which Cluster is the record of the management cluster."""
+"""The ConfigMap that names the record of the management cluster."""
 
 MANAGEMENT_FINALIZER = f"{GROUP}/manages-clusters"
-"""On the record of the management cluster, while there are clusters that it manages."""
+"""The finalizer on the record of the management cluster while it manages clusters."""
 
 FINALIZERS = frozenset({CLUSTER_FINALIZER, MANAGEMENT_FINALIZER})
 
 RELEASE_ANNOTATION = f"{GROUP}/release-content"
-"""On the Cluster: digests of the release objects that it was made of when they were first used."""
+"""On the Cluster: digests of its release objects as they were first used."""
 
 PATCHES_ANNOTATION = f"{GROUP}/patches"
-"""On the Cluster, by people: names of patch layers that it consents to, by comma. Counts as content."""
+"""On the Cluster, set by users: names of patch layers that it consents to, separated by commas. Counts as content."""
 
 DRIFT_ANNOTATION = f"{GROUP}/drift"
-"""On the Cluster, by people: what is done about drift, a value of `drift.Policy`. No content."""
+"""On the Cluster, set by users: a `drift.Policy`. Does not count as content."""
 
 # Conditions of a Cluster.
 READY = "Ready"
@@ -71,18 +71,18 @@ CONTROL_PLANE_READY = "ControlPlaneReady"
 DEFAULT_CNI_CONFIGURED = "DefaultCNIConfigured"
 WORKERS_READY = "WorkersReady"
 SYNCED = "Synced"
-"""Whether what was made is as it is rendered. No part of Ready."""
+"""The condition for drift. Not part of Ready."""
 
 SPEC_VALID = "SpecValid"
-"""False, with the reason, while the spec is not valid; else absent. No part of Ready: what was made goes on."""
+"""False, with the reason, while the spec is invalid; else absent. Not part of Ready: the cluster keeps running."""
 
 KUBECONFIG_COPIED = "KubeconfigCopied"
-"""Why no copy of the kubeconfig lies beside the Cluster: there only while there is none, and no part of Ready."""
+"""Why the kubeconfig is not copied to the Cluster's namespace: present only while it isn't, and not part of Ready."""
 
 VALUES_NOT_RESOLVED = "ValuesNotResolved"
-"""Reason of waiting for what a controller of the provider looks up."""
+"""Reason while waiting for a controller of the provider to resolve values."""
 
-# Values of status.failureReason: nothing goes on until somebody changes something.
+# Values of status.failureReason: the cluster makes no progress until somebody acts.
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
 MANAGEMENT_CLUSTER_REF_INVALID = "ManagementClusterRefInvalid"
 EKSA_VERSION_INVALID = "EksaVersionInvalid"
@@ -96,20 +96,20 @@ KUBECONFIG_SECRET_TAKEN = "KubeconfigSecretTaken"  # noqa: S105 - a reason
 CLUSTER_API_OBJECTS_MISSING = "ClusterAPIObjectsMissing"
 
 FAILURES = reasons.waiting_for_people(reasons.CLUSTER)
-"""All of them, by the table."""
+"""All conditions, from the table."""
 
 CONTROL_PLANE_LOST = "ControlPlaneLost"
 CLUSTER_API_OBJECT_DELETED = "ClusterAPIObjectDeleted"
 CERTIFICATES_MISSING = "ClusterCertificatesMissing"
 
 WORKLOAD_CLUSTER_UNREACHABLE = "WorkloadClusterUnreachable"
-"""Reason of a fault that passes once the API server of the workload cluster answers again."""
+"""Reason of a fault that ends when the API server of the workload cluster answers again."""
 
 DEFAULT_GROUP = "md-0"
-"""Name of a worker node group that has none."""
+"""Default name of a worker node group."""
 
 DEFAULT_WORKERS = 1
-"""Number of workers of a group that gives none."""
+"""Default number of workers of a group."""
 
 
 def labels(cluster: Key, watch_filter: str = "") -> dict[str, str]:
@@ -122,7 +122,7 @@ cluster_of = owner_of
 
 
 def consents(annotations: Mapping[str, str]) -> frozenset[str]:
-    """The patch layers that a Cluster with these annotations consents to, known or not."""
+    """The patch layers that a Cluster with these annotations consents to, including unknown ones."""
     given = (name.strip() for name in annotations.get(PATCHES_ANNOTATION, "").split(","))
     return frozenset(filter(None, given))
 
@@ -133,7 +133,7 @@ def machine_deployment(cluster: str, group: str) -> str:
 
 
 def deployment_of_group(metadata: ObjectMeta, cluster: str) -> str:
-    """The name that a MachineDeployment has for its worker node group, without the failure domain if it is of one."""
+    """The name of a MachineDeployment's worker node group, without the failure domain."""
     group = metadata.annotations.get(GROUP_ANNOTATION)
     return machine_deployment(cluster, group) if group else metadata.name
 

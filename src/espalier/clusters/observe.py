@@ -61,7 +61,7 @@ BY_SERIES = "series"
 
 
 def written(providers: Providers) -> tuple[Resource, ...]:
-    """Kinds that are made for clusters: Cluster API's, those of its infrastructure providers, and extra ones."""
+    """Kinds of the objects made for clusters: Cluster API's, its infrastructure providers', and extra ones."""
     known = infrastructures(providers).all
     return (
         capi.Cluster.resource,
@@ -76,18 +76,18 @@ def written(providers: Providers) -> tuple[Resource, ...]:
 
 
 def followed(front_end: FrontEnd) -> tuple[Resource, ...]:
-    """Kinds by which upgrades in place tell how far they are."""
+    """Kinds that report the progress of in-place upgrades."""
     kinds = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
     return (*kinds, ExtensionConfig.resource) if front_end is FrontEnd.HOOKS else kinds
 
 
 def without_other_secrets(secret: Object) -> Object:
-    """Keep the data of kubeconfigs alone: private keys of authorities and bootstrap tokens are not for this process."""
+    """Keep the data of kubeconfigs only: this process must not hold private keys of CAs and bootstrap tokens."""
     return strip_managed_fields(secret) if kubeconfig.cluster_of(secret) is not None else metadata_only(secret)
 
 
 def with_our_fields(object_: Object) -> Object:
-    """Keep what `eks-a-controller` owns, decoded with the metadata, and none of the managed fields in the bytes."""
+    """Keep the fields that `eks-a-controller` owns, decoded with the metadata; strip managedFields from the bytes."""
     kept = _keep_ours(object_)
     ours = kept.metadata.managed_fields
     stripped = strip_managed_fields(kept)
@@ -99,13 +99,13 @@ _keep_ours = keep_managed_fields(names.FIELD_MANAGER)
 
 
 def with_our_content(object_: Object) -> Object:
-    """As `with_our_fields`; of what is made for no cluster nothing but the metadata."""
+    """As `with_our_fields`; of objects that are made for no cluster, keep only the metadata."""
     is_of_cluster = names.cluster_of(object_.metadata.labels) is not None
     return with_our_fields(object_) if is_of_cluster else metadata_only(object_)
 
 
 class Observer:
-    """The caches of everything that a cluster depends on."""
+    """The caches of all objects that a cluster depends on."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Observer:
         self._front_end = front_end
         indexes = {BY_NAME: _by_name, BY_LINK: _by_link, BY_SERIES: self._by_series}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
-        # Names are unique in all namespaces. In those not watched, Cluster API objects tell of them.
+        # Names are unique in all namespaces. Clusters in unwatched namespaces are known by their Cluster API objects.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
         self.management_cluster = ManagementCluster(caches, self.all_clusters)
         self.linked = LinkedObjects(caches, providers)
@@ -158,7 +158,7 @@ class Observer:
             transform=without_other_secrets,
         )
         self.sets = caches.of(MachineSet.resource, SYSTEM_NAMESPACE, indexes={BY_NAME: _by_cluster_name})
-        # Read by admission alone: what becomes of machines, control planes report.
+        # Read by admission only: the control plane's status says what becomes of its machines.
         self.machines = caches.of(
             Machine.resource,
             SYSTEM_NAMESPACE,
@@ -168,12 +168,12 @@ class Observer:
         self._own_writes = OwnWrites()
 
     def writer(self, client: Client) -> Writer:
-        """Writes through a client, and these caches show it at once."""
+        """A writer whose writes show in these caches at once."""
         caches = {eksa.Cluster.resource: self.clusters, **self.linked.caches, **self.written}
         return Writer(client, caches, names.FIELD_MANAGER, {eksa.Cluster.resource: self._own_writes})
 
     def watched_by(self, controller: Controller) -> None:
-        """Have every change of these objects bring the Clusters that it concerns."""
+        """Enqueue, for every change of these objects, the Clusters that it concerns."""
         asked = any_of(generation_changed, self._own_writes.by_others, _finalizers_changed)
         controller.watch(self.clusters, predicate=asked)
         self.linked.watched_by(controller, self._users_of)
@@ -193,12 +193,12 @@ class Observer:
         controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
 
     def scope(self, key: Key) -> Scope | None:
-        """Everything about one Cluster; None when there is none."""
+        """The scope of one Cluster; None when it does not exist."""
         found = self.clusters.get(key)
         return self.scope_of(found) if found is not None else None
 
     def scope_of(self, found: Object) -> Scope:
-        """Everything about a Cluster that may not be stored yet."""
+        """The scope of a Cluster that may not be stored yet."""
         key, cluster = found.key, read(found)
         bundles = self.releases.bundles(cluster.spec)
         linked = self.linked.of(cluster)
@@ -239,7 +239,7 @@ class Observer:
     def _design(
         self, cluster: eksa.Cluster, bundles: Bundles | None, linked: Linked
     ) -> tuple[Design | None, LookupError | None]:
-        """The design, or why there is none."""
+        """The design, or the reason why there is none."""
         key, spec = Key(cluster.metadata.namespace, cluster.metadata.name), cluster.spec
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if bundles is None or provider is None or (linked.missing and provider.links.needed):
@@ -266,31 +266,31 @@ class Observer:
             return None, unknown
 
     def layers_of(self, cluster: eksa.Cluster) -> tuple[Layer, ...]:
-        """What a cluster is rendered with: the layers of its release, or without `Isolation.LAYERS` all there are."""
+        """The layers that render a cluster: those of its release, or all without `Isolation.LAYERS`."""
         if self._isolation is not Isolation.LAYERS:
             return tuple(self._layers)
         consents = names.consents(cluster.metadata.annotations)
         return chosen(self._layers, self.releases.version(cluster.spec), consents)
 
     def release_of(self, cluster: eksa.Cluster) -> semver.Version | None:
-        """The release that a Cluster names, or the first to which the Bundles belong that it names."""
+        """The release that a Cluster names, or the first release of the Bundles that it names."""
         spec = cluster.spec
         return parsed(spec.eksa_version) if spec.bundles_ref is None else self.releases.version(spec)
 
     @property
     def patches(self) -> tuple[str, ...]:
-        """Names of the patches that this manager has."""
+        """Names of this manager's patches."""
         return tuple(layer.name for layer in self._layers if layer.is_patch)
 
     def offered_to(self, cluster: eksa.Cluster) -> tuple[Layer, ...]:
-        """The patches that a cluster could have and does not consent to."""
+        """The patches available to a cluster that it does not consent to."""
         if self._isolation is not Isolation.LAYERS:
             return ()
         consents = names.consents(cluster.metadata.annotations)
         return offered(self._layers, self.releases.version(cluster.spec), consents)
 
     def capi_objects(self, key: Key, spec: eksa.ClusterSpec) -> ClusterAPIObjects:
-        """The Cluster API objects of a cluster, as they are now, and those of others under names that it needs."""
+        """The Cluster API objects of a cluster as of now, and objects of others under names that it needs."""
         groups, extras = self._names(key, spec)
         cluster = ClusterIdentity.of(key)
         made = self.written[capi.Cluster.resource].get(cluster.capi)
@@ -300,7 +300,7 @@ class Observer:
         taken: list[Taken] = []
         for resource, cache in self.written.items():
             labelled = cache.by_index(BY_CLUSTER, str(key))
-            if resource in self._extra_kinds:  # people label Secrets as a cluster's as well
+            if resource in self._extra_kinds:  # users label Secrets with a cluster's name too
                 labelled = [one for one in labelled if ownership.owned_fields(one) is not None]
             by_kind[resource] = ours = {one.name: one for one in labelled if not belonging(resource, one)}
             for name in generated.needed(key.name, groups, resource, ours.copy(), extras):
@@ -327,7 +327,7 @@ class Observer:
         )
 
     def _names(self, key: Key, spec: eksa.ClusterSpec) -> tuple[list[str], tuple[Name, ...]]:
-        """The names of worker node groups as objects of a cluster have them, and those of its extra objects."""
+        """The names of worker node groups and extra objects in the existing objects of a cluster."""
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if provider is None:
             return generated.groups(spec), ()
@@ -336,10 +336,10 @@ class Observer:
         return groups, tuple(provider.extras.names(key.name, spec, children))
 
     def series_of(self, cluster: eksa.Cluster) -> list[str]:
-        """What a Cluster has in common with another exactly when they get in each other's way: `generated.series`.
+        """Name prefixes that two Clusters share exactly when they conflict: `generated.series`.
 
-        Names of extra objects count as far as its children do not matter for them; of the others, who comes later is
-        told by what is there.
+        Names of extra objects count unless they depend on its children; conflicts over those show in the existing
+        objects.
         """
         spec = cluster.spec
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
@@ -349,26 +349,26 @@ class Observer:
     def _by_series(self, object_: Object) -> Iterable[str]:
         try:
             return self.series_of(read(object_))
-        except msgspec.ValidationError:  # said by its own reconcile
+        except msgspec.ValidationError:  # reported by its own reconcile
             return ()
 
     def management(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
-        """The Cluster that manages this one; None when it is not there, or may manage nobody."""
+        """The Cluster that manages this one; None when it does not exist, or can't be a management cluster."""
         return self.management_cluster.of(cluster)
 
     def managed(self) -> list[eksa.Cluster]:
-        """The Clusters that the management cluster manages. All are looked at: asked for rarely."""
+        """The Clusters that the management cluster manages. Scans all Clusters: called rarely."""
         found = []
         for other in self.management_cluster.managed():
             try:
                 found.append(read(other))
-            except msgspec.ValidationError:  # said by its own reconcile
+            except msgspec.ValidationError:  # reported by its own reconcile
                 continue
         return found
 
     @property
     def is_filled(self) -> bool:
-        """Whether everything was read that admission judges by."""
+        """True if the caches that admission needs are synced."""
         return all(
             cache.synced
             for cache in (
@@ -382,7 +382,7 @@ class Observer:
         )
 
     def namesakes(self, cluster: eksa.Cluster) -> list[Key]:
-        """Other Clusters of the same name, in any namespace; of those not watched, by their Cluster API objects."""
+        """Other Clusters of the same name, in any namespace; in unwatched ones known by their Cluster API objects."""
         meta = cluster.metadata
         found = {other.key for other in self.all_clusters.by_index(BY_NAME, meta.name)}
         made = self.written[capi.Cluster.resource].get(ClusterIdentity.of(Key(meta.namespace, meta.name)).capi)
@@ -392,20 +392,21 @@ class Observer:
         return sorted(key for key in found if key.namespace != meta.namespace)
 
     def _rivals(self, cluster: Object) -> tuple[Key, ...]:
-        """Those of the same name that were there before; who came at the same time is ordered by namespace."""
+        """Older Clusters of the same name; of those created at the same time, ordered by namespace."""
         others = self.all_clusters.by_index(BY_NAME, cluster.name)
         return tuple(sorted(other.key for other in others if other.key != cluster.key and _age(other) < _age(cluster)))
 
     def needing(self, series: str, cluster: Key) -> list[Key]:
-        """Other Clusters of another name that need names of this series."""
+        """Clusters of another name that need names with this prefix."""
         found = (other.key for other in self.all_clusters.by_index(BY_SERIES, series))
         return sorted(key for key in found if key.name != cluster.name)
 
     def _contested(
         self, found: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects
     ) -> tuple[tuple[str, Key], ...]:
-        """Names that are not this cluster's yet, which Clusters that were there before need. Whose objects are there
-        keeps them, whoever came first."""
+        """Names that the cluster does not have yet and that older Clusters need. A Cluster whose objects exist keeps
+        their names, whichever is older.
+        """
         templates = (names_ for kind, names_ in capi_objects.objects.items() if generated.is_template(kind))
         made = {name.rpartition("-")[0] for names_ in templates for name in names_}
         made |= {str(Name(kind, name)) for kind in self._extra_kinds for name in capi_objects.of(kind)}
@@ -418,7 +419,7 @@ class Observer:
         )
 
     def lent_by(self, cluster: Object) -> list[tuple[Resource, Object]]:
-        """The linked objects that would be collected with a Cluster, and that another one names which stays."""
+        """The linked objects that would be garbage collected with a Cluster, and that a remaining Cluster names."""
         found = self.linked.owned_by(cluster.metadata.uid, cluster.namespace)
         return [(resource, child) for resource, child in found if self._stays_in_use(child, cluster.key)]
 
@@ -437,15 +438,16 @@ class Observer:
         return [cluster.key for cluster in self.clusters.by_index(BY_LINK, value)]
 
     def _users_of_secret(self, secret: Object) -> Iterable[Key]:
-        """A kubeconfig concerns its Cluster, and so does what is in the way of one that is not made, or waits for its
-        end; of the others nothing is read."""
+        """The Cluster of a kubeconfig; for other Secrets only Clusters that are not settled, which may wait for one to
+        appear or to go.
+        """
         users = self._of_cluster_api(secret)
         if kubeconfig.cluster_of(secret) is not None:
             return users
         return [key for key in users if (found := self.clusters.get(key)) and not _is_settled(found)]
 
     def _in_whose_way(self, object_: Object) -> list[Key]:
-        """The Clusters that could need the name of an object which is made for another, or for none."""
+        """The Clusters that could need the name of an object that belongs to another Cluster, or to none."""
         owner = names.cluster_of(object_.metadata.labels)
         is_extra = any(object_.kind == kind.kind for kind in self._extra_kinds)
         parts = generated.parts if is_extra else generated.prefixes
@@ -453,22 +455,22 @@ class Observer:
         return [cluster.key for cluster in users if cluster.key != owner]
 
     def _of_cluster_api(self, object_: Object) -> list[Key]:
-        """What Cluster API makes names the cluster by its label."""
+        """Objects made by Cluster API name the cluster in a label."""
         name = object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, "")
         return [cluster.key for cluster in self.clusters.by_index(BY_NAME, name)]
 
     def _clusters_named(self, found: Object) -> Iterable[Key]:
-        """The Clusters of the name that a label of Cluster API says."""
+        """The Clusters of the name in Cluster API's label."""
         return [cluster.key for name in _by_cluster_name(found) for cluster in self.clusters.by_index(BY_NAME, name)]
 
     def _unsettled(self) -> Iterable[Key]:
-        """Those that may wait for something that they are made of."""
+        """The Clusters that may be waiting for release objects."""
         return [cluster.key for cluster in self.clusters.list() if not _is_settled(cluster)]
 
     def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:
-        """A Cluster that comes, changes or goes concerns those that need the same names, and who manages it.
+        """A created, changed or deleted Cluster concerns those that need the same names, and its management cluster.
 
-        A record concerns all that are managed: which release they may have follows from its own.
+        A record concerns all managed Clusters: which releases they may have depends on its own.
         """
         same = [self.clusters.by_index(BY_NAME, changed.name)]
         try:
@@ -484,7 +486,7 @@ class Observer:
 
 
 def _finalizers_changed(old: Object | None, new: Object | None) -> bool:
-    """Passes a Cluster that got or lost a finalizer of ours: by itself that is no other generation."""
+    """Passes a Cluster that got or lost our finalizer: that does not change the generation."""
     return _finalizers(old) != _finalizers(new)
 
 
@@ -493,7 +495,7 @@ def _finalizers(found: Object | None) -> frozenset[str]:
 
 
 def _no_longer_anothers(old: Object | None, new: Object | None) -> bool:
-    """Passes what may have made a name free: an object that is gone, or has other owners."""
+    """Passes changes that may free a name: an object was deleted, or its owners changed."""
     if old is None:
         return False
     return new is None or _owners(old) != _owners(new)
@@ -534,7 +536,7 @@ def _by_cluster(object_: Object) -> Iterable[str]:
 def _by_link(object_: Object) -> Iterable[str]:
     try:
         spec = read(object_).spec
-    except msgspec.ValidationError:  # said by its own reconcile; here it may not end the watch of all others
+    except msgspec.ValidationError:  # reported by its own reconcile; an error here would end the watch
         return ()
     linked = [f"{reference.kind}/{object_.namespace}/{reference.name}" for _, reference in references(spec)]
     if spec.git_ops_ref is not None:  # in the namespace of the management cluster

@@ -1,4 +1,4 @@
-"""Which Kubernetes versions the machines of a cluster have, by what Cluster API was told and reports."""
+"""Kubernetes versions of a cluster's machines, from the spec and status of Cluster API objects."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Machines(msgspec.Struct, frozen=True):
     """Kubernetes minor versions of the machines of a control plane or of a worker node group."""
 
     told: str
-    """The version that all of them are to have."""
+    """The desired version."""
     earliest: str
-    """The first of those that they have, or are still on their way to."""
+    """The lowest version that they have, or are being brought to."""
     is_known: bool = True
-    """Whether there was a report since they were last told something."""
+    """True if Cluster API has observed the last change of the spec."""
 
 
 class Running(msgspec.Struct, frozen=True):
-    """What the machines of a cluster have. Without Cluster API objects there are none."""
+    """The versions of a cluster's machines; empty without Cluster API objects."""
 
     control_plane: Machines | None = None
     groups: Mapping[str, Machines] = msgspec.field(default_factory=dict)
@@ -35,7 +35,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 def running(capi_objects: ClusterAPIObjects) -> Running:
-    """What machines have."""
+    """The versions of a cluster's machines."""
     control_plane = capi_objects.control_plane
     groups: dict[str, Machines] = {}
     for name, deployment in capi_objects.typed_deployments.items():
@@ -47,7 +47,7 @@ def running(capi_objects: ClusterAPIObjects) -> Running:
 
 
 def _together(one: Machines, other: Machines) -> Machines:
-    """Those of one worker node group in several failure domains."""
+    """The versions of one worker node group in several failure domains."""
 
     def lower(*versions: str) -> str:
         return min(filter(None, versions), key=minor, default="")
@@ -57,9 +57,9 @@ def _together(one: Machines, other: Machines) -> Machines:
 
 
 def _control_plane(control_plane: KubeadmControlPlane, machines: Iterable[Object]) -> Machines:
-    """Of a control plane that nobody changed since it was made, no report is needed; there may be none for long.
+    """A control plane that was not changed since its creation needs no report; there may be none for long.
 
-    One that is held for an upgrade in place does not report: its Machines say what was reached.
+    A control plane paused for an in-place upgrade does not report: its Machines show the progress.
     """
     if in_place.is_held(control_plane):
         return _machines(control_plane.spec.version, [one.decode(Machine).spec.version for one in machines])
@@ -70,7 +70,7 @@ def _control_plane(control_plane: KubeadmControlPlane, machines: Iterable[Object
 
 
 def _group(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> Machines:
-    """Sets tell at once: a set whose machines are replaced asks for some until the last is gone."""
+    """MachineSets report at once: one whose machines are being replaced has replicas until the last is gone."""
     reported = [one.spec.template.spec.version or "" for one in sets if _has_machines(one)]
     return _machines(deployment.spec.template.spec.version or "", reported)
 

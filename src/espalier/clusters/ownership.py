@@ -1,7 +1,7 @@
-"""What we own of an object (its managed fields say so), compared with what we want: so that nothing is written in vain.
+"""Compares the fields that we own of an object, by its managedFields, with the desired ones, to avoid needless writes.
 
-Only our fields are compared. What other managers set, or the server filled in, is no difference; a field that we own
-and no longer want is one, for applying without it removes it.
+Only our fields are compared. Fields of other managers and server defaults are ignored; a field that we own and no
+longer render is a difference, because applying without it removes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _decode_entries = msgspec.json.Decoder(list[_Entry]).decode
 
 
 def owned_fields(live: Object, manager: str = FIELD_MANAGER) -> dict[str, Any] | None:
-    """The fields (FieldsV1) that a manager applied to an object; None when it never did."""
+    """The fields (FieldsV1) that a manager applied to an object; None if it never did."""
     managed = live.metadata.managed_fields
     for entry in _decode_entries(managed) if managed is not None else ():
         if entry.manager == manager and entry.operation == "Apply" and not entry.subresource:
@@ -42,7 +42,7 @@ def owned_fields(live: Object, manager: str = FIELD_MANAGER) -> dict[str, Any] |
 
 
 def differences(wanted: Tree, live: Object) -> list[str]:
-    """Paths of the fields in which what we own of an object is not what we want, in order; empty: nothing to write."""
+    """Paths of the owned fields that differ from the desired object, in order; empty: nothing to write."""
     fields = owned_fields(live)
     if fields is None:
         return ["metadata.managedFields"]
@@ -50,7 +50,7 @@ def differences(wanted: Tree, live: Object) -> list[str]:
 
 
 def laid_over(live: Object, wanted: Tree) -> Tree:
-    """What the object is after what we want was applied to it: what we owned and no longer want is gone."""
+    """The object after applying the desired one: fields that we owned and no longer render are removed."""
     fields = owned_fields(live) or {}
     tree = live.tree
     body = {name: value for name, value in wanted.items() if name != "metadata"}
@@ -66,9 +66,9 @@ def as_applied(live: Object, wanted: Tree) -> Tree:
 
 
 def has_content(wanted: Tree, live: Object) -> bool:
-    """Whether a template's `spec` is the wanted one, under whatever name.
+    """True if a template has the desired `spec`, under whatever name.
 
-    Of a template that we did not apply (an older manager made it), the wanted fields are compared and others ignored.
+    Of a template that we did not apply (an older manager made it), only the desired fields are compared.
     """
     fields = owned_fields(live)
     spec = live.tree.get("spec", {})
@@ -86,7 +86,7 @@ def _comparable(wanted: Tree) -> Tree:
 def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[paths.Step, ...]) -> Iterator[str]:
     """`fields` is the set of owned fields below this path; without any, the whole value is owned."""
     if wanted == {} and isinstance(live, dict) and not _has_inner(fields):
-        return  # we own that there is a map; what others put into it is theirs
+        return  # we own the map itself; its entries belong to others
     if not _has_inner(fields) or type(wanted) is not type(live):
         yield from _unequal(wanted, live, path)
     elif isinstance(wanted, dict):
@@ -112,7 +112,7 @@ def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[pat
 
 
 def _has_inner(fields: dict[str, Any]) -> bool:
-    """Whether fields are named; `.` stands for the value itself."""
+    """True if there are fields below; `.` stands for the value itself."""
     return len(fields) > ("." in fields)
 
 
@@ -147,12 +147,12 @@ def _as_applied(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
 
 
 def _unequal(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:
-    """Where two values differ, as deep as both are objects. Who edits a field takes it from us, so it is not ours."""
+    """The paths at which two values differ, descending into objects. Who edits a field takes over its ownership."""
     return (paths.render(where) for where, _, _ in paths.differences(live, wanted, path))
 
 
 def _lacking(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:
-    """What of a value that we own nothing of is not as we want it. Whatever else is there is nobody's difference."""
+    """The desired fields that a value which we do not own lacks or has otherwise. Additional fields are ignored."""
     if isinstance(wanted, dict) and isinstance(live, dict):
         for name, value in wanted.items():
             yield from _lacking(value, live.get(name), (*path, name))

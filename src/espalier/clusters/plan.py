@@ -1,4 +1,5 @@
-"""What has to be written and removed. Pure: from a scope to objects, and from these and what is there to changes."""
+"""The plan: objects to write and to delete. Pure: renders the desired objects of a scope, and compares them with the
+live ones."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from espalier.runtime.outcome import Wait
 
 
 class Change(NamedTuple):
-    """An object to apply, and why: it is not there (no `fields`), or these fields of ours differ."""
+    """An object to apply: it does not exist (no `fields`), or these fields of ours differ."""
 
     resource: Resource
     body: Tree
@@ -46,7 +47,7 @@ class Removal(NamedTuple):
 
 
 def fresh_name(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced: str | None) -> str:
-    """The template in use if it has the wanted content, else the next name: content never changes under a name."""
+    """The referenced template if it has the desired content, else the next free name: templates are immutable."""
     body = msgspec.to_builtins(wanted)
     live: Mapping[str, Object] = capi_objects.of(wanted.resource)
     existing = {name: ownership.has_content(body, object_) for name, object_ in live.items()}
@@ -54,11 +55,11 @@ def fresh_name(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced: 
 
 
 Naming: TypeAlias = Callable[[ClusterAPIObjects, KubeObject, str | None], str]
-"""Under which name a template is written, given the name of the one that is referred to."""
+"""Chooses the name to write a template under, given the referenced name."""
 
 
 def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name) -> list[KubeObject]:
-    """Everything that the cluster has once; the objects to which others refer come first."""
+    """The objects that the cluster has once; referenced objects come first."""
     wanted = rendered(design)
     live = capi_objects.control_plane
     referenced = live.spec.machine_template.spec.infrastructure_ref.name if live else None
@@ -92,10 +93,10 @@ def owner_changes(design: Design, capi_objects: ClusterAPIObjects) -> list[in_pl
 
 
 def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) -> None:
-    """Infrastructure that is made again gets the control plane endpoint that the cluster has.
+    """Give recreated infrastructure the existing control plane endpoint.
 
-    Kubeconfigs and certificates name it, and Cluster API never changes it; left out, the provider chooses another one.
-    What the provider chose when the cluster was made is its own.
+    Kubeconfigs and certificates contain it, and Cluster API never changes it; if omitted, the provider chooses another
+    one. An endpoint that the provider set on the existing object stays the provider's field.
     """
     spec = getattr(infrastructure, "spec", None)
     known = capi_objects.cluster.spec.control_plane_endpoint if capi_objects.cluster else None
@@ -108,20 +109,20 @@ def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) 
 
 
 def postponed(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> str:
-    """Why the control plane is left as it is until all of it is there; empty if it may be changed."""
+    """Why changes of the control plane wait until its creation is complete; empty if they needn't."""
     has_cni = bool(capi_objects.installed_cni)
     told = (in_place.postponed(one, has_cni) for one in in_place.owner_changes(wanted, design, capi_objects))
     return next(filter(None, told), "")
 
 
 def carriers(design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
-    """Of everything that the cluster has once: what carries credentials."""
+    """The objects that the cluster has once and that carry credentials."""
     kinds = design.provider.links.carriers
     return [one for one in control_plane(design, capi_objects) if one.resource in kinds]
 
 
 def worker_groups(design: Design, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name) -> list[KubeObject]:
-    """Everything of the worker node groups; the objects to which others refer come first."""
+    """The objects of the worker node groups; referenced objects come first."""
     wanted: list[KubeObject] = []
     for group in rendered(design).groups:
         live = capi_objects.typed_deployments.get(group.deployment.metadata.name)
@@ -139,7 +140,7 @@ def worker_groups(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
 
 
 def obstacle(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> Wait | None:
-    """Why these objects may not be written yet: machines would be replaced that are to be upgraded in place."""
+    """Why these objects may not be written yet: machines to be upgraded in place would be replaced."""
     found = (
         in_place.obstacle(one, design.front_end, capi_objects.extension)
         for one in in_place.owner_changes(wanted, design, capi_objects)
@@ -148,7 +149,7 @@ def obstacle(wanted: Iterable[KubeObject], design: Design, capi_objects: Cluster
 
 
 def changes(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> list[Change]:
-    """What to apply so that what we own is what we want."""
+    """The changes that make our fields of the live objects the desired ones."""
     found = []
     for object_ in wanted:
         body: Tree = msgspec.to_builtins(object_)
@@ -160,10 +161,9 @@ def changes(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> li
 
 
 def superfluous_workers(design: Design, capi_objects: ClusterAPIObjects, *, at_once: bool = False) -> list[Removal]:
-    """MachineDeployments and health checks of groups that are no longer asked for.
+    """MachineDeployments and MachineHealthChecks of groups that were removed from the spec.
 
-    Those of a group that is asked for in other failure domains stay until its machines are ready there, unless all go
-    `at_once`.
+    Those of a group that moves to other failure domains stay until its machines are ready there, unless `at_once`.
     """
     leaving = set() if at_once else _leaving(design, capi_objects)
     checks = {names.worker_health_check(design.name, group_name(group)) for group in design.groups}
@@ -176,7 +176,7 @@ def superfluous_workers(design: Design, capi_objects: ClusterAPIObjects, *, at_o
 
 
 def _leaving(design: Design, capi_objects: ClusterAPIObjects) -> set[str]:
-    """MachineDeployments that others take the place of, which are not ready yet."""
+    """MachineDeployments whose replacements are not ready yet."""
     live = capi_objects.typed_deployments
     awaited = set()
     for group in design.groups:
@@ -198,7 +198,7 @@ def _is_ready(deployment: MachineDeployment) -> bool:
 
 
 def going_workers(design: Design, capi_objects: ClusterAPIObjects) -> list[str]:
-    """Names of MachineDeployments that are not asked for and still there."""
+    """Names of superfluous MachineDeployments that still exist."""
     return sorted(capi_objects.of(MachineDeployment.resource).keys() - _deployments(design))
 
 
@@ -207,7 +207,7 @@ def _deployments(design: Design) -> set[str]:
 
 
 def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
-    """Templates that nothing refers to. To be asked once no machine is of an old template."""
+    """Templates that nothing refers to. Only valid once no machine uses an old template."""
     machine_templates: set[str] = set()
     config_templates: set[str] = set()
     if capi_objects.control_plane is not None:
@@ -229,7 +229,7 @@ def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
 
 
 def superfluous_extras(design: Design, capi_objects: ClusterAPIObjects) -> list[Removal]:
-    """Extra objects that are no longer rendered. To be asked once no machine is of an old template."""
+    """Extra objects that are no longer rendered. Only valid once no machine uses an old template."""
     wanted = {Name(one.resource, one.metadata.name) for one in rendered(design).extras}
     return [
         removal
@@ -239,9 +239,9 @@ def superfluous_extras(design: Design, capi_objects: ClusterAPIObjects) -> list[
 
 
 def leftovers(capi_objects: ClusterAPIObjects, extra: Collection[Resource] = ()) -> list[Removal]:
-    """What is still there of a deleted cluster and is not being deleted; of `extra` kinds once nothing else is there.
+    """Objects of a deleted cluster that are not being deleted yet; `extra` kinds only once no others are left.
 
-    Whoever deletes infrastructure needs the credentials for it.
+    Deleting infrastructure needs the credentials in them.
     """
     others = [kind for kind, objects in capi_objects.objects.items() if objects and kind not in extra]
     return [

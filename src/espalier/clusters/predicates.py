@@ -1,7 +1,8 @@
-"""Changes of Cluster API objects that can make a difference to a Cluster: to look at them is cheaper than to reconcile.
+"""Predicates for Cluster API objects: pass changes that can affect a Cluster, because checking is cheaper than a
+reconcile.
 
-Cluster API reports often, and mostly of what we do not read. What a Cluster's status is made of is listed here; other
-kinds matter by their spec, labels and existence alone.
+Cluster API updates statuses often, mostly fields that we do not read. The fields that a Cluster's status depends on are
+listed here; of other kinds only spec, labels and existence matter.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from espalier.kube.objects import Object
 from espalier.runtime.predicates import Predicate
 
 View: TypeAlias = Callable[[Object], Any]
-"""What is looked at of an object."""
+"""The fields of an object that are compared."""
 
 
 def relevant(resource: Resource) -> Predicate:
-    """Passes changes that can make a difference."""
+    """Passes changes that can affect a Cluster."""
     view = _VIEWS.get(resource, _provisioned)
 
     def predicate(old: Object | None, new: Object | None) -> bool:

@@ -1,4 +1,4 @@
-"""What this component must be told about an infrastructure provider; all else is the same for all of them."""
+"""The interface of an infrastructure provider; all other code is the same for all providers."""
 
 from __future__ import annotations
 
@@ -26,40 +26,42 @@ if TYPE_CHECKING:
 
 
 class Dependency(NamedTuple):
-    """A Secret or ConfigMap of the system's namespace that a linked object names."""
+    """A Secret or ConfigMap in the system's namespace that a linked object names."""
 
     resource: Resource
     name: str
     field: str
-    """Where it is named, for people: `Kind name: spec.field`."""
+    """The field that names it, for messages: `Kind name: spec.field`."""
 
 
 class Links(msgspec.Struct, frozen=True):
-    """What clusters of a provider link. What rendered objects are made of is content for the gate."""
+    """The objects that clusters of a provider link. Whatever objects are rendered from counts as content for the
+    gate.
+    """
 
     datacenter: Resource
     """The kind that `spec.datacenterRef` names."""
     machine_configs: tuple[Resource, ...] = ()
-    """Kinds that a `machineGroupRef` may name. Other references are not looked at."""
+    """Kinds that a `machineGroupRef` may name. Other references are ignored."""
     data: tuple[Resource, ...] = ()
-    """Of Secret and ConfigMap, those that are read because a linked object names one. What a ConfigMap holds is content
-    like a spec; what a Secret holds are credentials."""
+    """Secret, ConfigMap or both, if linked objects name them. Data of ConfigMaps is content like a spec; data of
+    Secrets is credentials."""
     depend: Callable[[eksa.Cluster, Sequence[Object]], Iterable[Dependency]] = lambda _cluster, _children: ()
-    """Which Secrets and ConfigMaps a Cluster depends on, by itself and its children. Pure."""
+    """The Secrets and ConfigMaps that a Cluster and its children name. Pure."""
     carriers: tuple[Resource, ...] = ()
-    """Kinds of rendered objects that carry credentials. Machines are made of none of them: they are all that is written
-    when nothing but credentials changed."""
+    """Kinds of rendered objects that carry credentials. Machines are not made from them: only these are written when
+    only credentials changed."""
 
     domains: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, Sequence[str]]] = lambda _spec, _children: {}
-    """By name of a worker node group: the failure domains that have machines of it, in order, by the spec and the
-    children as far as they are there. Each gets a MachineDeployment of its own. Pure."""
+    """The failure domains of each worker node group by its name, in order, from the spec and the existing children.
+    Each domain gets its own MachineDeployment. Pure."""
 
     resolve: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, str]] = lambda _spec, _children: {}
-    """What a controller of the provider found out elsewhere and keeps in the status of children, by what it is, for
-    people; empty as long as it is not known. It is content like a spec. Pure."""
+    """Values that a controller of the provider resolved and keeps in the status of children, by a name for messages;
+    empty values are not known yet. They are content like a spec. Pure."""
 
     needed: bool = True
-    """Whether anything is rendered from them, so that nothing can be while one is missing."""
+    """True if objects are rendered from them, so that nothing can be rendered while one is missing."""
 
     @property
     def kinds(self) -> tuple[Resource, ...]:
@@ -79,51 +81,51 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True)
 class Extras:
-    """Objects that are made for each cluster of a provider beside those that every cluster has: Secrets, identities.
+    """Additional objects for each cluster of a provider: Secrets, identities.
 
-    They are written before everything else, for the rest names them, and deleted when nothing else is left. Namespaced
-    ones are in the system's namespace.
+    They are written first, because other objects refer to them, and deleted last. Namespaced ones are in the system's
+    namespace.
     """
 
     kinds: tuple[Resource, ...] = ()
     names: Callable[[str, eksa.ClusterSpec, Sequence[Object]], Iterable[Name]] = lambda _name, _spec, _children: ()
-    """The names of those of a cluster, by its own name, its spec, and its children as far as they are there. Pure.
-    Each has the cluster's name in it, between dashes, so that no other cluster has the same."""
+    """The names of a cluster's extra objects, from its name, its spec, and the existing children. Pure. Each contains
+    the cluster's name, between dashes, so that no other cluster has the same."""
     render: Callable[[Design], Iterable[KubeObject]] = lambda _design: ()
-    """The objects, in the order in which they are written; under no other names than `names` gives. Pure."""
+    """The objects, in the order in which they are written; only under names that `names` returns. Pure."""
 
 
 class Renderer(Protocol):
-    """Renders what differs by provider. Pure; a module will do."""
+    """Renders the objects that differ by provider. Pure; may be a module."""
 
     def infrastructure_cluster(self, design: Design) -> KubeObject:
-        """What the machines of a cluster share; it has the cluster's name."""
+        """The infrastructure cluster; it has the cluster's name."""
 
     def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
-        """How a machine of the control plane becomes a node."""
+        """The kubeadm configuration of control plane machines."""
 
     def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        """How a worker becomes a node."""
+        """The kubeadm configuration of workers."""
 
     def machine_template(
         self, design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None, /
     ) -> KubeObject:
-        """What the machines of a group are made of, or those of the control plane (None)."""
+        """The machine template of a group, or of the control plane (None)."""
 
 
 class Rules(Protocol):
-    """The provider's own rules about the spec of a Cluster. Pure; a module will do."""
+    """The provider's validation of a Cluster's spec. Pure; may be a module."""
 
     def violations(self, spec: eksa.ClusterSpec) -> Iterator[Violation]:
-        """What is refused."""
+        """The violations for which a Cluster is refused."""
 
     def warnings(self, spec: eksa.ClusterSpec) -> Iterator[str]:
-        """What is accepted and not acted on."""
+        """Warnings about fields that are accepted and have no effect."""
 
 
 @dataclass(frozen=True)
 class Provider:
-    """One infrastructure provider. `docs/providers.md` says how to write one."""
+    """An infrastructure provider. `docs/providers.md` tells how to write one."""
 
     links: Links
     infrastructure: Infrastructure
@@ -134,9 +136,9 @@ class Provider:
     """Objects of the workload cluster, such as a cloud controller manager and a CSI driver, in the order in which they
     are applied. Pure."""
     controllers: tuple[Callable[[Host], Controller], ...] = ()
-    """Makers of the provider's own controllers, which run in the manager: they keep what `Links.resolve` reads."""
+    """Factories of the provider's own controllers, which run in the manager: they write what `Links.resolve` reads."""
     rights: tuple[Right, ...] = ()
-    """What these need in each namespace whose Clusters are watched, beside reading and patching linked objects."""
+    """RBAC rules that they need in each watched namespace, beside reading and patching linked objects."""
 
 
 Providers: TypeAlias = Mapping[str, Provider]

@@ -1,6 +1,6 @@
-"""Rests after corrections: who makes the same edit again at once is answered every few seconds, not in a loop.
+"""Rate limits of drift correction: a field that is edited again at once is corrected every few seconds, not in a loop.
 
-Who changes the same field again and again, to whatever value, is answered ever less often, and it is told.
+A field that is changed again and again, to whatever value, is corrected ever less often, and this is reported.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from espalier.runtime.sources import Source
 
 SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
-"""Seconds until a cluster that gave no answer is asked again: nothing else brings its key for hours. And until a field
-is corrected again that somebody fights about."""
+"""Seconds until an unreachable cluster is tried again (no event would enqueue it for hours), and until a field with
+repeated corrections is corrected again."""
 
 TOLERATED = 5
-"""How often a field is corrected, each time within `FORGOTTEN_AFTER` of the last, until it counts as a fight."""
+"""Corrections of a field, each within `FORGOTTEN_AFTER` of the last, until it counts as a fight."""
 
 FORGOTTEN_AFTER = 600.0
-"""Seconds for which a field has to stay as it is until its corrections are forgotten; beyond the pause of a fight."""
+"""Seconds without a change after which the corrections of a field are forgotten; longer than the pause of a fight."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Corrected:
-    """How often a field was corrected, and when last."""
+    """The number of corrections of a field, and the time of the last."""
 
     times: int
     last: float
@@ -34,17 +34,16 @@ class _Corrected:
     @property
     def pause(self) -> float:
         """Seconds until it may be corrected again."""
-        doubled = min(self.times - TOLERATED, 10)  # a fight of weeks has no number that large
+        doubled = min(self.times - TOLERATED, 10)  # the power would overflow in a fight of weeks
         return 0.0 if doubled < 0 else min(FIRST_PAUSE * 2**doubled, LONGEST_PAUSE)
 
     def is_forgotten(self, now: float) -> bool:
-        """Whether the next correction is the first one."""
+        """True if the next correction counts as the first."""
         return now - self.last > self.pause + FORGOTTEN_AFTER
 
 
 class RateLimits(Source):
-    """The clusters that were corrected a moment ago. Sent when the rest is over in which somebody asked for one, and to
-    try again."""
+    """The recently corrected clusters. Enqueues a cluster when its pause ends, and to retry."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,18 +55,18 @@ class RateLimits(Source):
         self._waking: set[tuple[Key, float]] = set()
 
     def is_limited(self, key: Key) -> bool:
-        """Whether a cluster has to wait; if so, it is sent later."""
+        """True if a cluster has to wait; it is enqueued later then."""
         if key in self._resting:
             self._wanted.add(key)
         return key in self._resting
 
     def rest(self, key: Key) -> None:
-        """A cluster was corrected now."""
+        """Record that a cluster was corrected now."""
         self._resting.add(key)
         asyncio.get_running_loop().call_later(SECONDS, self._over, key)
 
     def corrected(self, key: Key, fields: Iterable[str]) -> None:
-        """These fields of what was made for a cluster were brought back now, whatever they were changed to."""
+        """Record that these fields of a cluster's objects were corrected now, whatever they were changed to."""
         now = asyncio.get_running_loop().time()
         kept = {name: one for name, one in self._corrected.get(key, {}).items() if not one.is_forgotten(now)}
         for name in fields:
@@ -76,9 +75,9 @@ class RateLimits(Source):
         self._corrected[key] = kept
 
     def fought_about(self, key: Key, fields: Iterable[str]) -> dict[str, int]:
-        """Which of these fields are changed again and again, and not to be corrected now, and how often they were.
+        """The fields with repeated corrections that must not be corrected now, and how often they were corrected.
 
-        If any is, the cluster is sent when the first of them may be.
+        If there are any, the cluster is enqueued when the first of them may be corrected.
         """
         loop = asyncio.get_running_loop()
         known, now = self._corrected.get(key, {}), loop.time()
@@ -91,7 +90,7 @@ class RateLimits(Source):
         return {name: one.times for name, one in held.items()}
 
     def forget(self, key: Key) -> None:
-        """A cluster is gone."""
+        """Forget a deleted cluster."""
         self.answered(key)
         self._corrected.pop(key, None)
 
@@ -101,7 +100,7 @@ class RateLimits(Source):
             self.send(key)
 
     def try_again(self, key: Key) -> None:
-        """A cluster gave no answer: it is looked at again, ever later while that lasts."""
+        """Enqueue an unreachable cluster again, with growing delay while that lasts."""
         if key in self._trying:
             return
         pause = self._pauses.get(key, FIRST_PAUSE)
@@ -110,7 +109,7 @@ class RateLimits(Source):
         asyncio.get_running_loop().call_later(pause, self._tried, key)
 
     def answered(self, key: Key) -> None:
-        """It gave one."""
+        """Reset the delay: the cluster was reachable."""
         self._pauses.pop(key, None)
 
     def _tried(self, key: Key) -> None:

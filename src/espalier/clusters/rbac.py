@@ -1,8 +1,8 @@
-"""The rights that a manager needs on its management cluster, as data: what `espalier manifests` writes, and no more.
+"""RBAC rules that a manager needs on its management cluster, as data: exactly what `espalier manifests` writes.
 
-Read are Secrets of the system's namespace alone. Elsewhere nothing may be done with Secrets, but where the owner of a
-namespace wishes for copies of kubeconfigs: then they are created and replaced there, and not read. (To patch is to
-read, for the answer holds the object.)
+Secrets are read in the system's namespace only. In other namespaces there are no rights on Secrets, except where the
+owner of a namespace wants copies of kubeconfigs: create and update, not get. (The response of a patch contains the
+object, so patch is a right to read.)
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MUTATING_WEBHOOKS = "espalier-mutating-webhook-configuration"
 
 
 def rights(providers: Providers) -> Rights:
-    """Those of the Cluster controller, and of the manager itself: its Lease, its events, its webhooks' certificate.
+    """The rights of the Cluster controller, and of the manager itself: its Lease, its events, its webhooks'
+    certificate.
 
-    No kind of Cluster API is touched but in the system's namespace. Releases are read to choose components by, and
-    those of the build are created. The authority that signs the webhooks' certificate is written into their
-    configurations. Secrets that are made in the system's namespace: that certificate, which is renewed, and the key to
-    digests of credentials.
+    Cluster API objects are accessed in the system's namespace only. Releases are read to choose components, and those
+    of the build are created. The CA of the webhooks' certificate is written into their configurations. Secrets created
+    in the system's namespace: that certificate, which is renewed, and the key for digests of credentials.
     """
     data_kinds = (kind for kind in references.data_kinds(providers) if kind != SECRET)
     return Rights(
@@ -66,12 +66,12 @@ def rights(providers: Providers) -> Rights:
             Right((CORE_EVENT,), APPLY),
             *(Right((kind,), (*FOLLOW, *APPLY, "delete")) for kind in written(providers) if kind.namespaced),
         ),
-        by_owners=(Right((SECRET,), ("create", "update")),),  # of copies of kubeconfigs
+        by_owners=(Right((SECRET,), ("create", "update")),),  # for copies of kubeconfigs
     )
 
 
 def shared(front_end: FrontEnd) -> Rights:
-    """How far upgrades in place are, of which other controllers have the kinds."""
+    """Rights to read the kinds of in-place upgrades, which belong to other controllers."""
     kinds = followed(front_end)
     return Rights(
         cluster_scoped=tuple(Right((kind,), FOLLOW) for kind in kinds if not kind.namespaced),

@@ -1,4 +1,4 @@
-"""The conditions that Ready is made of: what is there of control plane, CNI and workers, in truthful numbers."""
+"""The conditions that Ready summarizes: the state of control plane, CNI and workers, with numbers of machines."""
 
 from __future__ import annotations
 
@@ -55,30 +55,29 @@ PROGRESS = frozenset(
         in_place.FAILED,
     }
 )
-"""Reasons to wait that the conditions tell better than the step that waits."""
+"""Reasons of waiting for which a condition's message is more precise than the step's."""
 
 _MADE_BY_CLUSTER_API = frozenset(
     {INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY}
 )
-"""Reasons that pass when Cluster API does what it was told."""
+"""Reasons that end when Cluster API has reconciled."""
 
-SERVES_THIS_API = "the cluster that serves this API; its machines are not managed from here"
+SERVES_THIS_API = "this cluster serves the API; its machines are not managed by this manager"
 
 BEREFT = (
-    "the cluster was made before, and its objects of Cluster API are not there: restore them, or remove annotation "
-    f"{names.GATE_ANNOTATION} to have the cluster made anew"
+    "the cluster was created before, and its Cluster API objects are missing: restore them, or remove annotation "
+    f"{names.GATE_ANNOTATION} to create the cluster anew"
 )
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
 
-_NOT_REPORTED = (
-    "what was asked for last has not been reported on by Cluster API yet; "
-    "if that lasts, see whether its controllers run"
-)
+_NOT_REPORTED = "Cluster API has not observed the last change yet; if that lasts, check that its controllers run"
 
 
 class Counts(NamedTuple):
-    """Numbers of machines: `expected` is what the Cluster asks for, `told` what Cluster API was; others are there."""
+    """Numbers of machines: `expected` in the Cluster's spec, `told` in the Cluster API object's spec; the others
+    exist.
+    """
 
     expected: int
     told: int
@@ -88,7 +87,7 @@ class Counts(NamedTuple):
 
     @property
     def outdated(self) -> int:
-        """How many have to be replaced."""
+        """The number of machines to replace."""
         return max(0, self.replicas - self.up_to_date)
 
 
@@ -107,14 +106,14 @@ def conditions(scope: Scope) -> list[Condition]:
 
 
 def objects_missing(scope: Scope) -> Wait:
-    """Reason and message for a cluster whose objects of Cluster API are gone, or are another's by their labels."""
+    """Reason and message for a cluster whose Cluster API objects are missing, or belong to another by their labels."""
     if scope.capi_objects.taken:
         return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
     return Wait(names.CLUSTER_API_OBJECTS_MISSING, BEREFT)
 
 
 def paused_objects(scope: Scope) -> str:
-    """The objects with which Cluster API does nothing as somebody paused them, and what helps; empty without any."""
+    """Cluster API objects that somebody paused, and how to unpause them; empty if there are none."""
     found = []
     for resource, objects in scope.capi_objects.objects.items():
         if generated.is_template(resource) or resource == MachineHealthCheck.resource:
@@ -132,18 +131,20 @@ def paused_objects(scope: Scope) -> str:
 
 
 def stands_for_this_api(scope: Scope) -> bool:
-    """Whether the Cluster is the record of the management cluster itself, without machines that are known here."""
+    """True if the Cluster is the record of the management cluster itself, without machines known here."""
     return scope.is_management and scope.is_paused
 
 
 def _of_this_api(scope: Scope) -> list[Condition]:
-    """Who reads this has an answer from its API server; of its nodes nothing is known here, nor asked for."""
+    """The conditions of the cluster that serves this API: its API server is up, and its nodes are unknown here."""
     types = (names.CONTROL_PLANE_INITIALIZED, names.CONTROL_PLANE_READY)
     found = [_condition(type_, "True", "ServesThisAPI", SERVES_THIS_API) for type_ in types]
     if scope.spec.worker_node_group_configurations:
-        found.append(_condition(names.WORKERS_READY, "Unknown", "NotManagedHere", "its workers are not known here"))
+        found.append(
+            _condition(names.WORKERS_READY, "Unknown", "NotManagedHere", "this manager does not manage its workers")
+        )
     else:
-        found.append(_condition(names.WORKERS_READY, "True", "NoWorkers", "no workers are asked for"))
+        found.append(_condition(names.WORKERS_READY, "True", "NoWorkers", "no worker node groups in the spec"))
     return found
 
 
@@ -153,12 +154,12 @@ def _control_plane_initialized(scope: Scope) -> Condition:
     if scope.is_restored_without_objects:
         return _false(type_, objects_missing(scope))
     if cluster is None:
-        return _condition(type_, "False", INITIALIZING, "the control plane has not been asked for yet")
+        return _condition(type_, "False", INITIALIZING, "the control plane has not been created yet")
     if contract.is_control_plane_initialized(cluster):
-        return _condition(type_, "True", "ControlPlaneInitialized", "the API server has answered")
+        return _condition(type_, "True", "ControlPlaneInitialized", "the API server has responded")
     if not contract.is_infrastructure_provisioned(cluster):
         said = contract.failure(scope.capi_objects.infrastructure) if scope.capi_objects.infrastructure else ""
-        message = ": ".join(filter(None, ("waiting for the infrastructure that its machines share", said)))
+        message = ": ".join(filter(None, ("waiting for the infrastructure cluster to be provisioned", said)))
         return _condition(type_, "False", INITIALIZING, message)
     message = "the first control plane machine is not available yet"
     return _condition(type_, "False", INITIALIZING, "; ".join(filter(None, (message, _postponed(scope)))))
@@ -223,18 +224,18 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
 
 
 def _absent(scope: Scope, absent: str) -> Wait:
-    """An object that is missing is made again with the same control plane endpoint, or once that is asked for."""
+    """The condition for a missing object: recreated with the same control plane endpoint, at once or on request."""
     if scope.is_paused:
-        return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}; nothing is made again while the cluster is paused")
+        return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}; nothing is recreated while the cluster is paused")
     if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
-        message = f"{absent}; it is made again, with the control plane endpoint of the cluster"
+        message = f"{absent}; it is being recreated with the control plane endpoint of the cluster"
         return Wait(CONTROL_PLANE_NOT_READY, message)
-    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it made again"
-    return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}: {how}, with the control plane endpoint of the cluster")
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to recreate it"
+    return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}; {how} with the control plane endpoint of the cluster")
 
 
 def _postponed(scope: Scope) -> str:
-    """What is to be changed in a control plane once all of it is there; rendered only until then."""
+    """The change of the control plane that waits for its creation; rendered only until then."""
     design, capi_objects = scope.design, scope.capi_objects
     if design is None or scope.is_paused or scope.is_settled:
         return ""
@@ -252,7 +253,7 @@ def _refused(scope: Scope, kind: str = "") -> Wait | None:
 
 
 def stopped_check(scope: Scope) -> Object | None:
-    """The health check of the control plane, if it was paused because what it had replaced never got healthy."""
+    """The MachineHealthCheck of the control plane, if it was paused because no replacement became healthy."""
     found = scope.capi_objects.of(MachineHealthCheck.resource).get(names.control_plane_health_check(scope.key.name))
     said = found.metadata.annotations if found is not None else {}
     is_stopped = contract.PAUSED_ANNOTATION in said and names.REMEDIATION_STOPPED_ANNOTATION in said
@@ -261,9 +262,9 @@ def stopped_check(scope: Scope) -> Object | None:
 
 def _stopped(check: Object, trouble: str) -> str:
     return (
-        f"{trouble}; machines were replaced one after the other, and none of them became healthy, so "
-        f"MachineHealthCheck {check.key} is paused until all are: mend what keeps their nodes from being ready, "
-        f"or remove annotation {contract.PAUSED_ANNOTATION} from it to have machines replaced again"
+        f"{trouble}; several machines were replaced and none became healthy, so "
+        f"MachineHealthCheck {check.key} is paused until all are healthy: fix what keeps their nodes from being ready, "
+        f"or remove annotation {contract.PAUSED_ANNOTATION} from it to replace machines again"
     )
 
 
@@ -272,36 +273,36 @@ def _cni_configured(scope: Scope) -> Condition:
     installed = scope.capi_objects.installed_cni
     if not installed:
         if not scope.capi_objects.is_available:
-            message = "the CNI is installed once the control plane is available"
+            message = "waiting for the control plane to be available"
             return _condition(type_, "False", CONTROL_PLANE_NOT_READY, message)
         return _condition(type_, "False", CNI_INSTALLATION, CNI_IS_BEING_INSTALLED)
     if scope.leaves_cni_alone:
-        message = "the CNI was installed once and is left alone (skipUpgrade)"
+        message = "the CNI was installed and is not managed any more (skipUpgrade)"
         return _condition(type_, "False", SKIPPED_CNI, message)
     if scope.lost_cni:
         return _false(type_, _lost_cni(scope, scope.lost_cni))
     before = condition_list.get(scope.status.conditions, type_)
     is_compared = scope.isolation is Isolation.LAYERS or not scope.is_settled
     if scope.lost_cni is None and is_compared and before is not None and before.reason == CNI_MISSING:
-        return _condition(type_, before.status, before.reason, before.message)  # until it is compared again
+        return _condition(type_, before.status, before.reason, before.message)  # until the next comparison
     if not scope.is_settled and not scope.is_paused and scope.wanted_cni not in ("", installed):
         return _condition(type_, "False", CNI_UPGRADE, "the CNI is being changed in the workload cluster")
     return _condition(type_, "True", "DefaultCNIConfigured", f"{installed.rpartition('-')[0]} is installed")
 
 
 def _lost_cni(scope: Scope, lost: Sequence[str]) -> Wait:
-    """A reason and a sentence: somebody has to act only where nothing is brought back by itself."""
-    message = f"no node gets ready any more: {', '.join(lost)} is missing"
+    """Reason and message for a missing CNI: a user has to act unless it is restored automatically."""
+    message = f"new nodes can't become ready: {', '.join(lost)} is missing"
     if not scope.is_settled:
-        return Wait(CNI_INSTALLATION, f"{message}; it is being installed again")
+        return Wait(CNI_INSTALLATION, f"{message}; it is being reinstalled")
     if policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
-        return Wait(CNI_INSTALLATION, f"{message}; it is brought back, as annotation {names.DRIFT_ANNOTATION} asks for")
-    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it installed again"
-    return Wait(CNI_MISSING, f"{message}; {how}, or change the cluster: any change brings it back")
+        return Wait(CNI_INSTALLATION, f"{message}; annotation {names.DRIFT_ANNOTATION} has it restored")
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to reinstall it"
+    return Wait(CNI_MISSING, f"{message}; {how}, or change the Cluster: any change restores it")
 
 
 def worker_counts(scope: Scope) -> Counts:
-    """Workers of all groups; those of groups that are no longer asked for count as machines too many."""
+    """Counts of the workers of all groups; those of removed groups count as surplus."""
     deployments = scope.capi_objects.typed_deployments
     expected = sum(group_count(group) for group in scope.spec.worker_node_group_configurations)
     statuses = [deployment.status for deployment in deployments.values()]
@@ -313,7 +314,7 @@ def worker_counts(scope: Scope) -> Counts:
 
 
 def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
-    """Machines of a group that have to be replaced: all of them while the group still has an older version."""
+    """The number of machines of a group to replace: all of them while the group still has an older version."""
     replicas = deployment.status.replicas or 0
     if scope.design is not None and not scope.is_settled and not scope.is_paused:
         for group in scope.design.groups:
@@ -326,7 +327,7 @@ def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
 
 
 def _in_place_later(scope: Scope) -> int:
-    """Machines that are to be upgraded where they stand, as soon as their group may be written to."""
+    """The number of outdated machines that will be upgraded in place, as soon as their group may be written."""
     groups = scope.groups
     asked = {
         names.machine_deployment(scope.key.name, group_name(group))
@@ -340,11 +341,11 @@ def _in_place_later(scope: Scope) -> int:
 def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     type_ = names.WORKERS_READY
     if initialized.status != "True":
-        return _condition(type_, "False", NOT_INITIALIZED, "workers join once the control plane is available")
+        return _condition(type_, "False", NOT_INITIALIZED, "workers join when the control plane is available")
     deployments = scope.capi_objects.typed_deployments
     upgrades = [in_place.story(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()]
     upgrades.append(_refused(scope, MachineDeployment.resource.kind))
-    # What does not go on tells more than progress.
+    # A stopped upgrade matters more than progress.
     stories = sorted((story for story in upgrades if story is not None), key=_tells_more)
     if stories:
         return _condition(type_, "False", stories[-1].reason, "; ".join(story.message for story in stories))
@@ -354,14 +355,14 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     if counts.outdated and counts.outdated == _in_place_later(scope):
         if refused := _refused(scope):
             return _false(type_, refused)
-        message = f"{counts.outdated} worker machines are upgraded in place once the control plane is"
+        message = f"{counts.outdated} worker machines are upgraded in place after the control plane"
         return _condition(type_, "False", in_place.UPGRADING, message)
     trouble = _trouble(scope, counts, "worker")
     if trouble is not None:
         return _false(type_, trouble)
     sets = scope.capi_objects.sets_of
     if not all(rollouts.is_seen(deployment, sets(name)) for name, deployment in deployments.items()):
-        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")  # counts of the template before
+        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")  # counts of the previous template
     return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
 
 
@@ -370,34 +371,34 @@ def _tells_more(story: Wait) -> tuple[bool, str, str]:
 
 
 def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
-    """What is first in the way of all machines being there, up to date and ready."""
+    """The first obstacle to all machines being created, up to date and ready."""
     if counts.outdated:
         message = f"{what} machines are being replaced: {counts.up_to_date} of {counts.expected} are up to date"
-        # A machine that never comes up counts among these.
+        # Includes machines that never come up.
         coming = f"; {counts.ready} of {counts.replicas} nodes are ready" if counts.ready < counts.replicas else ""
         return Wait(ROLLING, f"{message}, {counts.outdated} not{coming}")
     if counts.replicas == counts.told != counts.expected and (resting := _not_scaling(scope)) is not None:
-        there = f"{counts.replicas} {what} machines are there, {counts.expected} are asked for"
+        there = f"there are {counts.replicas} {what} machines, {counts.expected} in the spec"
         if counts.replicas < counts.expected:
-            there = f"{counts.replicas} of {counts.expected} {what} machines are there"
+            there = f"{counts.replicas} of {counts.expected} {what} machines exist"
         return Wait(resting.reason, f"{there}; {resting.message}")
     if counts.replicas < counts.expected:
-        return Wait(SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} are there")
+        return Wait(SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} exist")
     if counts.replicas > counts.expected:
-        return Wait(SCALING_DOWN, f"scaling down {what} machines: {counts.replicas} are there, {counts.expected} stay")
+        return Wait(SCALING_DOWN, f"scaling down {what} machines: {counts.replicas} exist, {counts.expected} stay")
     if counts.ready < counts.expected:
         return Wait(NODES_NOT_READY, f"{counts.ready} of {counts.expected} {what} nodes are ready")
     return None
 
 
 def _not_scaling(scope: Scope) -> Wait | None:
-    """Why nothing is added or removed where Cluster API was told another number; None when it is about to be told."""
+    """Why a different number of replicas in the Cluster API object is not corrected; None if it is about to be."""
     if scope.is_paused:
         return Wait(PAUSED, "nothing is scaled while the cluster is paused")
     if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
         return None
-    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to have it brought back"
-    return Wait(REPLICAS_CHANGED, f"the number was changed in an object of Cluster API: {how}, or change the cluster")
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to correct it"
+    return Wait(REPLICAS_CHANGED, f"replicas were changed in a Cluster API object: {how}, or change the Cluster")
 
 
 def _false(type_: str, because: Wait) -> Condition:

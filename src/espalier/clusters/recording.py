@@ -1,4 +1,5 @@
-"""The record of the management cluster: nothing is made of it, but it stays while it manages clusters."""
+"""The record of the management cluster: no objects are made from it, and it can't be deleted while it manages
+clusters."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ CLUSTER = eksa.Cluster.resource
 
 
 async def guard(ctx: Context) -> Outcome:
-    """A finalizer is on the record while it manages clusters, and on no other Cluster.
+    """Keep a finalizer on the record while it manages clusters, and on no other Cluster.
 
-    Also on a paused one, as all records are: nothing of the cluster is touched by it. Manifests are copied with their
-    finalizers, so it is taken off whatever Cluster has it.
+    Also when it is paused, as all records are: this changes nothing of the cluster. Copied manifests contain
+    finalizers, so it is removed from any other Cluster.
     """
     scope, writer = ctx.scope, ctx.tools.writer
     is_wanted = scope.is_management and bool(scope.manages)
-    if is_wanted and not scope.is_deleted:  # a server takes none for what is being deleted
+    if is_wanted and not scope.is_deleted:  # API servers accept no new finalizers on an object being deleted
         await writer.add_finalizer(CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
     elif not is_wanted:
         await writer.remove_finalizer(CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
@@ -28,7 +29,7 @@ async def guard(ctx: Context) -> Outcome:
 
 
 def held(scope: Scope) -> Outcome:
-    """What a record waits for that was deleted all the same."""
+    """The outcome for a record that was deleted nevertheless: wait for its clusters."""
     if not scope.is_management or not scope.manages:
         return Continue()
     return Wait("ManagesClusters", messages.manages(messages.listed(scope.manages)))

@@ -1,4 +1,5 @@
-"""What a Cluster links: objects, the Secrets and ConfigMaps that these name, and the key to digests of their data."""
+"""The objects that a Cluster links, the Secrets and ConfigMaps that these name, and the key for digests of their
+data."""
 
 from __future__ import annotations
 
@@ -23,51 +24,51 @@ if TYPE_CHECKING:
     from espalier.runtime.controller import Controller
 
 OF_OTHERS = f"!{kubeconfig.CLUSTER_NAME_LABEL}"
-"""Selects what is not Cluster API's."""
+"""Selects Secrets that are not Cluster API's."""
 
 NO_CREDENTIALS = ("kubernetes.io/tls", "kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
-"""Types of Secrets whose data is never kept: keys and tokens of others are not for this process."""
+"""Types of Secrets whose data is never kept: this process must not hold keys and tokens of others."""
 
 
 _DATACENTER = "spec.datacenterRef"
 
 
 class Data(dict[str, bytes]):
-    """That of a Secret or ConfigMap. Nobody sees more of it than its fields."""
+    """The data of a Secret or ConfigMap. Its repr shows only the names of fields."""
 
     def __repr__(self) -> str:
         return f"Data(fields={sorted(self)})"
 
 
 class GateKey(bytes):
-    """The key to digests of data. Nobody sees it."""
+    """The key for digests of data, hidden from its repr."""
 
     def __repr__(self) -> str:
         return f"GateKey({len(self)} bytes)"
 
 
 class Missing(NamedTuple):
-    """An object that is linked and is not there."""
+    """A linked object that does not exist."""
 
     field: str
-    """Where it is named."""
+    """The field that names it."""
     what: str
     """`Kind name in namespace …`."""
 
 
 class Linked(msgspec.Struct, frozen=True):
-    """What a Cluster links, as it was read."""
+    """Everything that a Cluster links, as observed."""
 
     children: tuple[tuple[Resource, Object], ...] = ()
     missing: tuple[Missing, ...] = ()
     data: Mapping[str, Data] = {}
-    """That of the ConfigMaps that the children name, by `Kind namespace/name`."""
+    """The data of the ConfigMaps that the children name, by `Kind namespace/name`."""
     credentials: Mapping[str, Data] = {}
-    """The same of Secrets."""
+    """The data of Secrets, likewise."""
     key: GateKey = GateKey()
-    """Of digests of credentials; empty while there is none."""
+    """The key for digests of credentials; empty while there is none."""
     resolved: Mapping[str, str] = {}
-    """What the provider found out elsewhere; empty as long as it is not known."""
+    """Values resolved by the provider; empty while not known."""
 
 
 def kinds(providers: Providers) -> tuple[Resource, ...]:
@@ -76,12 +77,12 @@ def kinds(providers: Providers) -> tuple[Resource, ...]:
 
 
 def data_kinds(providers: Providers) -> tuple[Resource, ...]:
-    """The kinds of which data is read for these providers; with Secrets, the key as well, which is in one."""
+    """The kinds whose data is read for these providers; Secrets if there are any, because the key is in one."""
     return tuple(dict.fromkeys(kind for provider in providers.values() for kind in provider.links.data))
 
 
 def references(spec: eksa.ClusterSpec) -> Iterator[tuple[str, Ref]]:
-    """What a Cluster refers to, with the fields."""
+    """The references of a Cluster, with their fields."""
     control_plane = spec.control_plane_configuration
     fields = [
         (_DATACENTER, spec.datacenter_ref),
@@ -95,7 +96,7 @@ def references(spec: eksa.ClusterSpec) -> Iterator[tuple[str, Ref]]:
 
 
 class LinkedObjects:
-    """Their caches. Without a provider that reads data, no Secret is looked at here."""
+    """Caches of linked objects. Secrets are only watched if a provider reads data."""
 
     def __init__(self, caches: Caches, providers: Providers) -> None:
         self._providers = providers
@@ -110,17 +111,18 @@ class LinkedObjects:
             for kind in data_kinds(providers)
         }
         self._users: dict[tuple[str, Key], set[Key]] = {}
-        """Who named a Secret or ConfigMap when it was last looked at; whoever does so since, is looked at anyway."""
+        """The Clusters that named a Secret or ConfigMap at their last reconcile; one that starts to is reconciled
+        anyway."""
 
     def watched_by(self, controller: Controller, users: Callable[[Object], Iterable[Key]]) -> None:
-        """Have every change bring the Clusters that it concerns; `users` are those that link an object."""
+        """Enqueue, for every change, the Clusters that it concerns; `users` are those that link an object."""
         for cache in self._children.values():
             controller.watch(cache, users)
         for cache in self._data.values():
             controller.watch(cache, lambda found: tuple(self._users.get((found.kind, found.key), ())))
 
     def of(self, cluster: eksa.Cluster) -> Linked:
-        """Everything that a Cluster links."""
+        """The linked objects of a Cluster."""
         reference = cluster.spec.datacenter_ref
         if reference is None:
             return Linked()
@@ -151,7 +153,7 @@ class LinkedObjects:
         )
 
     def children(self, namespace: str, spec: eksa.ClusterSpec) -> list[Object]:
-        """The objects that a Cluster links, as far as they are there."""
+        """The existing objects that a Cluster links."""
         provider = self._providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if provider is None:
             return []
@@ -165,20 +167,20 @@ class LinkedObjects:
             yield field, kind, key, self._children[kind.kind].get(key)
 
     def owned_by(self, uid: str, namespace: str) -> Iterator[tuple[Resource, Object]]:
-        """The linked objects that go with a Cluster, those as well that it does not name any more."""
+        """The linked objects that a Cluster owns, including those that it no longer names."""
         for cache in self._children.values():
             for child in cache.list(namespace):
                 if any(owner.uid == uid for owner in child.metadata.owner_references):
                     yield cache.source.resource, child
 
     def forget(self, cluster: Key) -> None:
-        """A Cluster is gone."""
+        """Forget a deleted Cluster."""
         for users in self._users.values():
             users.discard(cluster)
 
     @property
     def caches(self) -> dict[Resource, Cache]:
-        """By kind."""
+        """The caches by kind."""
         return self._data | {cache.source.resource: cache for cache in self._children.values()}
 
     def _data_of(
@@ -203,8 +205,8 @@ class LinkedObjects:
 
 
 def without_keys_of_others(secret: Object) -> Object:
-    """Keep data only of Secrets whose type may be that of credentials."""
-    # Not by a view: those are remembered, with the whole Secret.
+    """Keep data only of Secrets whose type may hold credentials."""
+    # Not a view: views are cached together with the whole Secret.
     return metadata_only(secret) if _decode_type(secret.raw).type in NO_CREDENTIALS else strip_managed_fields(secret)
 
 
@@ -216,7 +218,7 @@ _decode_type = msgspec.json.Decoder(_Typed).decode
 
 
 def _used(spec: eksa.ClusterSpec, links: Links) -> Iterator[tuple[str, Resource, str]]:
-    """Each object that is referred to once, with the first field that does."""
+    """Each referenced object once, with the first field that names it."""
     if spec.datacenter_ref is not None:
         yield _DATACENTER, links.datacenter, spec.datacenter_ref.name
     if not links.machine_configs:  # most clusters have none

@@ -1,7 +1,7 @@
-"""What the objects of a release held when a cluster was first made of them: objects of a release never change.
+"""Digests of release objects as they were when a cluster first used them: release objects are immutable.
 
-The API server sees to that for as long as they are there. One that was deleted and created again with other content is
-recognized by the digests that each Cluster carries. Pure.
+Admission enforces that while they exist. An object that was deleted and recreated with other content is detected by the
+digests that each Cluster carries. Pure.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from espalier.kube.objects import Object
 
 _DIGEST_BYTES = 10
 _PARTS = ("spec", "status")
-"""Of EKS Distro Releases, the status has the components."""
+"""EKS Distro Releases list the components in their status."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def name_of(found: Object) -> str:
-    """How digests name an object: all are in one namespace, or in none."""
+    """The name of an object in the digests: all are in one namespace, or cluster-scoped."""
     return f"{found.kind}/{found.name}"
 
 
 def digest(found: Object) -> str:
-    """Of the content of an object. Order of keys and nulls is no content."""
+    """The digest of an object's content. Order of keys and nulls do not count."""
     content = {part: _without_nulls(found.tree.get(part) or {}) for part in _PARTS}
     return blake2b(_encode(content), digest_size=_DIGEST_BYTES).hexdigest()
 
@@ -45,7 +45,7 @@ def record(digests: Mapping[str, str]) -> str:
 
 
 def replaced(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """The objects that have other content than before; those that are new, or gone, have not."""
+    """The objects whose content differs from before; new and missing objects don't count."""
     return tuple(name for name, value in sorted(now.items()) if before.get(name, value) != value)
 
 

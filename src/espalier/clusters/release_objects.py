@@ -1,4 +1,4 @@
-"""What there is of releases: EKSAReleases, the Bundles that they name, and the EKS Distro Releases that these name."""
+"""Release objects: EKSAReleases, the Bundles that they name, and the EKS Distro Releases that these name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ K = TypeVar("K", bound=KubeObject)
 
 
 class ReleaseObjects:
-    """Their caches, and what the manager could not install of them."""
+    """Caches of release objects, and those that the manager could not install."""
 
     def __init__(self, caches: Caches, uninstalled: Uninstalled | None = None) -> None:
         self._uninstalled = uninstalled if uninstalled is not None else Uninstalled()
@@ -39,7 +39,7 @@ class ReleaseObjects:
 
     @property
     def caches(self) -> tuple[Cache, ...]:
-        """All of them."""
+        """All caches."""
         return self._releases, self._bundles, self._distros
 
     def watched_by(
@@ -48,7 +48,9 @@ class ReleaseObjects:
         waiting: Callable[[], Iterable[Key]],
         users: Callable[[Object], Iterable[Key]],
     ) -> None:
-        """Have every change bring the Clusters that it concerns: its users, and those that are `waiting` for one."""
+        """Enqueue, for every change, the Clusters that it concerns: its users, and those `waiting` for a release
+        object.
+        """
 
         def said_anew() -> None:
             for key in waiting():
@@ -59,22 +61,22 @@ class ReleaseObjects:
         self._uninstalled.when_changed = said_anew
 
     def versions(self) -> tuple[str, ...]:
-        """The eksaVersions of the EKSAReleases that there are."""
+        """The eksaVersions of the existing EKSAReleases."""
         return tuple(sorted(found.decode(EKSARelease).spec.version for found in self._releases.list()))
 
     def version(self, spec: eksa.ClusterSpec) -> semver.Version | None:
-        """The release that `eksaVersion` names; else the first to which the Bundles of `bundlesRef` belong."""
+        """The release that `eksaVersion` names; else the first release of the Bundles of `bundlesRef`."""
         if spec.bundles_ref is None:
             return release(spec.eksa_version)
         key = Key(spec.bundles_ref.namespace, spec.bundles_ref.name)
-        # Also those to come: a cluster may not have other layers for as long as one could not be installed.
+        # Including those not installed: a failed installation must not change the layers of a cluster.
         coming = (one.spec for one in self._uninstalled.objects if isinstance(one, EKSARelease))
         specs = (*(found.decode(EKSARelease).spec for found in self._releases.list()), *coming)
         theirs = (release(one.version) for one in specs if Key(one.bundles_ref.namespace, one.bundles_ref.name) == key)
         return min((version for version in theirs if version is not None), default=None)
 
     def bundles(self, spec: eksa.ClusterSpec) -> Bundles | None:
-        """The Bundles that a Cluster names, directly or by its eksaVersion; None when there are none."""
+        """The Bundles that a Cluster names, directly or by its eksaVersion; None when they do not exist."""
         reference = spec.bundles_ref or self._reference(spec.eksa_version)
         if reference is None:
             return None
@@ -100,7 +102,7 @@ class ReleaseObjects:
         ]
 
     def content(self, spec: eksa.ClusterSpec) -> dict[str, str]:
-        """Digests of all that a cluster is made of, as far as it is there."""
+        """Digests of the existing release objects of a cluster."""
         release = self._releases.get(_key(spec.eksa_version)) if spec.bundles_ref is None else None
         reference = spec.bundles_ref or self._reference(spec.eksa_version)
         bundles = self._bundles.get(Key(reference.namespace, reference.name)) if reference is not None else None
@@ -113,7 +115,7 @@ class ReleaseObjects:
         return {release_content.name_of(one): self._digest(one) for one in (release, bundles, *distros) if one}
 
     def _digest(self, found: Object) -> str:
-        """Computed once for each object: many clusters are made of the same."""
+        """Computed once for each object: many clusters share it."""
         name = release_content.name_of(found)
         known = self._digests.get(name)
         if known is None or known[0] is not found:
@@ -121,7 +123,9 @@ class ReleaseObjects:
         return known[1]
 
     def uninstalled(self, spec: eksa.ClusterSpec) -> str:
-        """What a Cluster misses because it could not be installed, and why; empty when there is no such thing."""
+        """The release object that a Cluster lacks because it could not be installed, and why; empty if there is
+        none.
+        """
         if not self._uninstalled:
             return ""
         if bundles := self.bundles(spec):
@@ -138,7 +142,9 @@ class ReleaseObjects:
         return found.decode(EKSARelease).spec.bundles_ref if found else None
 
     def _decode(self, found: Object | None, kind: type[K]) -> K | None:
-        """An object of a kind of which few are used by many; to decode Bundles costs more than a whole reconcile."""
+        """Decode with a cache: few objects are used by many clusters, and decoding Bundles costs more than a
+        reconcile.
+        """
         if found is None:
             return None
         known = self._decoded.get((kind.resource, found.key))
@@ -149,7 +155,7 @@ class ReleaseObjects:
 
 
 def _key(eksa_version: str | None) -> Key:
-    """Of the EKSARelease of a version; of none when it is none."""
+    """The key of the EKSARelease of a version; matches nothing for an invalid version."""
     try:
         return Key("", release_name(eksa_version or ""))
     except ValueError:

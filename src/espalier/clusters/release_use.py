@@ -1,4 +1,4 @@
-"""Which Clusters an object of a release is used by: an EKSARelease, Bundles, or an EKS Distro Release."""
+"""The Clusters that use a release object: an EKSARelease, Bundles, or an EKS Distro Release."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BY_RELEASE = "release"
 
 
 class ReleaseUse:
-    """Looks at the Clusters of all namespaces that are watched."""
+    """Searches the Clusters of all watched namespaces."""
 
     def __init__(self, clusters: Cache, releases: ReleaseObjects) -> None:
         self._clusters = clusters
@@ -27,17 +27,17 @@ class ReleaseUse:
         clusters.add_indexes({BY_RELEASE: _by_release})
 
     def users(self, found: Object) -> list[Object]:
-        """The Clusters whose spec leads to an object of a release. What they noted of it counts for nothing here."""
+        """The Clusters whose spec leads to a release object, whatever digests they carry."""
         values = set(self._named_through(found))
         users = {user.key: user for value in values for user in self._clusters.by_index(BY_RELEASE, value)}
         return list(users.values())
 
     def protecting(self, found: Object) -> list[Key]:
-        """The Clusters for which an object has to stay.
+        """The Clusters for which an object must not be deleted.
 
-        One that took the place of another, and has other content, is of no use to those that were made of that. It may
-        go when all that are made of such an object were: owners of a Cluster can write what it noted, and what one of
-        them says is nothing to the others.
+        An object that was recreated with other content is useless to Clusters made from the original. It may be deleted
+        when all Clusters that use it were made from the original: a Cluster's owner can write its digests, so one
+        Cluster must not decide for the others.
         """
         name, digest = release_content.name_of(found), release_content.digest(found)
         users = {user.key: user for user in self.users(found)}
@@ -48,10 +48,10 @@ class ReleaseUse:
         return [key for key, seen in noted.items() if seen in (None, digest)]
 
     def _decides(self, user: Object, found: Object) -> bool:
-        """Whether a user that noted nothing of an object speaks against that being a replacement.
+        """True if the digest that a Cluster carries, or lacks, counts in that decision.
 
-        Nothing is made of those that manage themselves, so they note nothing; and Bundles name EKS Distro Releases for
-        other versions of Kubernetes than a cluster has.
+        Self-managed Clusters carry no digests, because nothing is rendered for them; and Bundles name EKS Distro
+        Releases of other Kubernetes versions than a cluster has.
         """
         cluster = read(user)
         if is_self_managed(cluster):
@@ -60,12 +60,12 @@ class ReleaseUse:
         return not is_distro or release_content.name_of(found) in self._releases.content(cluster.spec)
 
     def _named_through(self, found: Object) -> Iterable[str]:
-        """What Clusters name, when they use this object."""
+        """The names under which Clusters reference this object."""
         match found.kind:
             case EKSARelease.resource.kind:
                 spec = found.decode(EKSARelease).spec
                 yield _version(spec.version)
-                # Which ways a cluster with Bundles of its own has, follows from the releases that name these.
+                # The upgrade paths of a cluster with bundlesRef depend on the releases that name these Bundles.
                 yield _bundles(spec.bundles_ref.namespace, spec.bundles_ref.name)
             case Bundles.resource.kind:
                 yield _bundles(found.namespace, found.name)
@@ -87,7 +87,7 @@ def _bundles(namespace: str, name: str) -> str:
 def _by_release(found: Object) -> Iterable[str]:
     try:
         spec = read(found).spec
-    except msgspec.ValidationError:  # said by its own reconcile
+    except msgspec.ValidationError:  # reported by its own reconcile
         return
     if spec.bundles_ref is not None:
         yield _bundles(spec.bundles_ref.namespace, spec.bundles_ref.name)

@@ -1,4 +1,4 @@
-"""What a cluster is rendered from: the Cluster with its defaults filled in, and the components of its release."""
+"""The input of rendering: the Cluster with its defaults, and the components of its release."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from espalier.releases import Distro, resolve, usable
 
 
 class Components(msgspec.Struct, frozen=True):
-    """What clusters of one Kubernetes version are made of."""
+    """The components of one Kubernetes version."""
 
     bundle: VersionsBundle
     distro: Distro
 
     @property
     def version(self) -> str:
-        """The Kubernetes version as Cluster API objects say it, like `v1.35.4-eks-1-35-1`."""
+        """The Kubernetes version in Cluster API objects, like `v1.35.4-eks-1-35-1`."""
         return self.distro.version
 
 
 class Design(msgspec.Struct, frozen=True):
-    """A cluster to render. Two equal designs give equal objects, whatever else is going on."""
+    """A cluster to render. Equal designs render equal objects."""
 
     key: Key
     spec: eksa.ClusterSpec
     components: Mapping[str, Components]
-    """By Kubernetes minor version: those of the control plane and of all groups."""
+    """The components by Kubernetes minor version, for the control plane and all groups."""
     provider: Provider
     watch_filter: str = ""
     layers: tuple[Layer, ...] = ()
-    """What the cluster's release does otherwise than the base; their defaults are in `spec` already."""
+    """The layers of the cluster's release; their defaults are in `spec` already."""
     front_end: FrontEnd = FrontEnd.ANNOTATIONS
-    """How Cluster API is kept from replacing machines that are upgraded in place."""
+    """The front end by which machines are upgraded in place instead of replaced."""
     children: tuple[Object, ...] = ()
-    """The objects that the Cluster links."""
+    """The linked objects."""
     data: Mapping[str, Mapping[str, bytes]] = {}
-    """That of the Secrets and ConfigMaps that these name, by `Kind namespace/name`."""
+    """The data of the Secrets and ConfigMaps that these name, by `Kind namespace/name`."""
 
     resolved: Mapping[str, str] = {}
-    """What the provider found out elsewhere (`Links.resolve`): all of it is known."""
+    """Values that the provider resolved (`Links.resolve`): all are known."""
     domains: Mapping[str, str] = {}
-    """By name of a group that has machines in one failure domain alone: which. Those of a worker node group that has
-    several are groups of their own here."""
+    """The failure domain of each group, by its name. A worker node group in several failure domains is several groups
+    here."""
 
     @property
     def name(self) -> str:
@@ -64,12 +64,12 @@ class Design(msgspec.Struct, frozen=True):
 
     @property
     def control_plane(self) -> ControlPlaneConfiguration:
-        """What is asked of the control plane."""
+        """The control plane's configuration."""
         return self.spec.control_plane_configuration or ControlPlaneConfiguration(count=1)
 
     @property
     def of_control_plane(self) -> Components:
-        """The components of the control plane, and of everything that the cluster has once."""
+        """The components of the control plane and of all objects that the cluster has once."""
         return self.components[self.spec.kubernetes_version]
 
     def of_group(self, group: WorkerNodeGroupConfiguration) -> Components:
@@ -82,7 +82,7 @@ class Design(msgspec.Struct, frozen=True):
         return self.spec.worker_node_group_configurations
 
     def whole_group(self, name: str) -> str:
-        """The worker node group that a group is of, which may be one of its failure domains alone."""
+        """The worker node group to which a group belongs, which may be only one of its failure domains."""
         return name.removesuffix(f"-{self.domains[name]}") if name in self.domains else name
 
     @property
@@ -92,7 +92,7 @@ class Design(msgspec.Struct, frozen=True):
 
 
 def kubernetes_versions(spec: eksa.ClusterSpec) -> list[str]:
-    """All Kubernetes minor versions that a cluster has, the control plane's first."""
+    """All Kubernetes minor versions of a cluster, the control plane's first."""
     groups = (group.kubernetes_version or "" for group in spec.worker_node_group_configurations)
     return list(dict.fromkeys(version for version in (spec.kubernetes_version, *groups) if version))
 
@@ -111,13 +111,13 @@ def design(
     data: Mapping[str, Mapping[str, bytes]] | None = None,
     resolved: Mapping[str, str] | None = None,
 ) -> Design:
-    """The design of a cluster that has these layers. `distros` gives the EKS Distro Releases that there are, by name.
+    """The design of a cluster with these layers. `distros` returns an EKS Distro Release by name.
 
     A worker node group whose machines are in failure domains becomes one for each of these.
 
-    Raises `LookupError` when Bundles lack one of its versions, or name a release for it that can't be used.
+    Raises `LookupError` when Bundles lack one of its versions, or name an unusable release for it.
     """
-    for layer in reversed(layers):  # what the newest fills in is given for those before it
+    for layer in reversed(layers):  # values set by newer layers count as given for older ones
         for default in reversed(layer.defaults):
             spec = default(spec)
     groups, domains = spread(spec, provider.links.domains(spec, children))
@@ -135,9 +135,9 @@ def design(
 def spread(
     spec: eksa.ClusterSpec, domains: Mapping[str, Sequence[str]]
 ) -> tuple[list[WorkerNodeGroupConfiguration], dict[str, str]]:
-    """The worker node groups, each with one for every failure domain in its place; and the domain of each of those.
+    """The worker node groups, each replaced by one group for every failure domain; and the domain of each.
 
-    Machines are spread evenly; the first has those that are left over, as in EKS Anywhere.
+    Machines are spread evenly; the first domain gets the remainder, as in EKS Anywhere.
     """
     groups: list[WorkerNodeGroupConfiguration] = []
     found: dict[str, str] = {}
@@ -156,17 +156,17 @@ def spread(
 
 
 def group_name(group: WorkerNodeGroupConfiguration) -> str:
-    """Name of a worker node group."""
+    """The name of a worker node group."""
     return group.name or names.DEFAULT_GROUP
 
 
 def group_count(group: WorkerNodeGroupConfiguration) -> int:
-    """How many machines a worker node group has."""
+    """The number of machines of a worker node group."""
     return names.DEFAULT_WORKERS if group.count is None else group.count
 
 
 def cni_of(spec: eksa.ClusterSpec) -> CiliumConfig | KindnetdConfig | None:
-    """The CNI that is asked for, also when in the way of old manifests (`cni: cilium`)."""
+    """The configured CNI, including the deprecated form (`cni: cilium`)."""
     network = spec.cluster_network
     if network is None:
         return None

@@ -1,4 +1,4 @@
-"""What is rendered for a cluster: all of it, typed, before anybody looks at what is there. Layers map it to another."""
+"""The rendered objects of a cluster, typed, before they are compared with live objects. Layers transform them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RenderedGroup(msgspec.Struct, frozen=True):
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """The objects of a cluster. Templates have their first names; which are in use is not known here."""
+    """The objects of a cluster. Templates have their first names; the names in use are not known here."""
 
     infrastructure: KubeObject
     machine_template: KubeObject
@@ -43,8 +43,8 @@ class Rendered(msgspec.Struct, frozen=True):
     groups: tuple[RenderedGroup, ...]
     cni: tuple[Manifest, ...]
     digests: Mapping[str, str] = {}
-    """Of the images of the CNI, by what they are pulled from; those of which the Bundles know one."""
+    """Digests of the CNI's images by URI, where the Bundles have them."""
     workload: tuple[Manifest, ...] = ()
-    """What the provider has in the workload cluster, in the order in which it is applied."""
+    """The provider's objects in the workload cluster, in the order in which they are applied."""
     extras: tuple[KubeObject, ...] = ()
-    """Those that the provider adds, in their order; the others may name them."""
+    """Objects that the provider adds, in order; the others may refer to them."""

@@ -1,4 +1,4 @@
-"""Machines that Cluster API upgrades in place by our runtime hooks: what it is told. Pure."""
+"""Settings of Cluster API objects whose machines are upgraded in place by our runtime hooks. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from espalier.clusterapi.contract import desired_replicas
 from espalier.kube.objects import Object
 
 FEWEST = 3
-"""Machines of a control plane that Cluster API rolls without one more than asked for."""
+"""The smallest control plane that Cluster API rolls out without surge."""
 
 Owner = KubeadmControlPlane | MachineDeployment
 
 
 def chosen(objects: Iterable[Object]) -> FrontEnd:
-    """How the manager that made these objects has machines upgraded in place, as far as they tell."""
+    """The front end for in-place upgrades of the manager that wrote these objects."""
     by_hooks = any(IN_PLACE_HOOKS in one.metadata.annotations or _is_extension(one) for one in objects)
     return FrontEnd.HOOKS if by_hooks else FrontEnd.ANNOTATIONS
 
@@ -29,7 +29,7 @@ def _is_extension(one: Object) -> bool:
 
 
 def leave_to(wanted: Owner, fallback: str) -> None:
-    """Have Cluster API ask, and make no machine beyond the count: that it would do before it asks."""
+    """Let Cluster API call the hooks, and set surge to 0: it would create surge machines before it calls them."""
     strategy = wanted.spec.rollout.strategy if wanted.spec.rollout else None
     limits = strategy.rolling_update if strategy else None
     if limits is None or is_too_small(wanted):
@@ -41,26 +41,26 @@ def leave_to(wanted: Owner, fallback: str) -> None:
 
 
 def is_too_small(owner: Owner) -> bool:
-    """Whether Cluster API adds a machine before it asks, whatever is said of surge."""
+    """True if Cluster API adds a machine before it calls the hooks, whatever the surge."""
     return isinstance(owner, KubeadmControlPlane) and desired_replicas(owner) < FEWEST
 
 
 def too_small(owner: Owner) -> str:
-    """Why nothing is done, and what helps."""
+    """The message for such a control plane, with what to do."""
     return (
         f"a control plane of {desired_replicas(owner)} can't be upgraded in place by runtime hooks: of fewer than "
-        f"{FEWEST} machines Cluster API always makes another one first; run the manager with --in-place annotations, "
-        "or set upgradeRolloutStrategy.fallback to RollingUpdate to have the machines replaced"
+        f"{FEWEST} machines Cluster API always creates another one first; run the manager with --in-place annotations, "
+        "or set upgradeRolloutStrategy.fallback to RollingUpdate to replace the machines"
     )
 
 
 def undiscovered(extension: Object | None) -> str:
-    """What is waited for while Cluster API would not ask; empty when it would."""
+    """The message while Cluster API would not call the hooks; empty when it would."""
     if extension is not None and condition_list.is_true(
         extension.decode(ExtensionConfig).status.conditions, DISCOVERED
     ):
         return ""
     return (
-        f"waiting for Cluster API to discover ExtensionConfig {RUNTIME_EXTENSION}: before that it replaces machines; "
+        f"waiting for Cluster API to discover ExtensionConfig {RUNTIME_EXTENSION}: until then it replaces machines; "
         "its managers need --feature-gates=RuntimeSDK=true,InPlaceUpdates=true"
     )

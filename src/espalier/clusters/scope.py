@@ -1,4 +1,4 @@
-"""What one reconcile knows: everything it has read, frozen. All decisions are functions of this."""
+"""The scope of one reconcile: everything it has read, frozen. All decisions are functions of it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from espalier.runtime.outcome import Fault, Outcome, Wait
 
 
 class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
-    """The Cluster API objects made for a cluster, by name. Objects of others are not in it."""
+    """The Cluster API objects made for a cluster, by name, without objects of others."""
 
     objects: Mapping[Resource, Mapping[str, Object]] = {}
     secrets: tuple[Object, ...] = ()
-    """Cluster API's Secrets of the cluster; only that with the kubeconfig has its data."""
+    """Cluster API's Secrets of the cluster; only the kubeconfig has its data."""
     sets: tuple[Object, ...] = ()
-    """The MachineSets that Cluster API makes for the worker node groups."""
+    """The MachineSets of the worker node groups."""
     machines: tuple[Object, ...] = ()
     """The Machines of the control plane."""
     taken: tuple[Taken, ...] = ()
@@ -47,12 +47,12 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
     upgrades: tuple[Object, ...] = ()
     """Upgrades in place of the cluster's control plane and workers."""
     node_upgrades: tuple[Object, ...] = ()
-    """Those of its nodes, for who asks whether an upgrade can be taken back; what they say, the others say."""
+    """Upgrades of its nodes, to decide whether an upgrade can be taken back; the other kinds report their progress."""
     extension: Object | None = None
-    """The ExtensionConfig by which Cluster API asks whether machines can be upgraded in place."""
+    """The ExtensionConfig of our runtime hooks for in-place upgrades."""
 
     def of(self, resource: Resource) -> Mapping[str, Object]:
-        """The objects of a kind."""
+        """The objects of a kind, by name."""
         return self.objects.get(resource, {})
 
     def template(self, kind: str, name: str) -> Object | None:
@@ -71,7 +71,7 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def infrastructure(self) -> Object | None:
-        """What the machines share, as the Cluster of Cluster API names it."""
+        """The infrastructure cluster that the Cluster API Cluster references."""
         reference = self.cluster.spec.infrastructure_ref if self.cluster else None
         if reference is None:
             return None
@@ -97,9 +97,9 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def kubeconfig(self) -> bytes | None:
-        """The kubeconfig of the workload cluster; None while there is none that is this cluster's.
+        """The kubeconfig of the workload cluster; None while there is none that belongs to this cluster.
 
-        It is when Cluster API made it for this cluster, or an administrator gave it the cluster's labels.
+        It belongs to it if Cluster API made it for this cluster, or an administrator set the cluster's labels.
         """
         found, made = self.kubeconfig_secret, self.cluster_object
         if found is None or made is None:
@@ -111,91 +111,93 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def kubeconfig_secret(self) -> Object | None:
-        """The Secret of the name and label of the kubeconfig, whoever made it."""
+        """The Secret with the name and label of the kubeconfig, whoever made it."""
         return next((secret for secret in self.secrets if kubeconfig.cluster_of(secret) is not None), None)
 
     @property
     def installed_cni(self) -> str:
-        """Which CNI, with what content, the workload cluster was given; empty before."""
+        """The content hash of the CNI installed in the workload cluster; empty before the installation."""
         return self.cluster.metadata.annotations.get(names.CNI_ANNOTATION, "") if self.cluster else ""
 
     @property
     def is_available(self) -> bool:
-        """Whether all of the control plane has its version and can be used."""
+        """True if the whole control plane has its version and is available."""
         return self.control_plane is not None and contract.is_control_plane_available(self.control_plane)
 
 
 class Scope(msgspec.Struct, frozen=True, dict=True):
-    """One Cluster and what belongs to it, when a reconcile begins; only `capi_objects` is read again within it."""
+    """A Cluster and what belongs to it at the start of a reconcile; only `capi_objects` is read again during it."""
 
     object: Object
     cluster: eksa.Cluster
     capi_objects: ClusterAPIObjects
     children: tuple[tuple[Resource, Object], ...] = ()
-    """The linked objects that there are."""
+    """The linked objects that exist."""
     git_ops: tuple[Object, ...] = ()
-    """The configuration of GitOps that the Cluster names, if it is there. Nothing is rendered from it."""
+    """The GitOps configuration that the Cluster names, if it exists. Nothing is rendered from it."""
     missing: tuple[Missing, ...] = ()
-    """The linked objects that there are not."""
+    """The linked objects that do not exist."""
     data: Mapping[str, Mapping[str, bytes]] = {}
-    """That of the ConfigMaps that the linked objects name, by `Kind namespace/name`."""
+    """The data of the ConfigMaps that the linked objects name, by `Kind namespace/name`."""
     credentials: Mapping[str, Mapping[str, bytes]] = {}
-    """The same of Secrets."""
+    """The data of Secrets, likewise."""
     gate_key: GateKey = GateKey()
-    """The key to digests of credentials; empty while there is none."""
+    """The key for digests of credentials; empty while there is none."""
     resolved: Mapping[str, str] = {}
-    """What the provider found out elsewhere, by what it is; empty as long as it is not known."""
+    """Values resolved by the provider, by their name; empty values are not known yet."""
     providers: Providers = {}
-    """Those of this manager."""
+    """All layers of this manager."""
     management: eksa.Cluster | None = None
-    """The Cluster that `spec.managementCluster` names, if that is the management cluster's."""
+    """The Cluster that `spec.managementCluster` names, if it is the record of the management cluster."""
     management_key: Key | None = None
-    """Where the record of the management cluster is; None when nothing says so."""
+    """The key of the management cluster's record; None if unknown."""
     manages: tuple[Key, ...] = ()
-    """Of the record of the management cluster: the Clusters that it manages."""
+    """For the record of the management cluster: the Clusters that it manages."""
     managed: tuple[tuple[eksa.Cluster, semver.Version | None], ...] = ()
-    """Of the record: those of them that can be read, each with its release as far as that is known."""
+    """For the record: the valid ones of them, each with its release if known."""
     bundles: Bundles | None = None
     release: semver.Version | None = None
-    """That of its eksaVersion, or the first to which the Bundles of its bundlesRef belong."""
+    """The release of its eksaVersion, or the first release of the Bundles of its bundlesRef."""
     release_content: Mapping[str, str] = {}
-    """Digests of the objects of the release that the cluster is to be made of, as far as they are there."""
+    """Digests of the existing release objects from which the cluster is made."""
     known_versions: tuple[str, ...] = ()
-    """The eksaVersions of the EKSAReleases that there are."""
+    """The eksaVersions of the existing EKSAReleases."""
     rivals: tuple[Key, ...] = ()
-    """Clusters of the same name elsewhere that were there before."""
+    """Older Clusters of the same name in other namespaces."""
     contested: tuple[tuple[str, Key], ...] = ()
-    """Names that Clusters need as well that were there before, of which nothing was made yet."""
+    """Names that older Clusters need too, without existing objects."""
     left_over: tuple[Taken, ...] = ()
-    """Secrets of others that Cluster API would take for this cluster's, once they were looked for."""
+    """Secrets of others that Cluster API would use for this cluster; empty before they were searched."""
     is_foreseen: bool = False
-    """Whether this is a preview: what time alone brings counts as there."""
+    """True in a preview: what only needs time counts as done."""
     design: Design | None = None
-    """None while the components are not known, or something is missing of which objects are rendered."""
+    """None while the components are unknown, or an object that rendering needs is missing."""
     problem: LookupError | None = None
-    """Why there is no design, as far as Bundles and what they name tell."""
+    """Why Bundles or EKS Distro Releases give no design."""
     uninstalled: str = ""
-    """What is missing because the manager could not install it, and why."""
+    """A release object that the manager could not install, and why."""
     isolation: Isolation = Isolation.LAYERS
     offered: tuple[Layer, ...] = ()
-    """The patches that the cluster could have and does not consent to."""
+    """The patches available to the cluster that it does not consent to."""
     lost_cni: tuple[str, ...] | None = None
-    """What the workload cluster was seen to have lost of its CNI; None as long as it was not looked at."""
+    """The missing objects of the CNI in the workload cluster; None before a comparison."""
 
     def with_capi_objects(self, capi_objects: ClusterAPIObjects) -> Scope:
-        """The same reconcile, after writes: what is asked for stays as it was at the beginning."""
+        """The same reconcile after writes: the desired state stays that of its start."""
         return msgspec.structs.replace(self, capi_objects=capi_objects)
 
     @cached_property
     def secrets(self) -> frozenset[str]:
-        """What no condition, event or log may quote: secret fields of the Cluster, and the data of named Secrets."""
+        """Strings that no condition, event or log may contain: secret fields of the Cluster, and the data of named
+        Secrets.
+        """
         data = [value.decode(errors="replace") for one in self.credentials.values() for value in one.values()]
         tree = self.object.tree
         marks = tree["metadata"].get("annotations")
         return redaction.secrets_of(tree.get("spec"), marks, *({"credential": one} for one in data))
 
     def told(self, outcome: Outcome) -> Outcome:
-        """An outcome whose sentence quotes no secret."""
+        """An outcome with secrets redacted from its message."""
         if not isinstance(outcome, Wait | Fault):
             return outcome
         message = redaction.concealed(outcome.message, self.secrets)
@@ -208,65 +210,65 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def cluster_identity(self) -> ClusterIdentity:
-        """Which cluster it is, for all that reaches it."""
+        """The identity of the cluster, for remote clients."""
         made = self.capi_objects.cluster_object
         return ClusterIdentity.of(self.key, made.metadata.uid if made is not None else "")
 
     @property
     def belonging(self) -> Belonging:
-        """Judges whether objects are this cluster's."""
+        """Decides whether objects belong to this cluster."""
         return Belonging(self.key, self.cluster_identity.uid)
 
     @property
     def spec(self) -> eksa.ClusterSpec:
-        """What is asked for."""
+        """The spec of the Cluster."""
         return self.cluster.spec
 
     @property
     def status(self) -> eksa.ClusterStatus:
-        """What was last reported."""
+        """The last reported status."""
         return self.cluster.status
 
     @property
     def groups(self) -> Sequence[WorkerNodeGroupConfiguration]:
-        """The worker node groups, as there are objects of them; as they are asked for while that is not known."""
+        """The worker node groups as they are rendered; without a design, as in the spec."""
         return self.design.groups if self.design is not None else self.spec.worker_node_group_configurations
 
     @property
     def generation(self) -> int:
-        """Of the Cluster."""
+        """The generation of the Cluster."""
         return self.cluster.metadata.generation
 
     @property
     def children_generation(self) -> int:
-        """The sum over the linked objects."""
+        """The sum of the linked objects' generations."""
         return sum(child.metadata.generation for child in (*(child for _, child in self.children), *self.git_ops))
 
     @property
     def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
+        """True if the Cluster is being deleted."""
         return self.cluster.metadata.deletion_timestamp is not None
 
     @property
     def is_paused(self) -> bool:
-        """Whether the annotation asks to leave the cluster alone; its value does not matter, as in EKS Anywhere."""
+        """True if the Cluster has the paused annotation, with any value, as in EKS Anywhere."""
         return PAUSED_ANNOTATION in self.cluster.metadata.annotations
 
     @property
     def is_self_managed(self) -> bool:
-        """Whether the cluster manages itself."""
+        """True if the cluster is self-managed."""
         return is_self_managed(self.cluster)
 
     @property
     def is_management(self) -> bool:
-        """Whether this is the record of the management cluster."""
+        """True if this is the record of the management cluster."""
         return self.is_self_managed and self.management_key == self.key
 
     @cached_property
     def replaced_releases(self) -> tuple[str, ...]:
-        """Objects of the release that have other content than when the cluster was first made of them.
+        """Release objects whose content differs from what the cluster was first made from.
 
-        A Cluster of which nothing was made has none, whatever an export that it was made from says.
+        A Cluster without Cluster API objects has none, whatever annotations it was created with.
         """
         if self.capi_objects.cluster_object is None:
             return ()
@@ -276,20 +278,20 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def release_record(self) -> str:
-        """The annotation that tells what the cluster is made of; empty while that is not known, or in question."""
+        """The annotation with the digests of the release objects; empty while they are unknown or replaced."""
         if self.design is None or self.replaced_releases:
             return ""
         return release_content.record(self.release_content)
 
     @cached_property
     def content_hash(self) -> str:
-        """The content hash of what is asked for."""
+        """The content hash of the desired state."""
         children = [child for _, child in self.children]
         return gate.content_hash(self.object, children, self.data, self.credentials, self.gate_key, self.resolved)
 
     @cached_property
     def gate(self) -> Gate:
-        """Whether anything was asked for since the last reconcile that went to its end."""
+        """The state of the gate: whether the desired state changed since the last complete reconcile."""
         if self.is_made_again or any(one.field != git_ops.FIELD for one in self.missing):
             return Gate.OPEN
         found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
@@ -297,15 +299,15 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def identity(self) -> str:
-        """What tells this Cluster from one of its name and content, before it or elsewhere; empty while not known."""
+        """Tells this Cluster from an earlier or other one with the same name and content; empty while unknown."""
         return f"{self.management.metadata.uid}/{self.cluster.metadata.uid}" if self.management is not None else ""
 
     @property
     def is_made_again(self) -> bool:
-        """Whether the Cluster was deleted here and made again from an export: its annotations tell of the one before.
+        """True if the Cluster was deleted here and created again from an export: its annotations are its predecessor's.
 
-        One that comes from another management cluster is not: its machines may be running, and its objects be restored
-        after it. Here nothing is left of the one before, or the finalizer would have held it.
+        False for one from another management cluster: its machines may be running, and its objects be restored later.
+        Here nothing is left of the predecessor, because the finalizer waited for that.
         """
         said = self.cluster.metadata.annotations.get(names.IDENTITY_ANNOTATION, "")
         if self.capi_objects.cluster_object is not None or not self.identity:
@@ -314,7 +316,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def _generations_match(self) -> bool:
-        """Whether generations say that nothing was asked for. Without Cluster API objects nothing was done."""
+        """True if the generations are the observed ones. Without Cluster API objects nothing was reconciled."""
         return (
             self.capi_objects.cluster_object is not None
             and self.status.observed_generation == self.generation
@@ -323,30 +325,30 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the cluster is to be left alone, whatever this manager would render for it.
+        """True if the cluster must not be changed, whatever this manager would render for it.
 
-        But for what carries credentials, if `takes_credentials`.
+        Except objects that carry credentials, if `takes_credentials`.
         """
         return self.isolation is not Isolation.OFF and self.gate is not Gate.OPEN
 
     @property
     def awaited(self) -> tuple[Missing, ...]:
-        """The missing objects without which nothing goes on. A cluster that was made needs none to describe it."""
+        """The missing objects that block the reconcile. An existing cluster needs no GitOps configuration."""
         return tuple(one for one in self.missing if one.field != git_ops.FIELD or not self.is_settled)
 
     @property
     def unresolved(self) -> tuple[str, ...]:
-        """What the provider has not found out yet: without it nothing can be rendered."""
+        """The values that the provider has not resolved yet: rendering needs them."""
         return tuple(what for what, value in self.resolved.items() if not value)
 
     @property
     def takes_credentials(self) -> bool:
-        """Whether what carries credentials is to be written, and nothing else."""
+        """True if only objects that carry credentials are to be written."""
         return self.is_settled and self.gate is Gate.CREDENTIALS
 
     @property
     def is_restored_without_objects(self) -> bool:
-        """Whether the cluster was reconciled to its end, but none of its objects is there, as after a restore."""
+        """True if the cluster was fully reconciled but none of its objects exists, as after a restore."""
         return self.is_settled and self.capi_objects.cluster_object is None
 
     @property
@@ -356,19 +358,19 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def wanted_cni(self) -> str:
-        """`capi_objects.installed_cni` once the workload cluster has the CNI that is asked for."""
+        """The value of `capi_objects.installed_cni` once the configured CNI is installed."""
         return cni.content_hash(cni.objects(self.design)) if self.design else ""
 
     @property
     def leaves_cni_alone(self) -> bool:
-        """Whether the CNI is not touched after the first installation."""
+        """True if the CNI is not managed after its installation."""
         return bool(getattr(cni_of(self.spec), "skip_upgrade", False))
 
 
 def read(found: Object) -> eksa.Cluster:
-    """A Cluster as it is stored. A status in another shape (EKS Anywhere's conditions need no reason) counts as none.
+    """A stored Cluster, decoded. A status in another format (EKS Anywhere's conditions need no reason) counts as empty.
 
-    Raises `msgspec.ValidationError` when the spec is not one, or is nested deeper than anybody follows it.
+    Raises `msgspec.ValidationError` when the spec is invalid, or nested too deeply.
     """
     json_trees.require_flat(found.raw)
     try:
@@ -378,5 +380,5 @@ def read(found: Object) -> eksa.Cluster:
 
 
 def is_self_managed(cluster: eksa.Cluster) -> bool:
-    """Whether a Cluster manages itself: it names itself, or nobody, as its management cluster."""
+    """True if a Cluster names itself, or nobody, as its management cluster."""
     return cluster.spec.management_cluster.name in ("", cluster.metadata.name)

@@ -33,10 +33,10 @@ def component(
 ) -> Component:
     """The component of a manager that makes clusters of these `providers`.
 
-    `copies_kubeconfigs` has each kubeconfig copied beside its Cluster. `layers` render what is made for clusters;
-    `isolation` says what keeps clusters as they are while nothing new is asked of them; `front_end` how machines are
-    upgraded in place. Every `resync` seconds each Cluster is looked at, whether or not anything happened. Clusters that
-    miss something of `uninstalled` are told why.
+    `copies_kubeconfigs` copies each kubeconfig to its Cluster's namespace. `layers` are the rendering layers;
+    `isolation` is how clusters are isolated from manager upgrades; `front_end` how machines are upgraded in place. Each
+    Cluster is reconciled at least every `resync` seconds. `uninstalled` are release objects that could not be
+    installed, and why.
     """
 
     def build(host: Host) -> None:

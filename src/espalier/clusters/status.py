@@ -1,4 +1,4 @@
-"""What is reported of a Cluster: conditions and fields. Pure: from a scope, and how the reconcile ended."""
+"""The status of a Cluster: conditions and fields. Pure: from a scope and the outcome of the reconcile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORDER = (
     names.DEFAULT_CNI_CONFIGURED,
     names.WORKERS_READY,
 )
-"""The parts of Ready, in the order in which they come true."""
+"""The conditions that Ready summarizes, in the order in which they become True."""
 
 
 _SHOWN = (*ORDER, names.READY, names.SYNCED, names.SPEC_VALID, names.KUBECONFIG_COPIED)
@@ -39,13 +39,13 @@ def status_of(
     compared: Condition | None = None,
     copied: Condition | None = None,
 ) -> ClusterStatus:
-    """The status after a reconcile. Equal scopes and outcomes give an equal status, but for times of transitions.
+    """The status after a reconcile. Equal scopes and outcomes give equal statuses, except for transition times.
 
-    `compared` is Synced, if the reconcile compared what was made with what is rendered; `copied` says why there is no
+    `compared` is condition Synced, if the reconcile compared live and rendered objects; `copied` tells why there is no
     copy of the kubeconfig.
     """
     parts = readiness.conditions(scope)
-    if scope.is_deleted:  # what would help a cluster that stays is no advice
+    if scope.is_deleted:  # advice for a cluster that is kept does not help one being deleted
         parts = [one if one.status == "True" and not _goes(scope, one) else _deleting(one.type) for one in parts]
     ready = _ready(scope, parts, outcome)
     failure = _failure(scope, ready, outcome)
@@ -75,7 +75,7 @@ def status_of(
 
 
 def reported(found: Object) -> ClusterStatus:
-    """What was last reported of a Cluster whose spec can't be read."""
+    """The last reported status of a Cluster whose spec can't be decoded."""
     try:
         return msgspec.convert(found.tree.get("status") or {}, ClusterStatus)
     except msgspec.ValidationError:
@@ -83,7 +83,7 @@ def reported(found: Object) -> ClusterStatus:
 
 
 def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
-    """The status of a Cluster whose spec can't be read. What was known of its machines is not said any longer."""
+    """The status of a Cluster whose spec can't be decoded. Conditions about its machines are removed."""
     old = reported(found)
     ready = _condition(names.READY, "False", fault.reason, fault.message)
     ready.observed_generation = found.metadata.generation
@@ -100,7 +100,7 @@ def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
 
 
 def _goes(scope: Scope, part: Condition) -> bool:
-    """Whether a part is being deleted: what still runs of it is ready at times, and tells nobody anything."""
+    """True if a part is being deleted: the readiness of its remaining machines is meaningless."""
     cluster = scope.capi_objects.cluster_object
     begun = cluster is None or cluster.metadata.deletion_timestamp is not None
     return begun and part.type in (names.CONTROL_PLANE_READY, names.WORKERS_READY)
@@ -111,7 +111,7 @@ def _deleting(type_: str) -> Condition:
 
 
 def first_obstacle(parts: Sequence[Condition]) -> Condition | None:
-    """The first part of Ready that is not true. A CNI that is left alone is none."""
+    """The first condition under Ready that is not True. A CNI that is not managed does not count."""
     by_type = {part.type: part for part in parts}
     for type_ in ORDER:
         part = by_type.get(type_)
@@ -121,7 +121,7 @@ def first_obstacle(parts: Sequence[Condition]) -> Condition | None:
 
 
 def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condition:
-    """Ready: as asked for, and fit for use. What is asked for may be newer than what the parts know of."""
+    """Ready: as specified, and usable. The spec may be newer than what the other conditions are about."""
     if scope.is_deleted:
         if not isinstance(outcome, Wait | Fault):
             return _deleting(names.READY)
@@ -138,7 +138,9 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
 
 
 def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Wait | None:
-    """Why nothing goes on until somebody acts: what the reconcile waits for, else what keeps it from being ready."""
+    """The failure that somebody must resolve: from the outcome of the reconcile, else from the condition that is not
+    True.
+    """
     if isinstance(outcome, Wait | Fault) and outcome.reason in names.FAILURES:
         return Wait(outcome.reason, outcome.message)
     if ready.status != "True" and ready.reason in names.FAILURES and not scope.is_paused and not scope.is_deleted:
@@ -147,7 +149,7 @@ def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Wait | None:
 
 
 def _is_telling(outcome: Wait | Fault) -> bool:
-    """Whether an outcome says more than the conditions. Of faults, those do that are not over at the next attempt."""
+    """True if an outcome is more precise than the conditions. Of faults, those that a retry does not end."""
     if isinstance(outcome, Wait):
         return outcome.reason not in readiness.PROGRESS
     telling = (names.WORKLOAD_CLUSTER_UNREACHABLE, readiness.CNI_INSTALLATION, TooManyWrites.__name__)
@@ -185,9 +187,9 @@ def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:
 
 
 def _trouble(scope: Scope) -> Wait | None:
-    """Why the spec can't be had, as far as it is judged at all.
+    """Why the spec is invalid, if it is checked at all.
 
-    A cluster that was reconciled to its end goes on, whatever others did since; that is said beside Ready.
+    A fully reconciled cluster continues, whatever others changed since; this is reported beside Ready.
     """
     if _is_unjudged(scope):
         return None
@@ -199,7 +201,7 @@ def _trouble(scope: Scope) -> Wait | None:
 
 
 def _is_unjudged(scope: Scope) -> bool:
-    """Paused Clusters are left alone; but a record of a management cluster concerns others."""
+    """True for paused Clusters, except the record of a management cluster, which concerns others."""
     return scope.is_deleted or (scope.is_paused and not scope.is_self_managed)
 
 

@@ -1,7 +1,7 @@
-"""The steps of a reconcile, in order. Each does what is left to do of its part, and says what it waits for.
+"""The steps of a reconcile, in order. Each completes its part, and reports what it waits for.
 
-What a step decides by the scope alone is a pure function, which `Step` acts on and a preview asks as well. Plain
-coroutines among the steps only act: what they meet is not known before.
+A decision that depends only on the scope is a pure function: `Step` acts on it, and previews call it too. Plain
+coroutines among the steps only act: their results are not known in advance.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CLUSTER = eksa.Cluster.resource
 
 
 class Write(NamedTuple):
-    """Decides on objects of Cluster API to write and to delete, in order; an event of the reason says which."""
+    """Cluster API objects to write and to delete, in order; an event with this reason is recorded for each."""
 
     what: Sequence[Change | Removal]
     reason: str
@@ -58,7 +58,7 @@ Decision: TypeAlias = Outcome | Write
 
 
 async def write(ctx: Context, decision: Decision) -> Outcome:
-    """What is done about a decision: the next step follows when it is written."""
+    """Act on a decision: write and delete, then continue with the next step."""
     if not isinstance(decision, Write):
         return decision
     await ctx.write(decision.what, decision.reason)
@@ -66,7 +66,7 @@ async def write(ctx: Context, decision: Decision) -> Outcome:
 
 
 class Step:
-    """A decision over the scope, and what is done about it. Its name in logs is that of the decision."""
+    """A decision over the scope and its action, named in logs after the decision."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Step:
     ) -> None:
         self.decide = decide
         self.awaits = awaits
-        """Whether it waits for what other controllers report of the objects that are written."""
+        """True if the step waits for other controllers to report on the written objects."""
         self.__name__ = decide.__name__
         self._act = act
 
@@ -87,7 +87,7 @@ class Step:
 
 
 async def add_finalizer(ctx: Context) -> Outcome:
-    """The Cluster stays until everything made for it is gone."""
+    """Add the finalizer, which keeps the Cluster until all its objects are gone."""
     scope, writer = ctx.scope, ctx.tools.writer
     if CLUSTER_FINALIZER not in scope.cluster.metadata.finalizers:
         held = await writer.add_finalizer(CLUSTER, scope.object, CLUSTER_FINALIZER)
@@ -96,29 +96,29 @@ async def add_finalizer(ctx: Context) -> Outcome:
 
 
 def choose_release(scope: Scope) -> Decision:
-    """A new Cluster that names no release gets that of its management cluster; one that has machines, never."""
+    """Choose the management cluster's release for a new Cluster without one; never for a Cluster with machines."""
     spec, management = scope.spec, scope.management
     if spec.eksa_version is not None or spec.bundles_ref is not None or scope.is_self_managed:
         return Continue()
     if scope.capi_objects.control_plane is not None:
-        return Continue()  # `check` says what is missing
+        return Continue()  # `check` reports what is missing
     if management is None:
         return check(scope)
     if management.spec.eksa_version is None:
-        message = f'Cluster "{management.metadata.name}" names no eksaVersion itself; give spec.eksaVersion'
+        message = f'management cluster "{management.metadata.name}" has no eksaVersion to take; set spec.eksaVersion'
         return Wait(names.EKSA_VERSION_INVALID, message)
-    return Wait(_RELEASE_CHOSEN, f"release {management.spec.eksa_version} was taken from the management cluster")
+    return Wait(_RELEASE_CHOSEN, f"took release {management.spec.eksa_version} from the management cluster")
 
 
 _RELEASE_CHOSEN = "ReleaseChosen"
 
 
 async def take_release(ctx: Context, decision: Decision) -> Outcome:
-    """Name the release that was chosen."""
+    """Write the chosen release into the spec."""
     management = ctx.scope.management
     if not isinstance(decision, Wait) or decision.reason != _RELEASE_CHOSEN or management is None:
         return await write(ctx, decision)
-    # Only of the Cluster that was read: somebody may have named a release since then.
+    # With the resourceVersion that was read: somebody may have set a release since then.
     chosen = {"spec": {"eksaVersion": management.spec.eksa_version}}
     await ctx.tools.writer.merge(CLUSTER, ctx.scope.object, chosen)
     ctx.event("Normal", "ReleaseChosen", decision.message)
@@ -126,14 +126,15 @@ async def take_release(ctx: Context, decision: Decision) -> Outcome:
 
 
 def find_children(scope: Scope) -> Decision:
-    """All linked objects are there, and what the provider has to look up of them."""
+    """Wait until all linked objects exist, and the provider has resolved their values."""
     return missing_objects(scope.awaited) or unresolved_values(scope) or Continue()
 
 
 async def own_children(ctx: Context) -> Outcome:
-    """Linked objects go with the Clusters that use them, but for those of the management cluster: they stay.
+    """Own linked objects, so that they are deleted with the Clusters that use them; not those of the management
+    cluster.
 
-    Whose they are is not known while the record of the management cluster is not.
+    Their owner is unknown as long as the record of the management cluster is.
     """
     writer, management = ctx.tools.writer, ctx.scope.management
     if management is None:
@@ -149,33 +150,35 @@ async def own_children(ctx: Context) -> Outcome:
 
 
 async def leave_children(ctx: Context) -> Outcome:
-    """What another Cluster names as well is not collected with this one, whether or not that one owns it yet."""
+    """Disown linked objects that another Cluster names too, so that they are not deleted with this one."""
     for resource, child in ctx.tools.observer.lent_by(ctx.scope.object):
         await ctx.tools.writer.remove_owner(resource, child, ctx.scope.object.metadata.uid)
     return Continue()
 
 
 async def make_gate_key(ctx: Context) -> Outcome:
-    """There is a key to digests of credentials. Without any, there is no need of one.
+    """Create the key for digests of credentials, if there are any.
 
-    A lost one is made anew: all that carries credentials is then compared once more, and found as it should be.
+    A lost key is created anew: objects that carry credentials are then compared once more, without a change.
     """
     if not ctx.scope.credentials or ctx.scope.gate_key:
         return Continue()
     key = secrets.token_bytes(32)
     metadata = ObjectMeta(name=names.GATE_KEY.name, namespace=names.GATE_KEY.namespace)
     body = core.Secret(metadata=metadata, data={names.GATE_KEY_FIELD: key})
-    if await ctx.tools.writer.create(core.SECRET, body) is None:  # another reconcile was faster; or somebody wrote it
-        message = f"waiting for Secret {names.GATE_KEY} to be read; if it has no {names.GATE_KEY_FIELD}, delete it"
+    if await ctx.tools.writer.create(core.SECRET, body) is None:  # another reconcile or a user created it first
+        message = (
+            f"waiting for Secret {names.GATE_KEY} to show in the cache; if it lacks {names.GATE_KEY_FIELD}, delete it"
+        )
         return Wait("WaitingForGateKey", message, after=1.0)
     ctx.scope = msgspec.structs.replace(ctx.scope, gate_key=GateKey(key))
     return Continue()
 
 
 def carry_credentials(scope: Scope) -> Decision:
-    """Where nothing but credentials changed, what carries them is written.
+    """Write only the objects that carry credentials, if only credentials changed.
 
-    Nothing else is, whatever this manager would render otherwise: no machine is replaced by a new password.
+    Other rendered differences wait: a new password must not replace machines.
     """
     if not scope.takes_credentials or scope.is_restored_without_objects:
         return Continue()
@@ -188,10 +191,10 @@ def carry_credentials(scope: Scope) -> Decision:
 
 
 async def limit_remediation(ctx: Context) -> Outcome:
-    """Machines of a control plane are not replaced for ever where none of those that come becomes healthy.
+    """Pause the control plane's MachineHealthCheck when no replacement becomes healthy.
 
-    Cluster API counts, and stops by itself only where its control plane says so, which those of EKS Anywhere do not.
-    The check is paused, in settled clusters as well: that changes none, it ends a change that nobody asked for.
+    Cluster API limits remediation only if the control plane configures it, which EKS Anywhere's do not. Settled
+    clusters are included: pausing the check changes no cluster, it ends a change that nobody asked for.
     """
     capi_objects = ctx.scope.capi_objects
     check = capi_objects.of(MachineHealthCheck.resource).get(names.control_plane_health_check(ctx.scope.key.name))
@@ -212,36 +215,34 @@ async def limit_remediation(ctx: Context) -> Outcome:
         if said.get(names.REMEDIATION_STOPPED_ANNOTATION) != which and contract.PAUSED_ANNOTATION not in said:
             paused = {names.REMEDIATION_STOPPED_ANNOTATION: which, contract.PAUSED_ANNOTATION: "true"}
             await ctx.annotate(MachineHealthCheck.resource, check, paused)
-            message = (
-                f"MachineHealthCheck {check.key} was paused: no machine in place of an unhealthy one became healthy"
-            )
+            message = f"paused MachineHealthCheck {check.key}: no replacement of an unhealthy machine became healthy"
             ctx.event("Warning", readiness.REMEDIATION_STOPPED, message)
             ctx.refresh()
     return Continue()
 
 
 RETRIES = 2
-"""How many machines may take the place of an unhealthy one, and of each other, until it is for somebody to look."""
+"""The number of consecutive replacements of an unhealthy machine after which a person has to look."""
 
 
 def leave_settled(scope: Scope) -> Decision:
-    """The gate: what was reconciled to its end is left alone until something else is asked for."""
+    """The gate: stop here for a fully reconciled cluster until its desired state changes."""
     if scope.is_restored_without_objects:
         return readiness.objects_missing(scope)
     return Done() if scope.is_settled else Continue()
 
 
 async def look_after_settled(ctx: Context, decision: Decision) -> Outcome:
-    """Of what is left alone: the copy of the kubeconfig is kept, and drift is seen to."""
+    """For settled clusters: keep the copy of the kubeconfig, and handle drift."""
     if not isinstance(decision, Done):
         return await write(ctx, decision)
     await copying.keep(ctx)
-    await ctx.close_gate()  # writes only when the cluster is adopted, or credentials changed
+    await ctx.close_gate()  # writes only to adopt a cluster, or after changed credentials
     return await oversee(ctx)
 
 
 def check(scope: Scope) -> Decision:
-    """What is asked for can be made, of a control plane that there is."""
+    """Check that the spec can be rendered, and that the control plane is not lost."""
     found = problem(scope)
     if found:
         return found
@@ -250,15 +251,15 @@ def check(scope: Scope) -> Decision:
 
 
 async def copy_kubeconfig(ctx: Context) -> Outcome:
-    """A copy of the kubeconfig lies beside the Cluster, or a condition says why not."""
+    """Copy the kubeconfig to the Cluster's namespace, or report in a condition why not."""
     await copying.keep(ctx)
     return Continue()
 
 
 async def read_left_over_secrets(ctx: Context) -> Outcome:
-    """Before there is a cluster: find keys that Cluster API would take for its own.
+    """Before a cluster is created: read Secrets whose keys Cluster API would use for it.
 
-    Also Secrets without labels, which are not watched.
+    Includes Secrets without labels, which are not watched.
     """
     if ctx.scope.capi_objects.cluster_object is None:
         client = ctx.tools.writer.client
@@ -272,7 +273,7 @@ async def read_left_over_secrets(ctx: Context) -> Outcome:
 
 
 def find_left_over_secrets(scope: Scope) -> Decision:
-    """Before there is a cluster, no keys of another are there."""
+    """Refuse to create a cluster while Secrets with another cluster's keys exist under its names."""
     if scope.capi_objects.cluster_object is not None or not scope.left_over:
         return Continue()
     return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.left_over), after=60.0)
@@ -284,7 +285,7 @@ def check_in_place(scope: Scope) -> Decision:
 
 
 def make_control_plane(scope: Scope) -> Decision:
-    """The objects of the control plane are as they should be; one to be upgraded in place is made whole first."""
+    """Write the objects of the control plane; one that upgrades in place is created completely before it is changed."""
     design, capi_objects = _design(scope), scope.capi_objects
     wanted = plan.control_plane(design, capi_objects)
     if not scope.is_foreseen and plan.postponed(wanted, design, capi_objects):
@@ -293,10 +294,11 @@ def make_control_plane(scope: Scope) -> Decision:
 
 
 def begin_workers(scope: Scope) -> Decision:
-    """The groups of a cluster that never had an API server are there beside it: their machines join when it answers.
+    """Create the worker node groups of a new cluster together with its control plane: machines join when the API server
+    answers.
 
-    They are only made here, and only while all that there is of the control plane has its version: no node may be
-    ahead of its API server. What is changed waits its turn.
+    Groups are only created here, and only while the whole control plane has its version: no node may be newer than its
+    API server. Changes of groups come later.
     """
     capi_objects, design = scope.capi_objects, _design(scope)
     cluster, control_plane = capi_objects.cluster, capi_objects.control_plane
@@ -312,7 +314,7 @@ def begin_workers(scope: Scope) -> Decision:
 
 
 def await_control_plane(scope: Scope) -> Decision:
-    """All of the control plane has the version asked for: before that, nothing else changes."""
+    """Wait until the whole control plane has the desired version: nothing else changes before."""
     capi_objects = scope.capi_objects
     control_plane = capi_objects.control_plane
     upgrade = in_place.story(control_plane, capi_objects.upgrades) if control_plane else None
@@ -321,60 +323,60 @@ def await_control_plane(scope: Scope) -> Decision:
     if capi_objects.is_available:
         return Continue()
     if control_plane is None or not contract.is_observed(control_plane):
-        return Wait(readiness.OUTDATED, "waiting for Cluster API to report on the control plane")
+        return Wait(readiness.OUTDATED, "waiting for Cluster API to observe the control plane")
     available = condition_list.get(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         detail = f": {available.message}" if available and available.message else ""
         message = f"waiting for the control plane to be available{detail}"
         return Wait(readiness.CONTROL_PLANE_NOT_READY, message, after=_again(scope))
     at = control_plane.status.version or "no version"
-    message = f"waiting for all of the control plane to have {control_plane.spec.version}; it is at {at}"
+    message = f"waiting for the control plane to reach version {control_plane.spec.version}; it is at {at}"
     return Wait(readiness.ROLLING, message, after=_again(scope))
 
 
 def await_creation(scope: Scope) -> Decision:
-    """What was changed while the control plane was still being made follows, before any of the workers."""
+    """Write changes of the control plane that waited for its creation, before any workers."""
     design, capi_objects = _design(scope), scope.capi_objects
     postponed = plan.postponed(plan.control_plane(design, capi_objects), design, capi_objects)
     return Wait(in_place.UPGRADING, postponed) if postponed else Continue()
 
 
 def make_workers(scope: Scope) -> Decision:
-    """The objects of all worker node groups are as they should be."""
+    """Write the objects of all worker node groups."""
     capi_objects = scope.capi_objects
     wanted = plan.worker_groups(_design(scope), capi_objects)
     return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), capi_objects), "WorkersApplied")
 
 
 def remove_workers(scope: Scope) -> Decision:
-    """There are no worker node groups that are not asked for."""
+    """Delete worker node groups that are not in the spec."""
     gone = plan.superfluous_workers(_design(scope), scope.capi_objects, at_once=scope.is_foreseen)
     return Write(gone, "WorkersRemoved")
 
 
 def await_readiness(scope: Scope) -> Decision:
-    """Every part of the cluster is as it was asked for, and ready."""
+    """Wait until every part of the cluster is as specified and ready."""
     obstacle = first_obstacle(readiness.conditions(scope))
     if obstacle is not None:
         return Wait(obstacle.reason, obstacle.message, after=_again(scope))
     going = plan.going_workers(_design(scope), scope.capi_objects)
     if going:
-        return Wait(readiness.SCALING_DOWN, f"waiting for MachineDeployment {', '.join(going)} to be gone")
+        return Wait(readiness.SCALING_DOWN, f"waiting for MachineDeployment {', '.join(going)} to be deleted")
     return Continue()
 
 
 def remove_unused_templates(scope: Scope) -> Decision:
-    """Templates go once nothing refers to them."""
+    """Delete templates that nothing refers to."""
     return Write(plan.unused_templates(scope.capi_objects), "TemplatesRemoved")
 
 
 def remove_superfluous_extras(scope: Scope) -> Decision:
-    """Extra objects of the provider go once nothing is made by them any more."""
+    """Delete extra objects of the provider that nothing uses any more."""
     return Write(plan.superfluous_extras(_design(scope), scope.capi_objects), "ExtraObjectsRemoved")
 
 
 def make_health_checks(scope: Scope) -> Decision:
-    """All health checks are there. Most are made before, as soon as a node was ready."""
+    """Create all MachineHealthChecks. Most exist already, from when the first node was ready."""
     design, capi_objects = _design(scope), scope.capi_objects
     wanted = [*plan.control_plane(design, capi_objects), *plan.worker_groups(design, capi_objects)]
     checks = [one for one in wanted if one.resource == MachineHealthCheck.resource]
@@ -382,7 +384,7 @@ def make_health_checks(scope: Scope) -> Decision:
 
 
 async def settle(ctx: Context) -> Outcome:
-    """What was asked for at the beginning of the reconcile is there: the gate is closed upon it."""
+    """Close the gate: the desired state at the start of the reconcile is reached."""
     await ctx.close_gate()
     await oversee(ctx)
     return Done()
@@ -422,7 +424,7 @@ LIFE = (
     compare_workload_objects,
     settle,
 )
-"""From a Cluster to a cluster."""
+"""The steps of a Cluster that exists or is created."""
 
 
 def steps_of(scope: Scope) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
@@ -433,7 +435,7 @@ def steps_of(scope: Scope) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
 
 
 async def delete_cluster(ctx: Context) -> Outcome:
-    """Cluster API deletes in order: workers, control plane, infrastructure."""
+    """Delete the Cluster API Cluster, which deletes workers, control plane and infrastructure, in order."""
     cluster = ctx.scope.capi_objects.cluster_object
     if cluster is None:
         return Continue()
@@ -445,10 +447,10 @@ async def delete_cluster(ctx: Context) -> Outcome:
 
 
 async def delete_leftovers(ctx: Context) -> Outcome:
-    """What Cluster API does not delete with its Cluster: objects that never had one, health checks, templates.
+    """Delete what Cluster API does not delete with its Cluster: objects without one, MachineHealthChecks, templates.
 
-    Secrets are the garbage collector's. They are waited for: a cluster that comes again under the name would take them
-    for its own, and lose its authority when they go.
+    The garbage collector deletes Secrets, and this step waits for it: a new cluster of the same name would use them,
+    and lose its CA when they go.
     """
     capi_objects = ctx.scope.capi_objects
     await ctx.write(plan.leftovers(capi_objects, extra_kinds(ctx.scope.providers)), "LeftoversRemoved")
@@ -456,28 +458,28 @@ async def delete_leftovers(ctx: Context) -> Outcome:
     left += [f"Secret {found.name}" for found in capi_objects.secrets if contract.is_owned(found)]
     if not left:
         return Continue()
-    return Wait("Deleting", "; ".join(filter(None, [f"waiting for {', '.join(left)} to be gone", _abandoned(ctx)])))
+    return Wait("Deleting", "; ".join(filter(None, [f"waiting for {', '.join(left)} to be deleted", _abandoned(ctx)])))
 
 
 async def remove_finalizer(ctx: Context) -> Outcome:
-    """Nothing holds the Cluster any longer."""
+    """Remove the finalizer."""
     ctx.tools.remotes.drop(ctx.scope.cluster_identity)
     await ctx.tools.writer.remove_finalizer(CLUSTER, ctx.scope.object, CLUSTER_FINALIZER)
     return Continue()
 
 
 DELETION = (delete_cluster, delete_leftovers, leave_children, remove_finalizer)
-"""From a cluster to nothing. Needs none of the linked objects."""
+"""The steps of a Cluster that is being deleted. They need none of the linked objects."""
 
 
 def _design(scope: Scope) -> Design:
     if scope.design is None:
-        raise AssertionError("the step `check` lets nothing pass without a design")
+        raise AssertionError("step `check` passes no Cluster without a design")
     return scope.design
 
 
 def _obstacle(scope: Scope, wanted: Iterable[KubeObject]) -> Wait | None:
-    """Why these objects may not be written yet. In a preview: not at all, unless somebody acts."""
+    """Why these objects may not be written yet; in a preview, only what needs somebody to act."""
     found = plan.obstacle(wanted, _design(scope), scope.capi_objects)
     if found is None or (scope.is_foreseen and found.reason not in names.FAILURES):
         return None
@@ -485,9 +487,10 @@ def _obstacle(scope: Scope, wanted: Iterable[KubeObject]) -> Wait | None:
 
 
 def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
-    """Without the health checks that are not due yet: as long as no node can be ready, they would replace them all.
+    """The objects without MachineHealthChecks that are not due yet: while no node can be ready, they would replace all
+    machines.
 
-    One that is there stays, and is kept as it should be.
+    An existing one stays and is kept up to date.
     """
     capi_objects = scope.capi_objects
     live = capi_objects.of(MachineHealthCheck.resource)
@@ -499,7 +502,7 @@ def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
 
 
 def _again(scope: Scope) -> float | None:
-    """When nodes that are waited for should be asked about once more: no watch tells what becomes of their CNI."""
+    """Seconds until the CNI is compared again while waiting for nodes: the CNI is not watched."""
     return AGAIN if scope.capi_objects.installed_cni and not scope.leaves_cni_alone else None
 
 
@@ -507,23 +510,23 @@ def _what_is_left(ctx: Context) -> str:
     capi_objects = ctx.scope.capi_objects
     workers = sum(deployment.status.replicas or 0 for deployment in capi_objects.typed_deployments.values())
     if workers:
-        return f"waiting for {workers} worker {_machines(workers)} to be gone"
+        return f"waiting for {workers} worker {_machines(workers)} to be deleted"
     control_plane = capi_objects.control_plane
     machines = (control_plane.status.replicas or 0) if control_plane else 0
     if machines:
-        return f"waiting for {machines} control plane {_machines(machines)} to be gone"
-    return "waiting for the infrastructure to be gone"
+        return f"waiting for {machines} control plane {_machines(machines)} to be deleted"
+    return "waiting for the infrastructure to be deleted"
 
 
 def _held_up(ctx: Context) -> str:
-    """What Cluster API says of a deletion that takes long, such as a node that can't be drained."""
+    """Cluster API's message about a slow deletion, such as a node that can't be drained."""
     cluster = ctx.scope.capi_objects.cluster
     said = condition_list.get(cluster.status.conditions, "Deleting") if cluster else None
-    return f"Cluster API says: {said.message}" if said is not None and said.status == "True" and said.message else ""
+    return f"Cluster API reports: {said.message}" if said is not None and said.status == "True" and said.message else ""
 
 
 def _abandoned(ctx: Context) -> str:
-    """What Cluster API may never let go, as its controllers do little for objects whose Cluster is gone."""
+    """Objects that Cluster API may never finalize, because its controllers ignore objects whose Cluster is gone."""
     held = [
         f"{', '.join(one.metadata.finalizers)} of {resource.kind} {one.key}"
         for resource, found in ctx.scope.capi_objects.objects.items()
@@ -532,7 +535,7 @@ def _abandoned(ctx: Context) -> str:
     ]
     if ctx.scope.capi_objects.cluster_object is not None or not held:
         return ""
-    return f"their Cluster of Cluster API is gone: if that lasts, remove finalizers {'; '.join(held)}"
+    return f"their Cluster API Cluster is gone: if they do not go away, remove finalizers {'; '.join(held)}"
 
 
 def _machines(number: int) -> str:

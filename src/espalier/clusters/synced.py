@@ -1,4 +1,4 @@
-"""The condition Synced: whether what was made for a cluster is as it is rendered. Pure, and no part of Ready."""
+"""The condition Synced: whether live objects are as rendered. Pure, and not part of Ready."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ NOT_COMPARABLE = "NotComparable"
 NOT_YET_COMPARED = "NotYetCompared"
 
 _COMPARED = (AS_RENDERED, DRIFTED, names.WORKLOAD_CLUSTER_UNREACHABLE)
-"""What is said of a comparison, and stays until the next one."""
+"""The reasons of a comparison, which stay until the next one."""
 
 LONGEST = 8000
-"""Characters of a list of objects and fields; a condition's message has room for four times as many."""
+"""The maximum length of a list of objects and fields; a condition's message may have four times as many characters."""
 
 
 def unseen(scope: Scope) -> Condition | None:
-    """What is said when a reconcile compared nothing. None where there is nothing to compare, or nobody asked to."""
+    """The condition after a reconcile that compared nothing. None if there is nothing to compare, or comparing is
+    off.
+    """
     is_made = scope.capi_objects.cluster is not None and not scope.is_deleted
     if scope.isolation is not Isolation.LAYERS or not is_made or readiness.stands_for_this_api(scope):
         return None
     if scope.is_paused:
-        return _unknown(PAUSED, "nothing is compared while the cluster is paused")
-    if why := incomparable(scope):  # then nothing is being made either
+        return _unknown(PAUSED, "drift is not checked while the cluster is paused")
+    if why := incomparable(scope):  # then no change is in progress either
         return _unknown(NOT_COMPARABLE, why)
     if not scope.is_settled:
-        return _unknown(BEING_CHANGED, "what was asked for last is being made; what there is, is compared with it then")
+        return _unknown(BEING_CHANGED, "the last change is in progress; drift is checked when it is complete")
     before = conditions.get(scope.status.conditions, names.SYNCED)
     if before is not None and before.reason in _COMPARED:
         return Condition(type=names.SYNCED, status=before.status, reason=before.reason, message=before.message)
@@ -47,14 +49,14 @@ def unseen(scope: Scope) -> Condition | None:
 
 
 def incomparable(scope: Scope) -> str:
-    """Why a cluster can't be compared, whether or not it is settled; empty when it can."""
+    """Why a cluster can't be compared, settled or not; empty when it can."""
     if missing := missing_objects(scope.awaited):
         return missing.message
     if unresolved := unresolved_values(scope):
         return unresolved.message
     if scope.design is None:
         because = f"; {scope.uninstalled}" if scope.uninstalled else ""
-        return f"what the cluster should be can't be rendered: {scope.problem or _NO_BUNDLES}{because}"
+        return f"the cluster can't be rendered: {scope.problem or _NO_BUNDLES}{because}"
     if scope.replaced_releases:
         return messages.other_content(", ".join(scope.replaced_releases))
     if scope.capi_objects.taken:
@@ -65,29 +67,30 @@ def incomparable(scope: Scope) -> str:
 def seen(
     scope: Scope, drifts: Sequence[Drift], failure: str, refusals: Mapping[str, str], fights: Mapping[str, int]
 ) -> Condition:
-    """What is said of a comparison: the drift that is left, why the workload cluster could not be asked (else empty),
-    what could not be brought back, with the reasons, and which fields were brought back how often in vain."""
+    """The condition after a comparison: the remaining drift, why the workload cluster was unreachable (else empty),
+    failed corrections with their errors, and fields that were corrected repeatedly, with the number of corrections.
+    """
     annotations = scope.cluster.metadata.annotations
     patches = "".join(map(_offer, scope.offered))
     if drifts:
-        refused = "".join(f"; {what} could not be brought back: {why}" for what, why in refusals.items())
+        refused = "".join(f"; {what} could not be corrected: {why}" for what, why in refusals.items())
         fought = "".join(f"; {_FIGHT.format(field=field, times=times)}" for field, times in fights.items())
         message = f"{_listed(drifts)}{_advice(drifts, policy(annotations))}{refused}{fought}{patches}"
         return Condition(type=names.SYNCED, status="False", reason=DRIFTED, message=message)
     if failure:
-        message = f"the CNI can't be compared, for the workload cluster gives no answer ({failure})"
+        message = f"the CNI can't be compared, because the workload cluster is unreachable ({failure})"
         return _unknown(names.WORKLOAD_CLUSTER_UNREACHABLE, message + patches)
     spec = scope.spec
     release = f"release {spec.eksa_version}" if spec.bundles_ref is None else f"Bundles {spec.bundles_ref.name}"
-    message = f"everything is as {release} has it"
+    message = f"all objects are as {release} renders them"
     return Condition(type=names.SYNCED, status="True", reason=AS_RENDERED, message=message + patches)
 
 
 _FIGHT = (
-    "{field} was brought back {times} times, and changed again each time: metadata.managedFields (kubectl get "
-    "--show-managed-fields) say by whom; it is brought back ever less often, at least once an hour"
+    "{field} was corrected {times} times and changed again each time: metadata.managedFields (kubectl get "
+    "--show-managed-fields) show by whom; it is corrected less and less often, at least once an hour"
 )
-_NO_BUNDLES = "its Bundles are not there"
+_NO_BUNDLES = "its Bundles do not exist"
 
 
 def _listed(drifts: Sequence[Drift]) -> str:
@@ -96,13 +99,13 @@ def _listed(drifts: Sequence[Drift]) -> str:
     for drift in map(str, drifts):
         length += len(drift)
         if length > LONGEST:
-            return "; ".join([*said, f"and {len(drifts) - len(said)} objects more"])
+            return "; ".join([*said, f"and {len(drifts) - len(said)} more objects"])
         said.append(drift)
     return "; ".join(said)
 
 
 def _advice(drifts: Sequence[Drift], wish: Policy | None) -> str:
-    """What helps, if it was not asked for already."""
+    """Advice how to correct drift, unless the annotation is set already."""
     if wish is None:
         allowed = ", ".join(Policy)
         return f"; annotation {names.DRIFT_ANNOTATION} has an unknown value, allowed are {allowed}"
@@ -111,15 +114,15 @@ def _advice(drifts: Sequence[Drift], wish: Policy | None) -> str:
     if wish is Policy.REPORT:
         wish_for = Policy.CORRECT_MACHINES if any(drift.replaces_machines for drift in drifts) else Policy.CORRECT
         price = ", which replaces machines" if wish_for is Policy.CORRECT_MACHINES else ""
-        return f"; to bring it back, set annotation {names.DRIFT_ANNOTATION}={wish_for}{price}"
+        return f"; to correct it, set annotation {names.DRIFT_ANNOTATION}={wish_for}{price}"
     if wish is Policy.CORRECT and any(drift.replaces_machines for drift in drifts):
-        return f"; {names.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} brings that back by replacing machines"
+        return f"; {names.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} corrects that by replacing machines"
     return ""
 
 
 def _offer(patch: Layer) -> str:
     consent = f"{names.PATCHES_ANNOTATION}={patch.name}"
-    return f"; patch {patch.name} is offered: {patch.why} Add it to annotation {consent} to have it"
+    return f"; patch {patch.name} is available: {patch.why} Add it to annotation {consent} to get it"
 
 
 def _unknown(reason: str, message: str) -> Condition:

@@ -1,4 +1,4 @@
-"""Whether what is asked for can be made at all: what admission also says, and what it could not know."""
+"""Validation in the reconcile: the rules of admission, and what admission could not know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from espalier.runtime.outcome import Wait
 
 
 def missing_objects(missing: Sequence[Missing]) -> Wait | None:
-    """Linked objects that are not there."""
+    """Wait for missing linked objects."""
     if not missing:
         return None
     told = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in missing)
@@ -23,28 +23,28 @@ def missing_objects(missing: Sequence[Missing]) -> Wait | None:
 
 
 def unresolved_values(scope: Scope) -> Wait | None:
-    """What the provider has not found out yet."""
+    """Wait for values that the provider has not resolved yet."""
     if not scope.unresolved:
         return None
-    told = "; ".join(f"{what}: waiting for the provider to look it up" for what in scope.unresolved)
-    return Wait(names.VALUES_NOT_RESOLVED, f"{told}; if that lasts, the status of the object says why")
+    told = "; ".join(f"{what}: waiting for the provider to resolve it" for what in scope.unresolved)
+    return Wait(names.VALUES_NOT_RESOLVED, f"{told}; if that lasts, see the status of the object")
 
 
 def problem(scope: Scope) -> Wait | None:
-    """The first thing that keeps the cluster from being made; None when nothing does."""
+    """The first problem that keeps the cluster from being created or changed; None if there is none."""
     return _self_managed(scope) or _content(scope) or _name(scope) or _relations(scope)
 
 
 def standing_problem(scope: Scope) -> Wait | None:
-    """The same of a cluster that is left alone: what others may have made wrong since it was reconciled to its end.
+    """The first problem of a settled cluster: one that changes of other objects caused since it was fully reconciled.
 
-    What it says itself was judged then.
+    Its own spec was checked then.
     """
     return _self_managed(scope) or _relations(scope)
 
 
 def record_problem(scope: Scope) -> Wait | None:
-    """What is wrong with the record of the management cluster for the sake of those that it manages."""
+    """The first problem of the management cluster's record with respect to the clusters that it manages."""
     if found := list(releases.managed(None, scope.cluster, scope.managed)):
         return Wait(names.EKSA_VERSION_INVALID, "; ".join(map(str, found)))
     if found := list(sharing.of_record(None, scope.cluster, [one for one, _ in scope.managed])):
@@ -71,7 +71,7 @@ def _self_managed(scope: Scope) -> Wait | None:
 def _content(scope: Scope) -> Wait | None:
     rules = content.violations(scope.cluster, scope.providers)
     name, _, digest = scope.capi_objects.installed_cni.rpartition("-")
-    # A manager that let the plugin be changed may have left the change half-way: either is taken then.
+    # An older manager that allowed the change may have left it half-way: either plugin is accepted then.
     installed = name if digest != names.UNFINISHED else ""
     other = changes.other_plugin(scope.spec, installed)
     found = [*rules, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
@@ -82,8 +82,8 @@ def _name(scope: Scope) -> Wait | None:
     groups = [group_name(group) for group in scope.groups]
     if twice := sorted({name for name in groups if groups.count(name) > 1}):
         message = (
-            f"spec.workerNodeGroupConfigurations: machines of several groups would be those of {', '.join(twice)}, "
-            "by the names of groups and of their failure domains; choose other names"
+            f"spec.workerNodeGroupConfigurations: several groups would have MachineDeployment {', '.join(twice)}, "
+            "because of the names of groups and of their failure domains; choose other names"
         )
         return Wait(names.CLUSTER_INVALID, message)
     if scope.rivals:
@@ -98,7 +98,7 @@ def _name(scope: Scope) -> Wait | None:
     if scope.contested:
         wanted = ", ".join(f"{name} of cluster {key}" for name, key in scope.contested)
         message = (
-            f"objects of this cluster would have names of others that were there before: {wanted}; "
+            f"objects of this cluster would have the names of older clusters' objects: {wanted}; "
             "choose other names for the worker node groups, or delete this cluster and choose another name for it"
         )
         return Wait(names.CLUSTER_NAME_TAKEN, message)
@@ -151,14 +151,14 @@ def _missing(scope: Scope) -> Wait | None:
     if scope.bundles is None:
         if spec.bundles_ref is not None:
             reference = spec.bundles_ref
-            message = f"spec.bundlesRef: there are no Bundles {reference.namespace}/{reference.name}"
+            message = f"spec.bundlesRef: Bundles {reference.namespace}/{reference.name} do not exist"
             return Wait(names.BUNDLES_NOT_FOUND, message)
         if spec.eksa_version in scope.known_versions:
-            return Wait(names.BUNDLES_NOT_FOUND, f"the Bundles of release {spec.eksa_version} are not there")
+            return Wait(names.BUNDLES_NOT_FOUND, f"the Bundles of release {spec.eksa_version} do not exist")
         known = ", ".join(scope.known_versions) or "none"
         if not spec.eksa_version:
-            return Wait(names.EKSA_VERSION_INVALID, f"spec.eksaVersion: name the release; there are: {known}")
-        message = f"spec.eksaVersion: there is no EKSARelease for {spec.eksa_version}; there are: {known}"
+            return Wait(names.EKSA_VERSION_INVALID, f"spec.eksaVersion: missing; set a release, available are: {known}")
+        message = f"spec.eksaVersion: there is no EKSARelease for {spec.eksa_version}; available are: {known}"
         return Wait(names.EKSA_VERSION_INVALID, message)
     if isinstance(scope.problem, UnusableDistro):
         return Wait(names.EKSD_RELEASE_INVALID, str(scope.problem))

@@ -1,4 +1,4 @@
-"""What is done in workload clusters, by remote tasks: the CNI is compared and installed. No reconcile waits there."""
+"""Remote tasks in workload clusters: compare, install and correct objects. No reconcile blocks on them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from espalier.runtime.remote_tasks import RemoteTask
 
 
 class NotCorrected(KubeError):
-    """Some of the drift could not be brought back."""
+    """Some of the drift could not be corrected."""
 
     def __init__(self, refusals: dict[str, Exception]) -> None:
         super().__init__("; ".join(f"{what}: {why}" for what, why in refusals.items()))
         self.refusals = refusals
-        """What, and why not."""
+        """The errors, by object."""
 
 
 def look(
     manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes, *, name: str = "look at"
 ) -> RemoteTask[list[Drift]]:
-    """See where a workload cluster differs from what was installed. No watch stands there; it is asked for.
+    """Compare objects of a workload cluster with what was installed. The cluster is not watched; it is read on demand.
 
-    `asked` is what is to be done about drift, and what the cluster is to be: who changes either wants to know at once.
-    What is looked at under one `name` is one thing.
+    `asked` are the drift policy and the desired state: a change of either repeats the comparison at once. Each `name`
+    stands for one set of objects.
     """
 
     async def run(client: Client) -> list[Drift]:
@@ -42,7 +42,7 @@ def look(
 
 
 def install(manifests: Sequence[Manifest], kubeconfig: bytes, superfluous: Sequence[Placed] = ()) -> RemoteTask[bool]:
-    """Apply all objects, in their order, up to the first that is refused; then delete those that are superfluous."""
+    """Apply all objects, in order, up to the first that is refused; then delete superfluous ones."""
 
     async def done(_client: Client) -> bool:
         return True
@@ -54,9 +54,9 @@ def install(manifests: Sequence[Manifest], kubeconfig: bytes, superfluous: Seque
 
 
 def correct(manifests: Sequence[tuple[str, Manifest]], kubeconfig: bytes) -> RemoteTask[bool]:
-    """Bring back each object, whatever becomes of the others. Fails with `NotCorrected`, which says of which and why.
+    """Correct each object, even if others fail. Raises `NotCorrected` with the errors.
 
-    `manifests` are given with what they are called.
+    `manifests` come with the names for messages.
     """
 
     async def run(client: Client) -> bool:

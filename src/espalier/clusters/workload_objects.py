@@ -1,7 +1,7 @@
-"""What a provider has in workload clusters, such as a cloud controller manager: which objects, and what was installed.
+"""A provider's objects in workload clusters, such as a cloud controller manager, and what was installed.
 
-They are beside the CNI, and looked after as it is. An annotation on the Cluster of Cluster API says which objects
-there are, so that those go that are no longer rendered: nothing else remembers them.
+They are handled like the CNI. An annotation on the Cluster API Cluster lists the installed objects, so that those which
+are no longer rendered can be deleted: nothing else remembers them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Placed(NamedTuple):
 
 
 class Installed(NamedTuple):
-    """What the annotation says."""
+    """The content of the annotation."""
 
     digest: str = ""
-    """Of the content of all of them; empty before the first installation, and `unfinished` within one."""
+    """The digest of all objects; empty before the first installation, and `unfinished` during one."""
     objects: tuple[Placed, ...] = ()
-    """Those that are there, or may be."""
+    """The objects that exist or may exist."""
 
     def __str__(self) -> str:
         return f"{self.digest} {','.join(map(_written, self.objects))}".strip()
@@ -45,19 +45,19 @@ def wanted(design: Design | None) -> list[Manifest]:
 
 
 def placed(manifests: Sequence[Manifest]) -> tuple[Placed, ...]:
-    """Which objects these are."""
+    """The identities of these objects."""
     found = ((one.resource, one.body["metadata"]) for one in manifests)
     return tuple(Placed(kind, Key(metadata.get("namespace", ""), metadata["name"])) for kind, metadata in found)
 
 
 def digest(manifests: Sequence[Manifest]) -> str:
-    """What differs when the objects do; empty without any."""
+    """The digest of the objects; empty if there are none."""
     content = msgspec.json.encode(manifests, order="sorted")
     return hashlib.sha256(content).hexdigest()[:12] if manifests else ""
 
 
 def installed(scope: Scope) -> Installed:
-    """What the workload cluster was given."""
+    """The objects installed in the workload cluster."""
     cluster = scope.capi_objects.cluster
     said = cluster.metadata.annotations.get(names.WORKLOAD_OBJECTS_ANNOTATION, "") if cluster is not None else ""
     digest_, _, objects = said.partition(" ")

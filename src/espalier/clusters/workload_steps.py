@@ -1,8 +1,8 @@
-"""Steps that concern what a provider has in the workload cluster.
+"""Steps for a provider's objects in the workload cluster.
 
-Without its cloud controller manager a node of most providers never gets ready, nor does its control plane get
-available: the objects are installed for the first time as soon as the API server answers. Another version of them
-follows the control plane, for they may not be newer than it.
+Without a cloud controller manager, nodes of most providers never become ready, nor does the control plane become
+available: the objects are first installed as soon as the API server answers. Updates come after the control plane,
+because they must not be newer than it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IN_PROGRESS = "the provider's objects are being installed in the workload clust
 
 
 async def begin_workload_objects(ctx: Context) -> Outcome:
-    """The provider's objects are there as soon as the API server answers."""
+    """Install the provider's objects as soon as the API server answers."""
     cluster = ctx.scope.capi_objects.cluster
     if cluster is None or not contract.is_control_plane_initialized(cluster):
         return Continue()
@@ -32,9 +32,9 @@ async def begin_workload_objects(ctx: Context) -> Outcome:
 
 
 async def install_workload_objects(ctx: Context) -> Outcome:
-    """The workload cluster has the provider's objects as they are rendered, and none that were rendered before.
+    """Install the provider's rendered objects, and delete those that are no longer rendered.
 
-    Which may be there is noted before anything is written.
+    The annotation lists objects before any is written.
     """
     scope, cluster = ctx.scope, ctx.scope.capi_objects.cluster_object
     manifests, before = workload_objects.wanted(scope.design), workload_objects.installed(scope)
@@ -62,7 +62,7 @@ async def install_workload_objects(ctx: Context) -> Outcome:
 
 
 async def compare_workload_objects(ctx: Context) -> Outcome:
-    """The provider's objects are as they are rendered, as far as the workload cluster gives an answer."""
+    """Compare the provider's objects with what is rendered, if the workload cluster is reachable."""
     answer = await seen_of_provider(ctx)
     if answer is None:
         return Wait(INSTALLATION, "waiting for the provider's objects in the workload cluster to be compared")
@@ -72,20 +72,20 @@ async def compare_workload_objects(ctx: Context) -> Outcome:
         return Continue()
     match await ctx.tools.remote_tasks.send(ctx.scope.cluster_identity, workload.correct(manifests, content)):
         case Failed():
-            return Continue()  # Synced says what is left
+            return Continue()  # Synced reports the rest
         case None:
-            return Wait(INSTALLATION, "waiting for the provider's objects in the workload cluster to be as they were")
+            return Wait(INSTALLATION, "waiting for the provider's objects in the workload cluster to be restored")
     ctx.tools.rate_limits.rest(ctx.scope.key)
     ctx.event("Normal", "WorkloadObjectsRestored", "; ".join(map(str, answer.drifts)))
     return Continue()
 
 
 async def _note(ctx: Context, installed: Installed) -> None:
-    """Say which objects there are, where that is not said."""
+    """Write the annotation, if it differs."""
     cluster = ctx.scope.capi_objects.cluster_object
     if cluster is None or workload_objects.installed(ctx.scope) == installed:
         return
-    # A patch with null takes the annotation away.
+    # A patch with null removes the annotation.
     value = str(installed) or None
     marks = {"metadata": {"annotations": {names.WORKLOAD_OBJECTS_ANNOTATION: value}}}
     await ctx.tools.writer.merge(capi.Cluster.resource, cluster, marks)

@@ -1,1 +1,1 @@
-"""The wire: an asynchronous Kubernetes client over two transports (HTTP and in-process), and what it needs."""
+"""An asynchronous Kubernetes client over two transports (HTTP and in-process), with kubeconfig and certificates."""

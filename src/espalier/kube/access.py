@@ -10,16 +10,15 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 LARGEST_ANSWER = 64 * 1024**2
-"""Bytes of one answer, or of one event of a watch. A page of 500 objects is larger only if they are enormous; then the
-client asks for fewer."""
+"""The maximum bytes of a response, or of a watch event. Only pages of enormous objects are larger; then the client
+requests smaller pages."""
 
 LARGEST_REMOTE_ANSWER = 8 * 1024**2
-"""The same for API servers that somebody else runs, who shares this process with many others. An object has 3 MiB at
-most."""
+"""The same for API servers of others (workload clusters), which share this process. An object has at most 3 MiB."""
 
 
 def without_user(url: str) -> str:
-    """An address without the user name and password that may stand in it: to be shown, and to be sent to."""
+    """An address without user name and password."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else url
 
@@ -40,7 +39,7 @@ class Discreet(msgspec.Struct, frozen=True):
 
 
 class ExecPlugin(Discreet, frozen=True):
-    """A program that gives credentials (`client.authentication.k8s.io`)."""
+    """A credential plugin (`client.authentication.k8s.io`)."""
 
     shown = ("command", "api_version", "interactive_mode", "args", "install_hint", "cluster")
 
@@ -55,7 +54,7 @@ class ExecPlugin(Discreet, frozen=True):
 
 
 class Impersonation(msgspec.Struct, frozen=True):
-    """Whom the user acts as (`as`, `as-uid`, `as-groups`, `as-user-extra`)."""
+    """Impersonation (`as`, `as-uid`, `as-groups`, `as-user-extra`)."""
 
     user: str
     uid: str = ""
@@ -63,7 +62,7 @@ class Impersonation(msgspec.Struct, frozen=True):
     extra: Mapping[str, tuple[str, ...]] = {}
 
     def headers(self) -> list[tuple[str, str]]:
-        """The request headers that say so; one for each group."""
+        """The impersonation headers; one for each group."""
         headers = [("Impersonate-User", self.user)]
         if self.uid:
             headers.append(("Impersonate-Uid", self.uid))

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses: read as little of them as is needed, and let none leave without its kind."""
+"""Bodies of requests and responses: decoded only as needed, and encoded with apiVersion and kind."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Target(NamedTuple):
 
 
 def identify(resource: Resource, body: Body) -> Target:
-    """Encode a body and read where it goes; a missing `apiVersion` or `kind` is filled in."""
+    """Encode a body and read its metadata; a missing `apiVersion` or `kind` is added."""
     raw = to_bytes(body)
     head = body.head if isinstance(body, Object) else decode_head(raw)
     return Target(_named(raw, head, resource), head.metadata.name, head.metadata.namespace)
 
 
 def decode_object(raw: bytes, resource: Resource | None = None) -> Object:
-    """An object from a response body. Raises `NotKubernetes` when it is none."""
+    """An object from a response body. Raises `NotKubernetes` for other content."""
     try:
         return _object(raw, resource)
     except msgspec.MsgspecError as error:

@@ -1,4 +1,4 @@
-"""Common part of HTTP transports to one API server: address, credentials, trust, and messages."""
+"""The common part of HTTP transports to one API server: address, credentials, TLS, and messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Channel:
         self.access = access
         self.base = without_user(access.server).rstrip("/")
         self.proxy = access.proxy_url or proxy_for(access.server, os.environ if environment is None else environment)
-        # As kubectl: whoever is on the way reads what goes over http://, so nobody's credentials do.
+        # As kubectl: no credentials over http://, because others could read them.
         self._secretive = self.base.startswith("http:")
         self.credentials = (
             FixedCredentials(Credential())
@@ -54,7 +54,7 @@ class Channel:
         return f"{url}?{urlencode(request.query)}" if request.query else url
 
     def headers(self, request: Request, credential: Credential) -> list[tuple[str, str]]:
-        """What a request says besides its body; a name may come several times.
+        """The headers of a request; a name may occur several times.
 
         Responses are asked for uncompressed: controllers sit near their API servers, where compressing costs both
         sides more than it saves.
@@ -65,15 +65,15 @@ class Channel:
         return headers
 
     def check(self, status: int) -> None:
-        """Raise `CredentialsError` when a server asks for credentials that there are, and that it may not get."""
+        """Raise `CredentialsError` when a server asks for credentials that must not be sent to it."""
         if status == 401 and self._secretive:
             raise CredentialsError(
-                f"the API server at {self.base} asks for credentials; none are sent over http://, where everybody on "
-                "the way could read them: use an address that begins with https://"
+                f"the API server at {self.base} asks for credentials, which are not sent over http://, where others "
+                "could read them: use an address that begins with https://"
             )
 
     def context(self, credential: Credential) -> ssl.SSLContext:
-        """The TLS context, made anew when the client certificate changed. Raises `CertificateError`."""
+        """The TLS context, recreated when the client certificate changed. Raises `CertificateError`."""
         if self._tls is None or self._tls[0].certificate != credential.certificate:
             try:
                 context = client_context(
@@ -88,7 +88,7 @@ class Channel:
         return self._tls[1]
 
     def unreachable(self, cause: str, *, sent: bool) -> Unreachable:
-        """The error of a request without an answer."""
+        """The error of a request without a response."""
         return Unreachable(f"cannot reach the API server at {self.base}: {cause}", sent=sent)
 
     def closed(self) -> Unreachable:
@@ -96,20 +96,20 @@ class Channel:
         return Unreachable(f"the connection to the API server at {self.base} is closed", sent=False)
 
     def too_large(self) -> AnswerTooLarge:
-        """The error of an answer, or an event, that is larger than is taken."""
+        """The error of a response or event that exceeds the limit."""
         limit = f"{self.access.largest_answer / 1024**2:g} MiB"
         return AnswerTooLarge(f"the API server at {self.base} answered with more than {limit}; the rest was not read")
 
     def compressed(self, encoding: str) -> NotKubernetes:
-        """The error of an answer that is compressed, which was not asked for: it may grow without a limit."""
+        """The error of an unexpectedly compressed response: it may expand without limit."""
         return NotKubernetes(
-            f"the API server at {self.base}, or a proxy on the way, answered in {encoding[:20]!r}, "
-            "though no compression was asked for"
+            f"the API server at {self.base}, or a proxy on the way, sent a response compressed with {encoding[:20]!r}, "
+            "which was not requested"
         )
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """Have the system notice when the other side vanished."""
+    """Enable TCP keepalive."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _DEAD_PEER_OPTIONS.items():
         if hasattr(socket, option):  # not every system has each
@@ -117,12 +117,12 @@ def keep_alive(connection: socket.socket) -> None:
 
 
 def no_connection() -> str:
-    """Message of a connection error without text."""
+    """The message of a connection timeout."""
     return f"no connection within {CONNECT_SECONDS:g} seconds"
 
 
 def no_answer(request: Request) -> str:
-    """Message of a missing answer without text."""
+    """The message of a response timeout."""
     return f"no answer within {request.timeout:g} seconds"
 
 

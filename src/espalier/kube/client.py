@@ -1,4 +1,4 @@
-"""The client: what controllers and commands say to an API server, in the words of the Kubernetes API.
+"""The Kubernetes client of controllers and commands.
 
 Bodies are handed out undecoded (`Object`). Every write names its field manager and asks for strict field validation:
 a server of another version that does not know a field must say so, for dropping it silently would give another
@@ -31,7 +31,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 
 LARGEST_LIST = 256 * 1024**2
-"""Bytes of the objects of a list that is held at once. (Caches are filled page by page, and hold what they hold.)"""
+"""The maximum bytes of a list in memory. (Caches are filled page by page, without this limit.)"""
 
 _JSON = {"content-type": "application/json"}
 
@@ -133,7 +133,7 @@ class Client:
         accept: str = "application/json",
         opened: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """What happened to a collection after `resource_version`: one connection, ended by the server.
+        """Watch a collection from `resource_version`: one connection, ended by the server.
 
         `accept` may ask for another representation of the objects, as `as=Table`. `opened` is called when the server
         has agreed: there may be no event for long.
@@ -246,13 +246,13 @@ class Client:
         return await self._attempt(self.transport.request, request)
 
     def without_repeats(self) -> Client:
-        """The same client for whoever repeats what failed in his own time. A time that a server names is waited for."""
+        """The same client without retries of failures, for callers that retry themselves. Retry-After is obeyed."""
         other = copy.copy(self)
         other._retry = structs.replace(self._retry, failures=False)
         return other
 
     async def close(self) -> None:
-        """Give up the connection; idempotent."""
+        """Close connections; idempotent."""
         await self.transport.close()
 
     async def _all_pages(
@@ -330,7 +330,7 @@ def _selectors(labels: str, fields: str) -> dict[str, str]:
 def _path(
     resource: Resource, namespace: str | None = None, name: str | None = None, subresource: str | None = None
 ) -> str:
-    """The path of a request; names that would make it another path are refused (Kubernetes' rule for path segments)."""
+    """The path of a request; names that would change the path are refused (Kubernetes' rule for path segments)."""
     for what, value in (("name", name), ("namespace", namespace)):
         if value and (value in {".", ".."} or "/" in value or "%" in value):
             raise Invalid.of(

@@ -22,7 +22,7 @@ _TOKEN_FILE_AGE = 60.0
 
 
 class CredentialsError(KubeError):
-    """No credentials could be had; the request was not sent."""
+    """No credentials are available; the request was not sent."""
 
 
 class Credential(Discreet, frozen=True):
@@ -40,7 +40,7 @@ class Credentials(Protocol):
         """The credential for the next request. Raises `CredentialsError`."""
 
     def reject(self, credential: Credential) -> bool:
-        """The server refused `credential` (401): whether `current` may give another one."""
+        """The server refused `credential` (401); returns True if `current` may return another one."""
 
 
 class FixedCredentials:
@@ -59,7 +59,7 @@ class FixedCredentials:
 
 
 class TokenFile:
-    """A token that somebody keeps fresh in a file."""
+    """A token in a file that is renewed by others."""
 
     def __init__(self, path: Path, fixed: Credential) -> None:
         self._path = path
@@ -98,7 +98,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecCredentials:
-    """Credentials from a plugin, kept until they expire or the server refuses them.
+    """Credentials of a plugin, cached until they expire or the server refuses them.
 
     `now` tells the wall clock time that expiry is compared with; `interactive` whether there is a terminal.
     """

@@ -1,4 +1,4 @@
-"""Discovery: resources that an API server serves, and the one that a word means.
+"""Discovery: the resources of an API server, and the one that a word refers to.
 
 Aggregated discovery (two requests) where the server has it, else one request for each group and version.
 """
@@ -39,7 +39,7 @@ class ServedResource(NamedTuple):
 
 
 class Discovery:
-    """What the API server of `client` serves: asked once, and again when somebody asks for what was not there."""
+    """The resources of an API server: cached, and read again when one is not found."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -61,7 +61,7 @@ class Discovery:
         known = self._served is not None
         found = _find(word, await self.resources())
         if found is None and known:
-            self._served = None  # a CRD may have come since
+            self._served = None  # a CRD may have been created since
             found = _find(word, await self.resources())
         if found is None:
             raise UnknownResource(f'the API server has no resource "{word}"{_suggestion(word, await self.resources())}')
@@ -82,7 +82,7 @@ class Discovery:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         response = await self._client.raw(Request("GET", path))
         if response.status != 200:
-            return []  # the server behind this group is away; the others are not the worse for it
+            return []  # this group's server is unavailable; other groups still work
         resources = _decode(response.body, _LegacyResources).resources
         return [
             ServedResource(

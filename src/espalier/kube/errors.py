@@ -27,8 +27,8 @@ from espalier.api import json_trees
 from espalier.api.meta import Part, Tree
 
 LONGEST_MESSAGE, LONGEST_REASON = 10_000, 200
-"""Characters of what a server says. It is written into conditions, which take 32 KiB: with more, the whole status would
-be refused."""
+"""The maximum length of a server's message in an error. It goes into conditions, which allow 32 KiB: a longer one would
+have the whole status refused."""
 
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -83,11 +83,11 @@ class Unreachable(KubeError):
 
 
 class NotKubernetes(KubeError):
-    """Something answered, but not as a Kubernetes API server does (a proxy's page, another service's port)."""
+    """The response is not from a Kubernetes API server (a proxy's page, another service's port)."""
 
 
 class AnswerTooLarge(NotKubernetes):
-    """The answer, or one event of a watch, is larger than this client takes. The rest of it was not read."""
+    """The response, or a watch event, exceeds this client's limit. The rest of it was not read."""
 
 
 class ApiError(KubeError):
@@ -131,7 +131,7 @@ class NotFound(ApiError):
 
 
 def of_the_future(error: ApiError) -> bool:
-    """True if a server says that it has not come as far as a resource version: it may have been put back."""
+    """True if a server has not reached a resource version: it may have been restored from a backup."""
     causes = error.status.details.causes if error.status.details is not None else []
     return any(cause.reason == "ResourceVersionTooLarge" for cause in causes) or (
         "Too large resource version" in error.status.message
@@ -139,7 +139,7 @@ def of_the_future(error: ApiError) -> bool:
 
 
 class AlreadyExists(ApiError):
-    """409: an object of this name is there."""
+    """409: an object of this name exists."""
 
     code, reason = 409, "AlreadyExists"
 

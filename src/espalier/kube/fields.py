@@ -23,7 +23,7 @@ FieldSet: TypeAlias = dict[str, Any]
 SELF = "."
 
 KNOWN_PARTS = 1024
-"""How many parts of sets are remembered as they were parsed; a set is mostly that of the write before."""
+"""The size of the cache of parsed parts; most sets equal that of the previous write."""
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode_parts = json_trees.decoder(dict[str, msgspec.Raw])
@@ -106,7 +106,7 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def _union_below(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Of what is below one element; here an empty dict is not nothing, but the element itself."""
+    """Union below one element; here an empty dict is the element itself."""
     if one == other:
         return one
     if not one:

@@ -28,7 +28,7 @@ with without_system_certificates():
 
 _READ_BUFFER = 256 * 1024
 _TURNS_TO_CLOSE = 10
-"""Turns of the event loop in which a connection that was cut is noticed and closed; it takes three."""
+"""Iterations of the event loop until a cut connection is closed; it takes three."""
 
 
 class HttpTransport:
@@ -87,7 +87,7 @@ class HttpTransport:
             await self._cut()
 
     async def _cut(self) -> None:
-        """End what still waits for a server to answer TLS's goodbye: connections whose request was cancelled."""
+        """Abort connections of cancelled requests that wait for TLS close_notify."""
         for _ in range(_TURNS_TO_CLOSE):
             waiting = [connection for connection in self._sockets if connection.fileno() != -1]
             if not waiting:
@@ -207,7 +207,7 @@ class _HttpStream:
                     lines[0] = b"".join((*parts, lines[0]))
                     parts.clear()
                     size = 0
-                # A line that the server did not finish is no event: whoever watches again gets it whole.
+                # An incomplete line is not an event: the next watch gets it completely.
                 if rest := lines.pop():
                     parts.append(rest)
                     size += len(rest)
@@ -225,7 +225,7 @@ class _HttpStream:
         connection = self._response.connection
         protocol = connection.protocol if connection is not None else None
         if protocol is not None:
-            # Not closed politely: TLS would wait for the answer of a server that may have no reason to give one.
+            # Aborted: a close would wait for the server's TLS close_notify.
             gone = protocol.closed
             protocol.abort()
             if gone is not None:

@@ -58,5 +58,5 @@ class InProcessTransport:
 
 
 def _failure(error: ApiError) -> Response:
-    """What an API server far away would have answered, so that clients treat both alike."""
+    """The response of a remote API server, so that clients treat both alike."""
     return Response(error.status.code, encode_json(error.status))

@@ -105,7 +105,7 @@ class Kubeconfig:
         return [name for kind, name in self._entries if kind == "context"]
 
     def context(self, name: str | None = None) -> Access:
-        """What a context (the current one unless named) comes down to. Files that it names are read now."""
+        """The access of a context (the current one by default). Files that it names are read now."""
         name = name or self.current_context
         where = ", ".join(self.sources) or "the kubeconfig"
         if not name:

@@ -1,4 +1,4 @@
-"""The entries of a kubeconfig, typed, and what they come down to."""
+"""Typed entries of a kubeconfig, and the access that they describe."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Entry(Discreet, frozen=True):
 
 
 def access_of(context: Entry, cluster: Entry, user: Entry | None) -> Access:
-    """What a context with its cluster and user comes down to. Reads the files they name."""
+    """The access of a context with its cluster and user. Reads the files they name."""
     fields = cluster.read(_Cluster)
     is_local = cluster.folder is not None
     for name, address in (("server", fields.server), ("proxy-url", fields.proxy_url or "http://")):
@@ -156,7 +156,7 @@ def access_of(context: Entry, cluster: Entry, user: Entry | None) -> Access:
 
 
 def _check_guarded(cluster: Entry, fields: _Cluster) -> None:
-    """What came over the API is believed only as far as TLS proves who answers: credentials of a cluster go there."""
+    """Validate a kubeconfig from the API: credentials are only sent to a server that TLS authenticates."""
     if not fields.server.startswith("https://"):
         raise KubeconfigError(
             f"{cluster}: server: found an address that begins with http://; a kubeconfig that is not a local file must "

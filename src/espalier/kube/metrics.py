@@ -43,7 +43,7 @@ class RequestMetrics:
 
 
 class MeasuredTransport:
-    """A transport whose every attempt is measured; `host` is the label that tells API servers apart."""
+    """A transport that measures every attempt; `host` is the label of the API server."""
 
     def __init__(self, transport: Transport, metrics: RequestMetrics, host: str) -> None:
         self._transport = transport
@@ -74,7 +74,7 @@ class MeasuredTransport:
             self._observe(request, code, start)
 
     async def close(self) -> None:
-        """Close the transport below."""
+        """Close the wrapped transport."""
         await self._transport.close()
 
     def _observe(self, request: Request, code: str, start: float) -> None:

@@ -1,4 +1,4 @@
-"""Objects as they came over the wire: bytes first, decoded only as far as somebody looks.
+"""Objects as received: encoded, and decoded only as needed.
 
 A cache of ten thousand objects stays near its wire size because an `Object` holds the bytes and its metadata;
 `decode` gives a typed view, `tree` a plain one.
@@ -83,7 +83,7 @@ class Object:
     def decode(self, type_: type[T]) -> T:
         """A typed view, shared like the rest. Raises `msgspec.ValidationError` when the bytes do not fit.
 
-        Some are remembered: passes look at an object many times before it changes.
+        Some are cached: reconciles read an object many times before it changes.
         """
         return _view(self.raw, type_)  # type: ignore[arg-type,return-value]  # types are hashable, and T stays T
 

@@ -1,12 +1,11 @@
-"""Keys and certificates: an authority of one's own, and what it issues to servers and clients.
+"""Keys and certificates: a CA, and the certificates that it issues to servers and clients.
 
 Keys are ECDSA P-256 (an RSA key costs a hundred times as much); an authority that others made may have an RSA key.
 Every certificate carries the extensions that strict verifiers demand (RFC 5280: subject and authority key identifiers,
 key usage, basic constraints).
 
-With `rng` given, keys, serial numbers and signatures come from it alone, so that a simulated world is the same at
-every run. That is **for simulation only**: whoever knows the seed knows the keys. Without it the system's randomness
-is used.
+With `rng` given, keys, serial numbers and signatures come from it alone, so that simulations are reproducible. That is
+**for simulation only**: whoever knows the seed knows the keys. Without it the system's randomness is used.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CLOCK_SKEW = timedelta(minutes=5)
-"""Certificates are valid from this long before they are made: the clocks of two machines differ."""
+"""Certificates are backdated by this, because clocks differ."""
 
 _SigningKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 

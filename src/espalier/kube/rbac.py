@@ -1,4 +1,4 @@
-"""Rights as data, as the rules of Roles have them."""
+"""RBAC rules as data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from espalier.api.resource import Resource
 
 FOLLOW = ("list", "watch")
 APPLY = ("create", "patch")
-"""Server-side apply makes objects as well, so it needs both."""
+"""The verbs of server-side apply, which also creates objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Right:
 
     @property
     def tree(self) -> Tree:
-        """As a rule of a Role."""
+        """The rule in a Role."""
         suffix = f"/{self.subresource}" if self.subresource else ""
         tree: Tree = {
             "apiGroups": sorted({resource.group for resource in self.resources}),
@@ -38,7 +38,7 @@ class Right:
 
 @dataclass(frozen=True)
 class Rights:
-    """What one component may do, by where it is granted."""
+    """The rights of one component, by the scope in which they are granted."""
 
     watched: tuple[Right, ...] = ()
     """In each namespace whose objects are watched, or in all."""
@@ -51,7 +51,7 @@ class Rights:
 
     @property
     def everywhere(self) -> tuple[Right, ...]:
-        """Those of a ClusterRole, for whoever watches all namespaces."""
+        """The rules of a ClusterRole, for a manager that watches all namespaces."""
         return (*self.watched, *self.cluster_scoped)
 
     @property

@@ -19,9 +19,9 @@ _COME_BACK = frozenset({429, 503})
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Patience of a client: attempts in all, and seconds for the first and the longest pause.
+    """The retries of a client: attempts in total, and seconds of the first and the longest pause.
 
-    Without `failures` only what a server put off is repeated, not what broke.
+    Without `failures` only requests with Retry-After are repeated.
     """
 
     attempts: int = 5
@@ -36,7 +36,7 @@ class Retry(msgspec.Struct, frozen=True):
         named = response.headers.get("retry-after", "")
         if not (named.isascii() and named.isdigit()):  # the HTTP-date form is not used by API servers
             return None
-        # Many clients are told the same second; half of it more spreads them.
+        # Many clients get the same time; up to half of it is added to spread them.
         return min(max(float(named), self.first), self.longest) * (1 + rng.random() / 2)
 
     def after_failure(self, attempt: int, request: Request, failure: Unreachable, rng: random.Random) -> float | None:

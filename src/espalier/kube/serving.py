@@ -19,17 +19,17 @@ HEADERS_WITHIN = 32.0
 
 BODY_WITHIN = 60.0
 ANSWER_WITHIN = 60.0
-"""Seconds for a client to take an answer, or one event of a watch."""
+"""Seconds for a client to receive a response, or one event of a watch."""
 
 LINGERING = 10.0
-"""Seconds that a body which nobody wants may still come, so that its sender gets to read the answer."""
+"""Seconds for which an unwanted body is drained, so that its sender reads the response."""
 
 IDLE_WITHIN = 90.0
 """Seconds between requests, and for a request whose beginning came together with the one before."""
 
 
 def _clean(record: logging.LogRecord) -> bool:
-    """Of a request that was no HTTP nothing is said; of a failure of ours what it was and where, not what it says."""
+    """Logs nothing of malformed requests; of our failures type and place, without the message."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, HttpProcessingError):
         return False
@@ -42,7 +42,7 @@ def _clean(record: logging.LogRecord) -> bool:
 
 
 LOGGER = logging.getLogger("espalier.http")
-"""In the place of aiohttp's own, which quotes malformed requests with all that is in them."""
+"""Replaces aiohttp's logger, which quotes malformed requests."""
 
 LOGGER.addFilter(_clean)
 
@@ -62,17 +62,17 @@ class Connection(web.RequestHandler):
         self._payload: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands, and its first request is awaited."""
+        """Accept the connection and await its first request."""
         super().connection_made(transport)
         self._await_headers()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The connection is gone."""
+        """Stop the timers of a lost connection."""
         self._headers_came()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """A part of a request came; the first part of one sets the clock for the rest of its headers."""
+        """Handle received data; the first part of a request starts the timer for its headers."""
         in_body = self._payload is not None and not self._payload.is_eof()
         known = self._request_count
         super().data_received(data)
@@ -85,7 +85,7 @@ class Connection(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send an answer; whoever does not take it loses the connection."""
+        """Send a response; the connection of a client that does not read it is cut."""
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 return await super().finish_response(request, resp, start_time)
@@ -94,7 +94,7 @@ class Connection(web.RequestHandler):
             return resp, True
 
     def abort(self) -> None:
-        """Cut the connection, without a goodbye that nobody would read."""
+        """Abort the connection."""
         if self.transport is not None:
             self.transport.abort()
 

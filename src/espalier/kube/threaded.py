@@ -32,12 +32,11 @@ if TYPE_CHECKING:
 
 
 NEAR = 0.1
-"""Seconds in which a near server is connected to and answers: a further handshake with it takes longer than to wait for
-one's turn."""
+"""Seconds in which a near server usually responds: waiting for a free connection is faster than another handshake."""
 
 
 class _Idle(msgspec.Struct, frozen=True):
-    """A connection that nobody uses, and since when."""
+    """An idle connection, and since when."""
 
     connection: Connection
     credential: Credential
@@ -47,7 +46,7 @@ class _Idle(msgspec.Struct, frozen=True):
 class ThreadedTransport:
     """Carries requests to the API server that `access` names.
 
-    One after the other, until an answer is not there at once: from then on at most `max_requests` at a time.
+    One at a time, until a response is slow: from then on at most `max_requests` concurrently.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class ThreadedTransport:
         return self._other
 
     async def _send(self, request: Request, credential: Credential) -> Response:
-        """In a thread, which is left alone when nobody waits any more: its connection is cut."""
+        """Run in a thread; on cancellation its connection is cut and the thread abandoned."""
         connection = self._connection(credential)
         loop = asyncio.get_running_loop()
         waiting = loop.call_later(NEAR, self._widen)
@@ -182,7 +181,7 @@ class Connection:
         return response, not answer.will_close
 
     def cut(self) -> None:
-        """Have the thread that uses it end soon. From another thread."""
+        """Abort it from another thread."""
         with self._ending:
             self._cut = True
             connected = self._client.sock if self._client is not None else None
@@ -191,7 +190,7 @@ class Connection:
                     connected.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """By whoever used it last; idempotent."""
+        """Close it, by its last user; idempotent."""
         if self._client is not None:
             self._client.close()
 
@@ -245,7 +244,7 @@ class Connection:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             name = self._channel.access.tls_server_name or host
             connected = self._context.wrap_socket(plain, server_hostname=name) if self._context else plain
-            connected.settimeout(None)  # whoever waits limits the time
+            connected.settimeout(None)  # the caller limits the time
         except BaseException:
             plain.close()
             raise

@@ -77,9 +77,9 @@ def _file(content: bytes) -> Iterator[str]:
 
 @contextmanager
 def without_system_certificates() -> Iterator[None]:
-    """While a library is imported that makes TLS contexts of its own, which nobody uses: ours name whom they trust.
+    """Patch the import of a library that creates unused TLS contexts: ours have explicit CAs.
 
-    To read the system's certificates takes longer than most commands do otherwise.
+    Reading the system's certificates takes longer than most commands.
     """
     saved = {name: os.environ.get(name) for name in _SYSTEM_CERTIFICATES}
     os.environ |= dict.fromkeys(_SYSTEM_CERTIFICATES, os.devnull)

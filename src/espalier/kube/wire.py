@@ -1,4 +1,4 @@
-"""Requests and responses of the Kubernetes API as values, and the two seams they cross.
+"""Requests and responses of the Kubernetes API as values, and the two interfaces that exchange them.
 
 A `Transport` is what a client speaks through. An `Endpoint` is what an API server offers to a transport in the same
 process. HTTP is one shell around each: nothing above this file knows whether a socket was involved.
@@ -23,7 +23,7 @@ ADMIN = User("system:admin", ("system:masters", "system:authenticated"))
 
 
 def _may_leave() -> None:
-    """Nothing holds a request back."""
+    """Does nothing: requests leave at once."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -72,14 +72,14 @@ class Transport(Protocol):
         """Start a watch; a `Response` when the server refused it."""
 
     async def close(self) -> None:
-        """Give up connections; idempotent."""
+        """Close connections; idempotent."""
 
 
 class Endpoint(Protocol):
     """An API server in this process."""
 
     async def serve(self, request: Request, user: User) -> Response:
-        """Answer a request that is not a watch, after its effects are durable."""
+        """Handle a request that is not a watch; returns when its effects are durable."""
 
     async def watch(self, request: Request, user: User) -> Stream | Response:
         """Start a watch; a `Response` when it is refused."""

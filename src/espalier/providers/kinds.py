@@ -1,4 +1,4 @@
-"""The typed kinds of this build, those of its providers included, for whoever renders nothing."""
+"""The typed kinds of this build, including those of its providers, for programs that render nothing."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from espalier.providers.docker import cluster_api as docker_cluster_api
 from espalier.providers.docker import kinds as docker
 
 PROVIDER_KINDS: tuple[type[KubeObject], ...] = docker.KINDS
-"""Those of `anywhere.eks.amazonaws.com` that providers bring."""
+"""The kinds of `anywhere.eks.amazonaws.com` that belong to providers."""
 
 EKSA_KINDS: tuple[type[KubeObject], ...] = (*eksa.KINDS, *PROVIDER_KINDS)
-"""Those whose CRDs `espalier manifests` ships."""
+"""The kinds whose CRDs `espalier manifests` includes."""
 
 LOCAL_DATACENTER = docker.DockerDatacenterConfig
-"""What the management cluster of a local environment says that it runs on."""
+"""The datacenter kind in the management cluster's record of a local environment."""
 
 INFRASTRUCTURE_KINDS: tuple[type[KubeObject], ...] = docker_cluster_api.KINDS
-"""Those of Cluster API's infrastructure providers, as far as we write or read them."""
+"""The kinds of Cluster API's infrastructure providers that we read or write."""
 
 CLUSTER_API_KINDS: tuple[type[KubeObject], ...] = (*capi.KINDS, *INFRASTRUCTURE_KINDS)
-"""Those of Cluster API, the same."""
+"""The kinds of Cluster API that we read or write."""
 
 KINDS: tuple[type[KubeObject], ...] = (*EKSA_KINDS, *CLUSTER_API_KINDS)
 

@@ -1,4 +1,4 @@
-"""The providers of this build, handed in where a process is assembled."""
+"""The providers of this build, passed in where a process is assembled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from espalier.clusters.provider import Providers
 from espalier.providers.docker.provider import DOCKER
 
 PROVIDERS: Providers = {one.links.datacenter.kind: one for one in (DOCKER,)}
-"""By the kind of `spec.datacenterRef`."""
+"""The providers by the kind of `spec.datacenterRef`."""
 
 LOCAL = DOCKER
-"""The provider whose machines the local environment stands in for, simulated or as real nodes."""
+"""The provider whose machines the local environment simulates, or replaces by real nodes."""

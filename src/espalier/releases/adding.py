@@ -1,7 +1,7 @@
 """`python -m espalier.releases.adding VERSION [BUNDLES]`: the step of releasing that updates the embedded manifest.
 
-The new entry is written into the file as it stands, comments included; the file is checked as at every start of the
-program, and left as it was when the check fails. `make release` calls this.
+The new entry is inserted into the file, comments are kept; the file is checked, and not changed when the check fails.
+`make release` calls this.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def add(folder: Path, version: str, *, date: datetime, commit: str, bundles: str
     if not version.startswith("v") or not semver.Version.is_valid(version[1:]):
         raise ValueError(f"{version} is not a version; give one like v0.27.0")
     if version in there.versions:
-        raise ValueError(f"{version} is released already; its facts don't change, so give the next version")
+        raise ValueError(f"{version} is released already, and releases are immutable; give the next version")
     file = folder / MANIFEST
     before = file.read_text()
     newest = there.newest()

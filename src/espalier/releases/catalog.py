@@ -41,7 +41,7 @@ def release_name(eksa_version: str) -> str:
 
 
 class UnknownRelease(LookupError):
-    """No release has the eksaVersion. The message names those that there are."""
+    """No release has the eksaVersion. The message names the existing ones."""
 
     def __init__(self, eksa_version: str, known: Sequence[str]) -> None:
         super().__init__(f"there is no release {eksa_version}; this build has {', '.join(known)}")
@@ -137,7 +137,7 @@ class Releases:
         return distros[name]
 
     def _read_distro(self, bundle: VersionsBundle) -> Distro | None:
-        """The one file that the entry names, if it is among these and has what is looked for."""
+        """The file that the entry names, if it is among these and has the object."""
         try:
             release, _ = self._files.read(bundle.eks_d.manifest_url, DistroRelease)
         except MalformedRelease:
@@ -146,7 +146,7 @@ class Releases:
 
 
 class _Loading:
-    """One run through the manifests; every file is read once. Raises `MalformedRelease` naming every problem."""
+    """Reads the manifests, every file once. Raises `MalformedRelease` naming every problem."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -188,7 +188,7 @@ class _Loading:
             bundles = self._read_bundles(entry.bundle_manifest_url)
         except ManifestError as error:
             self._problems += error.problems
-            message = "the Bundles of the release can't be used, for the reasons that are said of them"
+            message = "the Bundles of the release are invalid; see the other errors"
             self._add(document, f"{field}.bundleManifestUrl", entry.bundle_manifest_url, message)
             return None
         names = dict.fromkeys(one.eks_d.name for one in bundles.spec.versions_bundles)
@@ -223,7 +223,7 @@ class _Loading:
             release, distro_document = self._files.read(bundle.eks_d.manifest_url, DistroRelease)
         except ManifestError as error:
             self._problems += error.problems
-            message = "the EKS Distro release can't be used, for the reasons that are said of it"
+            message = "the EKS Distro release is invalid; see the other errors"
             self._add(document, f"{field}.eksD.manifestUrl", bundle.eks_d.manifest_url, message)
             return
         if release.metadata.name != name:

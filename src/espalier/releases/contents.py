@@ -1,8 +1,9 @@
-"""Contents of Bundles: the versions, the entry for one of them, and all images."""
+"""Contents of Bundles: the versions, the entry for one of them, all images, and the end of support."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date, datetime, timedelta
 
 import msgspec
 
@@ -48,3 +49,20 @@ def _images(part: object, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(part, msgspec.Struct):
         for field in msgspec.structs.fields(part):
             yield from _images(getattr(part, field.name), f"{path}.{field.encode_name}".lstrip("."))
+
+
+NOTICE = timedelta(days=60)
+"""Time before the end of support from which there is a warning."""
+
+
+def told(ends: str, now: datetime) -> str:
+    """A suffix for a version, with a leading space; empty without a date."""
+    return f" (support {'ends' if ends >= now.date().isoformat() else 'ended'} on {ends})" if ends else ""
+
+
+def is_due(ends: str, now: datetime) -> bool:
+    """True if the end is near or past. False for an invalid date."""
+    try:
+        return date.fromisoformat(ends) <= (now + NOTICE).date()
+    except ValueError:
+        return False

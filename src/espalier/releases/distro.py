@@ -60,7 +60,7 @@ class Distro(msgspec.Struct, frozen=True):
 
     @property
     def images(self) -> tuple[Image, ...]:
-        """All images."""
+        """The images."""
         return tuple(getattr(self, field) for field, _ in _IMAGES)
 
 
@@ -108,18 +108,18 @@ def distro_of(release: DistroRelease) -> Distro:
 
 
 class UnusableDistro(LookupError):
-    """No cluster can be made of the EKS Distro Release that Bundles name. The message says why, and what to do."""
+    """The EKS Distro Release that Bundles name can't be used. The message tells why, and what to do."""
 
 
 def usable(bundles: Bundles, entry: VersionsBundle, found: DistroRelease | None) -> Distro:
-    """What clusters of an entry of Bundles are made of, when `found` has the name that it gives; None: nothing has.
+    """The images of an entry of Bundles, from the release `found` under its name; None: not found.
 
     Raises `UnusableDistro`.
     """
     which = f"Bundles {bundles.metadata.name}, Kubernetes {entry.kube_version}:"
     release = f"the EKS Distro Release {SYSTEM_NAMESPACE}/{entry.eks_d.name} that they name"
     if found is None:
-        raise UnusableDistro(f"{which} {release} is not there; {sentences.BRING_DISTRO}")
+        raise UnusableDistro(f"{which} {release} does not exist; {sentences.BRING_DISTRO}")
     try:
         distro = distro_of(found)
     except IncompleteDistro as error:

@@ -82,7 +82,7 @@ def _problems(documents: list[Document], kind: type[KubeObject]) -> Iterator[Pro
     if (first.api_version, first.kind) != (resource.api_version, resource.kind):
         found = f"{first.api_version} {first.kind}"
         wanted = f"{resource.api_version} {resource.kind}"
-        yield first.problem(Violation("kind", found, wanted, "this is not the manifest that was expected"))
+        yield first.problem(Violation("kind", found, wanted, "unexpected kind of manifest"))
         return
     for violation in violations(kind, first.tree):
         yield first.problem(violation)

@@ -1,4 +1,4 @@
-"""Bringing releases to a management cluster. What is there is never overwritten: facts of a release don't change."""
+"""Installs releases in a management cluster. Existing objects are never overwritten: releases are immutable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from espalier.kube.objects import Object
 
 
 async def install(client: Client, objects: Sequence[KubeObject]) -> list[Object]:
-    """Create those that are not there yet, in this order, and return these as they are stored."""
+    """Create the missing objects, in this order, and return them as stored."""
     created = []
     for object_ in objects:
         with suppress(AlreadyExists):
@@ -22,23 +22,23 @@ async def install(client: Client, objects: Sequence[KubeObject]) -> list[Object]
 
 
 class Uninstalled:
-    """Objects that a manager could not install so far, each with the reason."""
+    """Objects that a manager has not been able to install, each with the reason."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Resource, Key], tuple[KubeObject, str]] = {}
         self.when_changed: Callable[[], None] = lambda: None
-        """Called when there is something else to be said."""
+        """Called when the set changes."""
 
     def __len__(self) -> int:
         return len(self._found)
 
     @property
     def objects(self) -> list[KubeObject]:
-        """All of it."""
+        """All objects and reasons."""
         return [object_ for object_, _ in self._found.values()]
 
     def refused(self, object_: KubeObject, reason: str) -> bool:
-        """This one could not be installed. Returns whether that is news."""
+        """Record a failed installation. Returns True if that is new."""
         known = self._found.get(_name(object_))
         if known is not None and known[1] == reason:
             return False
@@ -47,12 +47,12 @@ class Uninstalled:
         return True
 
     def installed(self, object_: KubeObject) -> None:
-        """This one is there."""
+        """Record a successful installation."""
         if self._found.pop(_name(object_), None) is not None:
             self.when_changed()
 
     def why(self, resource: Resource, key: Key) -> str:
-        """A sentence that names the object and the reason; empty for what is there or was never to be brought."""
+        """A message with object and reason; empty unless its installation failed."""
         found = self._found.get((resource, key))
         return f"{resource.group_resource} {key} could not be installed: {found[1]}" if found else ""
 

@@ -1,4 +1,4 @@
-"""What kubeadm installs in a new cluster: kube-proxy, CoreDNS, and the ConfigMap with its own configuration."""
+"""The objects that kubeadm installs in a new cluster: kube-proxy, CoreDNS, and the ConfigMap with its configuration."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from espalier.clusterapi.network import Network
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 
 FIELD_MANAGER = "kubeadm"
-"""Who owns these objects' fields."""
+"""The field manager of these objects."""
 
 SYSTEM = "kube-system"
 
 
 def installed(name: str, endpoint: str, kubeadm: Kubeadm, network: Network) -> list[tuple[Resource, Tree]]:
-    """Everything, for a cluster of this name whose API server is at `endpoint` (host:port)."""
+    """All objects, for a cluster of this name whose API server is at `endpoint` (host:port)."""
     return [
         (SERVICE, _kubernetes_service(network)),
         (CONFIG_MAP, _kubeadm_config(name, endpoint, kubeadm, network)),
@@ -36,7 +36,7 @@ def installed(name: str, endpoint: str, kubeadm: Kubeadm, network: Network) -> l
 
 
 def upgraded(kubeadm: Kubeadm) -> list[tuple[Resource, Tree]]:
-    """What follows the version of the control plane, once all its machines have it."""
+    """The objects that are upgraded once all control plane machines have the version."""
     return [(DAEMON_SET, kube_proxy(kubeadm)), (DEPLOYMENT, coredns(kubeadm))]
 
 
@@ -70,7 +70,7 @@ def kube_proxy(kubeadm: Kubeadm) -> Tree:
 
 
 def coredns(kubeadm: Kubeadm) -> Tree:
-    """The Deployment of the cluster's name server."""
+    """The Deployment of CoreDNS."""
     cluster = kubeadm.cluster
     repository = (cluster and cluster.dns and cluster.dns.image_repository) or "registry.k8s.io/coredns"
     tag = (cluster and cluster.dns and cluster.dns.image_tag) or "latest"
@@ -154,16 +154,16 @@ def _kubeadm_config(name: str, endpoint: str, kubeadm: Kubeadm, network: Network
 
 
 def cluster_configuration(kubeadm_config: Tree) -> ClusterConfiguration:
-    """What kubeadm keeps in its ConfigMap `kubeadm-config`, for machines that join.
+    """The ClusterConfiguration in ConfigMap `kubeadm-config`, for machines that join.
 
-    It stands in the workload cluster, where others may write it: raises `ValueError` when it is no such thing.
+    Others may write it in the workload cluster: raises `ValueError` when it is invalid.
     """
     text = (kubeadm_config.get("data") or {}).get("ClusterConfiguration") or ""
     try:
         documents = trees(str(text), "ConfigMap kubeadm-config")
         return msgspec.convert(documents[0] if documents else None, ClusterConfiguration)
     except (ManifestError, msgspec.ValidationError) as error:
-        raise ValueError(f"the ConfigMap kubeadm-config of the cluster cannot be read: {error}") from None
+        raise ValueError(f"ConfigMap kubeadm-config of the cluster can't be decoded: {error}") from None
 
 
 def _object(resource: Resource, name: str, labels: dict[str, str] | None = None) -> Tree:

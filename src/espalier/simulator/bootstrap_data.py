@@ -1,4 +1,4 @@
-"""What a machine reads at its first boot: how it becomes a node of which cluster.
+"""Bootstrap data: read by a machine at its first boot to become a node.
 
 Real machines get cloud-init or ignition documents with files and commands. A simulated machine needs the decisions in
 them alone, so the document here is a cloud-config whose `kubeadm` section holds them; JSON is YAML, so it still reads
@@ -28,7 +28,9 @@ _KUBEADM_FOLDER = "/run/kubeadm/"
 
 
 class Kubeadm(Part):
-    """The decisions. `init` is true on the machine that starts the cluster; `version` is the kubelet's."""
+    """The relevant configuration. `init` is true on the machine that initializes the cluster; `version` is the
+    kubelet's.
+    """
 
     version: str
     init: bool = False
@@ -40,14 +42,14 @@ class Kubeadm(Part):
 
 
 class WrittenFile(Part, kw_only=False):
-    """A file that the machine gets; its content stays where it came from."""
+    """A file that is written to the machine, with a reference to its content."""
 
     path: str
     permissions: str = ""
 
 
 class CloudConfig(Part):
-    """The document. `runcmd` is there for readers: what a real machine would run."""
+    """The document. `runcmd` is informational: what a real machine would run."""
 
     kubeadm: Kubeadm
     write_files: list[WrittenFile] = msgspec.field(name="write_files", default_factory=list)
@@ -55,7 +57,7 @@ class CloudConfig(Part):
 
 
 def render(spec: KubeadmConfigSpec, *, version: str, init: bool, control_plane: bool, node_name: str) -> bytes:
-    """The bootstrap data of a machine. `node_name` is used when the configuration names none."""
+    """The bootstrap data of a machine. `node_name` is the default of the configuration's."""
     configuration = spec.init_configuration if init else spec.join_configuration
     registration = (configuration and configuration.node_registration) or NodeRegistration()
     kubeadm = _decided(
@@ -80,11 +82,10 @@ def render(spec: KubeadmConfigSpec, *, version: str, init: bool, control_plane: 
 
 
 def read(data: bytes, *, version: str = "", node_name: str = "") -> Kubeadm:
-    """The decisions in bootstrap data, of this module's `render` or of Cluster API's kubeadm provider.
+    """Parse bootstrap data of this module's `render`, or of Cluster API's kubeadm provider.
 
-    The provider's do not say everything: `version` and `node_name` are those of the machine. A machine that joins is
-    told nothing of the cluster's configuration; it finds that in the cluster. Raises `ValueError` when the data are
-    not of these forms, without showing them: there are keys inside.
+    The provider's lack `version` and `node_name`, which are the machine's. A joining machine reads the cluster's
+    configuration in the cluster. Raises `ValueError` for other formats, without quoting the data: they contain keys.
     """
     try:
         return decode(data.removeprefix(_HEADER), CloudConfig).kubeadm
@@ -96,7 +97,7 @@ def _of_provider(data: bytes, version: str, node_name: str) -> Kubeadm:
     documents = {document.get("kind"): document for document in _kubeadm_documents(data)}
     cluster, init, join = (documents.get(f"{kind}Configuration") for kind in ("Cluster", "Init", "Join"))
     if init is None and join is None:
-        raise ValueError("the bootstrap data cannot be read: neither kubeadm init nor kubeadm join is configured there")
+        raise ValueError("the bootstrap data can't be read: they configure neither kubeadm init nor kubeadm join")
     try:
         return _decided(
             msgspec.convert((init or join or {}).get("nodeRegistration") or {}, NodeRegistration),
@@ -107,18 +108,18 @@ def _of_provider(data: bytes, version: str, node_name: str) -> Kubeadm:
             cluster=msgspec.convert(cluster, ClusterConfiguration) if cluster else None,
         )
     except msgspec.ValidationError as error:
-        raise ValueError(f"the bootstrap data cannot be read: {error}") from None
+        raise ValueError(f"the bootstrap data can't be read: {error}") from None
 
 
 def _kubeadm_documents(data: bytes) -> Iterator[Tree]:
-    """What kubeadm is given, out of the files that a cloud-config writes."""
+    """The kubeadm configuration among the files that a cloud-config writes."""
     try:
         (config,) = trees(data, "")
         for file in config["write_files"]:
             if str(file["path"]).startswith(_KUBEADM_FOLDER):
                 yield from (tree for tree in trees(str(file["content"]), "") if isinstance(tree, dict))
     except (ManifestError, ValueError, TypeError, KeyError):
-        raise ValueError("the bootstrap data cannot be read: they are no cloud-config that writes files") from None
+        raise ValueError("the bootstrap data can't be read: not a cloud-config with write_files") from None
 
 
 def _decided(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable
 
 
 async def together(works: Iterable[Awaitable[object]]) -> None:
-    """Wait until all are over, then raise the first failure, if any: none goes on behind the caller's back.
+    """Wait until all are done, then raise the first failure, if any: none continues in the background.
 
     Writes that are made together become durable together.
     """

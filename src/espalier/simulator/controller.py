@@ -1,4 +1,4 @@
-"""The controllers of the simulator: which change leads to which reconcile."""
+"""The controllers of the simulator, with their watches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Writer
 from espalier.simulator.capi import predicates
 from espalier.simulator.capi.cluster import Clusters
-from espalier.simulator.capi.inventory import Inventory, in_cluster, made_of, owned_by
+from espalier.simulator.capi.inventory import Inventory, Scheme, in_cluster, made_of, owned_by
 from espalier.simulator.capi.kubeadm_config import KubeadmConfigs
 from espalier.simulator.capi.kubeadm_control_plane import KubeadmControlPlanes
 from espalier.simulator.capi.machine import Machines
@@ -32,24 +32,23 @@ from espalier.simulator.capi.machine_deployment import MachineDeployments
 from espalier.simulator.capi.machine_health_check import MachineHealthChecks
 from espalier.simulator.capi.machine_set import MachineSets
 from espalier.simulator.capi.reaching import hindrance
-from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always
 from espalier.simulator.pods.controller import Pods
 from espalier.simulator.workload_controllers.controller import WorkloadControllers
 from espalier.simulator.workloads import Workloads
 
 FIELD_MANAGER = "espalier-laptop"
-"""Under this name the local environment writes to the management cluster."""
+"""The field manager of the local environment in the management cluster."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long simulated things take, in seconds."""
+    """Durations of simulated operations, in seconds."""
 
     boot: float = 1.0
     pods: float = 0.05
     boots: Boots = always
-    """Which machines come up at all."""
+    """Decides which machines boot successfully."""
 
 
 def controllers(
@@ -66,13 +65,13 @@ def controllers(
     pods: Pods | None,
     cluster_api: bool,
 ) -> list[Controller]:
-    """All of them; without `cluster_api` those of simulated machines, and of what happens in workload clusters."""
+    """All controllers; without `cluster_api` only those of simulated machines and of workload clusters."""
     wiring = _Wiring.of(client, caches, workloads, clock, rng, keys, infrastructures, workers)
     return [*(wiring.cluster_api() if cluster_api else ()), *wiring.machinery(timing, pods)]
 
 
 class _Wiring:
-    """One controller each, with its watches."""
+    """Builds the controllers, each with its watches."""
 
     def __init__(self, scheme: Scheme, workloads: Workloads, workers: int) -> None:
         self._scheme = scheme
@@ -97,7 +96,7 @@ class _Wiring:
         return cls(Scheme(inventory, writer, workloads, clock, rng, keys), workloads, workers)
 
     def cluster_api(self) -> list[Controller]:
-        """simulated Cluster API."""
+        """The controllers of simulated Cluster API."""
         return [
             self.clusters(),
             self.control_planes(),
@@ -109,7 +108,7 @@ class _Wiring:
         ]
 
     def machinery(self, timing: Timing, pods: Pods | None) -> list[Controller]:
-        """Machines, and what happens in their clusters."""
+        """The controllers of machines and of their clusters."""
         controllers = [self.workload_clusters(timing.pods, pods), *([self.pods(pods)] if pods else [])]
         for provider in self._inventory.kinds:
             controllers += [self.infrastructure_clusters(provider), self.infrastructure_machines(provider, timing)]
@@ -119,11 +118,11 @@ class _Wiring:
         return Controller(name, replanned(reconcile), workers=self._workers)
 
     def _in_cluster(self, cache: Cache) -> ToKeys:
-        """From a Cluster to what of a kind belongs to it."""
+        """Maps a Cluster to its objects of a kind."""
         return lambda cluster: [found.key for found in in_cluster(cache, cluster.key)]
 
     def _in_same(self, cache: Cache) -> ToKeys:
-        """From what belongs to a Cluster to what of a kind belongs to the same."""
+        """Maps an object of a Cluster to the Cluster's objects of a kind."""
         return lambda object_: [found.key for found in in_cluster(cache, cluster_key(object_))]
 
     def clusters(self) -> Controller:
@@ -139,7 +138,7 @@ class _Wiring:
         return controller
 
     def _clusters_of_infrastructure(self, object_: Object) -> Iterable[Key]:
-        """Infrastructure that is not owned yet is found by the convention that it has the cluster's name or label."""
+        """Infrastructure without an owner yet is found by the cluster's name or label, by convention."""
         return (*_cluster(object_), object_.key)
 
     def control_planes(self) -> Controller:
@@ -169,7 +168,7 @@ class _Wiring:
         return controller
 
     def _control_planes_of_machine(self, machine: Object) -> Iterable[Key]:
-        """Control planes also wait for the workers of their cluster to be gone, and adopt machines."""
+        """Control planes also wait for the deletion of their cluster's workers, and adopt machines."""
         if names.CONTROL_PLANE in machine.metadata.labels and controller_of(machine.metadata) is not None:
             return owners_of(KubeadmControlPlane.resource)(machine)
         if names.CONTROL_PLANE in machine.metadata.labels:
@@ -177,7 +176,7 @@ class _Wiring:
         return self._in_same(self._inventory.control_planes)(machine) if machine.metadata.deletion_timestamp else ()
 
     def _control_planes_of_secret(self, secret: Object) -> Iterable[Key]:
-        """Users may bring their own, which nobody owns."""
+        """Users may bring their own, without owner."""
         owned = owners_of(KubeadmControlPlane.resource)(secret)
         return owned if secret.metadata.owner_references else self._in_same(self._inventory.control_planes)(secret)
 
@@ -225,7 +224,7 @@ class _Wiring:
         return [found.key for found in owned_by(self._inventory.sets, deployment.metadata.uid)]
 
     def _sets_of_template(self, template: Object) -> Iterable[Key]:
-        """Each kind is watched by itself, so a template may be seen after the set that is made of it."""
+        """Each kind has its own watch, so a template may arrive after the set that uses it."""
         return [found.key for found in made_of(self._inventory.sets, template)]
 
     def machines(self) -> Controller:
@@ -252,7 +251,7 @@ class _Wiring:
         controller.watch(
             inventory.clusters, self._in_cluster(inventory.configs), predicate=change_of(predicates.awaited_cluster)
         )
-        # Also those of other machines: of the control plane's, the oldest begins the cluster.
+        # Also those of other machines: the oldest of the control plane initializes the cluster.
         controller.watch(inventory.machines, self._in_same(inventory.configs), predicate=change_of(predicates.ties))
         return controller
 
@@ -276,7 +275,7 @@ class _Wiring:
         of_cluster = self._in_same(cache)
         hardware = inventory.infrastructure[provider.machine.kind]
         controller.watch(hardware, of_cluster, predicate=change_of(predicates.booting_machine))
-        # An API server has the version of its machines, also when that changes where they stand.
+        # An API server has the version of its machines, also when they are upgraded in place.
         controller.watch(
             inventory.machines,
             lambda machine: of_cluster(machine) if names.CONTROL_PLANE in machine.metadata.labels else (),
@@ -298,7 +297,7 @@ class _Wiring:
             return [found.key for found in owned_by(cache, machine.metadata.uid)]
 
         controller.watch(inventory.machines, of_machine, predicate=generation_changed)
-        controller.watch(inventory.secrets, self._in_same(cache))  # bootstrap data may be seen after their machine
+        controller.watch(inventory.secrets, self._in_same(cache))  # bootstrap data may arrive after their machine
         return controller
 
     def pods(self, pods: Pods) -> Controller:

@@ -1,7 +1,7 @@
-"""One simulator for any infrastructure provider, driven by Cluster API's contract alone.
+"""A simulator of any infrastructure provider, based on Cluster API's contract only.
 
-A cluster's infrastructure gets the address where its API server will listen. A machine boots for a while once its
-bootstrap data are there, and then does what they say: the first starts the API server, each registers its node.
+An infrastructure cluster gets the address where its API server will listen. A machine boots for a while once its
+bootstrap data exist, and then follows them: the first starts the API server, each registers its node.
 """
 
 from __future__ import annotations
@@ -40,23 +40,22 @@ from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator import bootstrap_data
 from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.capi.certificates import authority_of, find, secret_name
-from espalier.simulator.capi.inventory import in_cluster
+from espalier.simulator.capi.inventory import Scheme, in_cluster
 from espalier.simulator.capi.reaching import CLOSED
-from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workloads import Workloads
 
 CERTIFICATE_DAYS = 365
-"""How long the certificates of a control plane machine are valid, as kubeadm makes them."""
+"""The validity of a control plane machine's certificates, as in kubeadm."""
 
 
 def finalizer_of(resource: Resource) -> str:
-    """Finalizer of an infrastructure kind, named as providers name theirs."""
+    """The finalizer of an infrastructure kind, named by the providers' convention."""
     return f"{resource.kind.lower()}.{resource.group}"
 
 
 def address_of(uid: str) -> str:
-    """An address for a machine: of a private range, the same for the same machine."""
+    """An address for a machine: from a private range, stable for each machine."""
     digest = hashlib.sha256(uid.encode()).digest()
     return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
 
@@ -70,9 +69,9 @@ class InfrastructureClusters:
         self._kinds = kinds
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Give one cluster its address, keep its API server running, and take both away in the end.
+        """Give one cluster its address, keep its API server running, and remove both on deletion.
 
-        What the API server stored is on the machines, and outlives infrastructure that somebody deletes under them.
+        The API server's data are on the machines, and outlive infrastructure that somebody deletes.
         """
         found = self._scheme.inventory.infrastructure_object(self._kinds.cluster.kind, key)
         if found is None or is_paused(found):
@@ -94,7 +93,7 @@ class InfrastructureClusters:
         endpoint = typed.spec.control_plane_endpoint
         if endpoint is None or not endpoint.host:
             is_new = contract.endpoint(owner.decode(Cluster)) is None
-            if is_new and self._workloads.reach(owner.key) is None:  # what one of its name stored is not its own
+            if is_new and self._workloads.reach(owner.key) is None:  # a former cluster's data
                 await self._workloads.remove(owner.key)
             endpoint = self._workloads.reserve(owner.key)
             address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
@@ -108,7 +107,7 @@ class InfrastructureClusters:
         return self._scheme.inventory.clusters.get(Key(found.namespace, owner.name)) if owner else None
 
     async def _keep_open(self, owner: Object, endpoint: Endpoint) -> Wait | None:
-        """Run the API server of a cluster whose control plane has booted. Returns what hinders it."""
+        """Run the API server of a cluster whose control plane has booted. Returns the obstacle, if there is one."""
         running = _booted_versions(self._scheme, self._kinds, owner.key)
         if not running:
             self._workloads.keep(endpoint)
@@ -135,16 +134,18 @@ class InfrastructureClusters:
 
 
 Boots = Callable[[Machine], bool]
-"""Whether a machine ever comes up."""
+"""True if the machine boots successfully."""
 
 
 def always(_machine: Machine) -> bool:
-    """Every machine does."""
+    """True for every machine."""
     return True
 
 
 class InfrastructureMachines:
-    """Reconciles the machine kind of one provider. Machines boot for `boot_seconds`, or as long as `boots` says no."""
+    """Reconciles the machine kind of one provider. Machines boot for `boot_seconds`, and not while `boots` returns
+    False.
+    """
 
     def __init__(
         self,
@@ -161,10 +162,10 @@ class InfrastructureMachines:
         self._boot_seconds = boot_seconds
         self._boots = boots
         self._powered_on: dict[Key, tuple[str, float]] = {}
-        """Uid of each machine that boots, and when it was switched on: hardware, so it restarts with this process."""
+        """The power-on time by uid of each booting machine: machines reboot when this process restarts."""
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one machine a step further: bootstrap data, boot, node."""
+        """Reconcile one machine: bootstrap data, boot, node."""
         found = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
         if found is None or found.metadata.deletion_timestamp is not None:
             self._powered_on.pop(key, None)
@@ -182,9 +183,9 @@ class InfrastructureMachines:
         return outcome
 
     async def _forget(self, gone: Key) -> None:
-        """Delete the node of infrastructure that is gone, as cloud controller managers do.
+        """Delete the node of deleted infrastructure, as cloud controller managers do.
 
-        A machine deletes its node as well, unless somebody takes its finalizer away before.
+        The Machine controller deletes the node too, unless somebody removed the Machine's finalizer before.
         """
         for workload in self._workloads.running(gone.namespace):
             node = workload.node(self._kinds.provider_id.format(cluster=workload.key.name, name=gone.name))
@@ -205,9 +206,9 @@ class InfrastructureMachines:
             return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
         remaining = self._still_boots(found)
         if remaining > 0:
-            return Wait("Booting", "the machine boots", after=remaining)
+            return Wait("Booting", "the machine is booting", after=remaining)
         if not self._boots(machine):
-            return Wait("Booting", "the machine does not come up", after=1.0)
+            return Wait("Booting", "the machine does not boot", after=1.0)
         data = secret.decode(Secret).data.get("value", b"")
         kubeadm = bootstrap_data.read(data, version=machine.spec.version, node_name=machine.metadata.name)
         cluster = Key(found.namespace, machine.spec.cluster_name)
@@ -216,13 +217,13 @@ class InfrastructureMachines:
         except _HINDRANCES as error:
             return _hindered(error)
         if workload is None:
-            # Who waits for a control plane that is lost waits until somebody acts: not each second.
+            # A lost control plane needs somebody to act: no retry each second.
             after = 30.0 if (lost := self._lost(cluster)) else 1.0
             return Wait("ControlPlaneUnreachable", lost or "waiting for the API server of the cluster", after=after)
         return await self._join(found, typed, machine, kubeadm, workload)
 
     def _still_boots(self, found: Object) -> float:
-        """Seconds until the machine has booted; the first call switches it on."""
+        """Seconds until the machine has booted; the first call powers it on."""
         now = self._scheme.clock.monotonic()
         uid, since = self._powered_on.get(found.key, ("", now))
         if uid != found.metadata.uid:
@@ -231,9 +232,9 @@ class InfrastructureMachines:
         return since + self._boot_seconds - now
 
     async def _reach(self, cluster: Key, kubeadm: Kubeadm) -> WorkloadCluster | None:
-        """The API server of the cluster; machines of its control plane start it.
+        """The API server of the cluster; control plane machines start it.
 
-        The first has a new one. One that joins when none of the others is left has the one that stored what is there.
+        The first machine starts with an empty store. One that joins after all others are gone uses the existing store.
         """
         workload = self._workloads.reach(cluster)
         joins = kubeadm.control_plane and self._workloads.holds(cluster)
@@ -246,10 +247,10 @@ class InfrastructureMachines:
         return workload
 
     def _lost(self, cluster: Key) -> str:
-        """What is to be done when nothing will ever answer: what the API server stored is not there any more."""
+        """The message when the API server can't run any more because its data are lost."""
         if self._workloads.holds(cluster) or _booted_versions(self._scheme, self._kinds, cluster):
             return ""
-        return f"what the API server of cluster {cluster.name} stored is lost: delete the cluster and create it again"
+        return f"the data of the API server of cluster {cluster.name} are lost: delete the cluster and create it again"
 
     async def _join(
         self,
@@ -271,7 +272,9 @@ class InfrastructureMachines:
         return Done()
 
     async def _tell_expiry(self, machine: Machine) -> None:
-        """Say when the machine's certificates end: Cluster API would dial it to see, and nobody can dial this one."""
+        """Annotate when the machine's certificates expire: Cluster API would connect to find out, which is impossible
+        here.
+        """
         reference = machine.spec.bootstrap.config_ref
         configs = self._scheme.inventory.configs
         config = configs.get(Key(machine.metadata.namespace, reference.name)) if reference else None
@@ -299,16 +302,16 @@ class InfrastructureMachines:
 
 
 _HINDRANCES = (OSError, ValueError, Unusable)
-"""For which an API server can't be run, until somebody does something about it."""
+"""Errors for which an API server can't run until somebody acts."""
 
 
 def _hindered(error: Exception) -> Wait:
     why = f"the API server does not run: {error}"
     if isinstance(error, AddressTaken):
-        return Wait(CLOSED, f"{why}; it starts by itself once the address is free", after=_TRY_AGAIN)
+        return Wait(CLOSED, f"{why}; it starts automatically when the address is free", after=_TRY_AGAIN)
     if isinstance(error, Unusable):
         why += (
-            "; put the file back from a backup, or make it usable, and it starts by itself within seconds; or delete "
+            "; put the file back from a backup, or repair it, and it starts automatically within seconds; or delete "
             "the cluster and create it again"
         )
     return Wait(contract.CONTROL_PLANE_BROKEN, why, after=_TRY_AGAIN)
@@ -337,25 +340,25 @@ async def open_workload(
     *,
     may_be_new: bool = False,
 ) -> WorkloadCluster:
-    """The API server of a cluster, started if it does not run yet; it forgets machines that went meanwhile.
+    """The API server of a cluster, started if it does not run yet; nodes of deleted machines are removed.
 
-    Raises `AddressTaken` when somebody else listens at its address, `ValueError` when it has no address or authority,
-    `Unusable` and `OSError` when what it stored can't be read, or is not there: it may only be new (`may_be_new`) as
-    long as it has never answered.
+    Raises `AddressTaken` when another process listens at its address, `ValueError` when it has no address or CA,
+    `Unusable` and `OSError` when its data are unreadable or missing: an empty store (`may_be_new`) is only allowed
+    before the control plane is initialized.
     """
     running = workloads.reach(cluster)
     if running is not None:
         return running
     found = scheme.inventory.clusters.get(cluster)
     if found is None:
-        raise ValueError(f"Cluster {cluster} is not there")
+        raise ValueError(f"Cluster {cluster} does not exist")
     typed = found.decode(Cluster)
     authority = await find(scheme, cluster, "ca")
     if authority is None:
         name = Key(cluster.namespace, secret_name(cluster.name, "ca"))
         raise ValueError(
-            f"Secret {name} with its certificate authority is missing; restore it from a backup, and it starts by "
-            "itself within a minute; or delete the cluster and create it again"
+            f"Secret {name} with its CA is missing; restore it from a backup, and it starts "
+            "automatically within a minute; or delete the cluster and create it again"
         )
     if typed.spec.control_plane_endpoint is None:
         raise ValueError(f"cluster {cluster} has no address")

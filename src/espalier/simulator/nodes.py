@@ -1,4 +1,4 @@
-"""How a simulated machine shows itself in its cluster: a Node, and the static pods of a control plane."""
+"""The objects of a simulated machine in its cluster: a Node, and static pods on control planes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from espalier.clusterapi.network import machine_addresses
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 
 NOT_READY_TAINT = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
-"""On every new node, until its network is there."""
+"""The taints of every new node, until its network is ready."""
 
 CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "64Gi", "pods": "110"}
 
@@ -61,7 +61,7 @@ def node(kubeadm: Kubeadm, *, provider_id: str, address: str, container_runtime:
 
 
 def node_info(version: str, container_runtime: str) -> Tree:
-    """What a kubelet says of its machine."""
+    """The conditions that a kubelet reports."""
     return {
         "architecture": "amd64",
         "bootID": "",
@@ -77,12 +77,12 @@ def node_info(version: str, container_runtime: str) -> Tree:
 
 
 def ready_conditions(now: str) -> list[Tree]:
-    """A node that works."""
+    """The conditions of a ready node."""
     return _conditions("True", "KubeletReady", "kubelet is posting ready status", now)
 
 
 def unready_conditions(now: str) -> list[Tree]:
-    """A node whose kubelet found no network plugin, in its words."""
+    """The conditions of a node without CNI, in the kubelet's words."""
     message = (
         "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
         "message:Network plugin returns error: cni plugin not initialized"
@@ -115,7 +115,7 @@ def static_pods(kubeadm: Kubeadm, *, node_uid: str) -> list[Tree]:
 
 
 def control_plane_images(kubeadm: Kubeadm) -> Mapping[str, str]:
-    """Image by component, as kubeadm of that version chooses them."""
+    """Images by component, as kubeadm of that version chooses them."""
     cluster = kubeadm.cluster
     repository = (cluster and cluster.image_repository) or "registry.k8s.io"
     local = cluster.etcd.local if cluster and cluster.etcd else None

@@ -1,4 +1,4 @@
-"""Where workload clusters keep their objects: in a folder each, or in memory."""
+"""Stores of workload clusters: in a folder each, or in memory."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ class Stores(Protocol):
     """A store for each cluster."""
 
     def open(self, cluster: Key) -> Store:
-        """The store of a cluster, with what it held before."""
+        """The store of a cluster, with its existing data."""
 
     def holds(self, cluster: Key) -> bool:
-        """Whether there is a store of a cluster that was opened before."""
+        """True if a cluster has a store from before."""
 
     def place(self, cluster: Key) -> str:
-        """Where the store of a cluster is, for sentences."""
+        """The location of a store, for messages."""
 
     async def remove(self, cluster: Key) -> None:
-        """Forget what a cluster held; idempotent."""
+        """Delete the data of a cluster; idempotent."""
 
 
 _OBJECTS = "objects.db"
 
 
 class FolderStores:
-    """Below `home`, a folder `clusters/<namespace>-<name>` for each cluster, for its owner to read only."""
+    """Below `home`, a folder `clusters/<namespace>-<name>` for each cluster, readable only by its owner."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
     def open(self, cluster: Key) -> Store:
-        """The store of a cluster, with what it held before."""
+        """The store of a cluster, with its existing data."""
         folder = self._folder(cluster)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return SqliteStore(folder / _OBJECTS)
 
     def holds(self, cluster: Key) -> bool:
-        """Whether there is a store of a cluster that was opened before."""
+        """True if a cluster has a store from before."""
         return (self._folder(cluster) / _OBJECTS).exists()
 
     def place(self, cluster: Key) -> str:
-        """The file."""
+        """The path of the file."""
         return str(self._folder(cluster) / _OBJECTS)
 
     async def remove(self, cluster: Key) -> None:
@@ -62,17 +62,17 @@ class FolderStores:
 
 
 class MemoryStores:
-    """In memory: as lasting as this object."""
+    """Stores in memory, which live as long as this object."""
 
     def __init__(self) -> None:
         self._stores: dict[Key, Store] = {}
 
     def open(self, cluster: Key) -> Store:
-        """The store of a cluster, with what it held before."""
+        """The store of a cluster, with its existing data."""
         return self._stores.setdefault(cluster, MemoryStore())
 
     def holds(self, cluster: Key) -> bool:
-        """Whether there is a store of a cluster that was opened before."""
+        """True if a cluster has a store from before."""
         return cluster in self._stores
 
     def place(self, cluster: Key) -> str:
@@ -80,5 +80,5 @@ class MemoryStores:
         return f"the memory of cluster {cluster}"
 
     async def remove(self, cluster: Key) -> None:
-        """Forget what a cluster held; idempotent."""
+        """Delete the data of a cluster; idempotent."""
         self._stores.pop(cluster, None)

@@ -1,4 +1,4 @@
-"""The way to a workload cluster that a kubeconfig names: inside this process when the cluster is here."""
+"""The transport to the workload cluster of a kubeconfig: in-process when the cluster runs in this process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from espalier.kube.wire import Request, Response, Stream, Transport, User
 from espalier.simulator.workload_cluster import WorkloadCluster
 
 Find = Callable[[str], WorkloadCluster | None]
-"""The running workload cluster with an address (`https://host:port`), None when none of this process has it."""
+"""The running workload cluster at an address (`https://host:port`), None if this process runs none there."""
 
 
 def user_of(certificate: bytes, authority: x509.Certificate) -> User | None:
-    """Whom a client certificate names, None when the authority did not issue it."""
+    """The user of a client certificate, None when the CA did not issue it."""
     client = x509.load_pem_x509_certificate(certificate)
     try:
         client.verify_directly_issued_by(authority)
@@ -32,10 +32,10 @@ def user_of(certificate: bytes, authority: x509.Certificate) -> User | None:
 
 
 class LaptopTransport:
-    """Decides at each request: a cluster may start, stop and start again while a client is kept.
+    """Chooses at each request: a cluster may start, stop and start again during a client's life.
 
-    Without `network`, a cluster that is not here is `Unreachable`. Raises `KubeconfigError` when made from content
-    that leads nowhere.
+    Without `network`, a cluster of another process is `Unreachable`. Raises `KubeconfigError` for an invalid
+    kubeconfig.
     """
 
     def __init__(self, find: Find, kubeconfig: bytes, *, network: bool) -> None:
@@ -54,7 +54,7 @@ class LaptopTransport:
         return await self._transport().stream(request)
 
     async def close(self) -> None:
-        """Give up both ways; idempotent."""
+        """Close both transports; idempotent."""
         if self._inside is not None:
             await self._inside[1].close()
         if self._outside is not None:

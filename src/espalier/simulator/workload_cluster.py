@@ -34,7 +34,7 @@ CONTAINER_RUNTIME = "2.1.5"
 WATCHED = (NODE, POD, DAEMON_SET, DEPLOYMENT, REPLICA_SET, POD_DISRUPTION_BUDGET)
 
 Changed = Callable[[Key, Object], None]
-"""Told of a changed object in a workload cluster, with the key of the cluster."""
+"""Called with a changed object of a workload cluster, and the key of the cluster."""
 
 _BY_PROVIDER_ID = "provider-id"
 
@@ -64,7 +64,7 @@ class WorkloadCluster:
         self.authority = authority
         self.network = network
         self.tokens: dict[str, User] = {}
-        """Bearer tokens that the API server takes over the network: those of pods that run as processes."""
+        """Bearer tokens that the API server accepts over the network: those of pods that run as processes."""
         self.client = Client(InProcessTransport(server), field_manager="espalier-laptop", user_agent="espalier-laptop")
         self._clock = clock
         self._caches = Caches(self.client, rng=random.Random(0))  # noqa: S311 - spreads watches in time
@@ -79,7 +79,7 @@ class WorkloadCluster:
 
     @property
     def version(self) -> str:
-        """The Kubernetes version that the API server says it has."""
+        """The Kubernetes version of the API server."""
         return self.server.version
 
     @version.setter
@@ -126,7 +126,7 @@ class WorkloadCluster:
         return tell
 
     async def stop(self) -> None:
-        """Stop serving; what is stored stays."""
+        """Stop serving; the data stay."""
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
@@ -136,14 +136,14 @@ class WorkloadCluster:
         await self.server.close()
 
     async def install(self, kubeadm: Kubeadm) -> None:
-        """What kubeadm installs in a new cluster; what is there already is left as it is."""
+        """Create the objects that kubeadm installs in a new cluster; existing ones are kept."""
         endpoint = f"{self.endpoint.host}:{self.endpoint.port}"
         objects = addons.installed(self.key.name, endpoint, kubeadm, self.network)
         await together(self.create(resource, body) for resource, body in objects)
 
     async def register(self, kubeadm: Kubeadm, *, provider_id: str, address: str) -> None:
-        """A kubelet starts: its node appears, and the static pods of a control plane."""
-        if kubeadm.control_plane and kubeadm.cluster is None:  # a machine that joins asks the cluster for it
+        """Start a kubelet: create its node, and static pods on a control plane."""
+        if kubeadm.control_plane and kubeadm.cluster is None:  # a joining machine reads it from the cluster
             found = await self.client.get(CONFIG_MAP, "kubeadm-config", addons.SYSTEM)
             kubeadm = msgspec.structs.replace(kubeadm, cluster=addons.cluster_configuration(found.tree))
         now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -157,7 +157,9 @@ class WorkloadCluster:
             await together(self.create(POD, pod) for pod in pods)
 
     async def forget(self, has_machine: Callable[[str], bool]) -> None:
-        """Delete the nodes whose machine (by provider ID) is gone: nobody told this API server while it did not run."""
+        """Delete the nodes whose machine (by provider ID) is gone: it may have been deleted while this API server did
+        not run.
+        """
         gone = [
             node
             for node in self._watched[NODE].list()
@@ -168,7 +170,7 @@ class WorkloadCluster:
                 await self.client.delete(NODE, node.name, uid=node.metadata.uid)
 
     async def create(self, resource: Resource, body: Tree) -> Object | None:
-        """Make an object; None when it is there already."""
+        """Create an object; None when it exists already."""
         try:
             created = await self.client.create(resource, body)
         except AlreadyExists:

@@ -1,4 +1,4 @@
-"""Hosts the API servers of workload clusters: many in one process, each with its own address, authority and store."""
+"""Hosts the API servers of workload clusters: many in one process, each with its own address, CA and store."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _FIRST_PORT = 30000
 class Workloads:
     """All workload clusters of this process.
 
-    With `listen` each is reachable over the network at its own port of `host`, else from this process only, at ports
-    that nobody listens on.
+    With `listen` each is reachable over the network at its own port of `host`, else only from this process, at ports
+    without a listener.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Workloads:
         self._subscribers: list[Changed] = []
 
     def subscribe(self, changed: Changed) -> None:
-        """Be told of changed nodes and pods, and of changed owners of pods."""
+        """Subscribe to changed nodes, pods, and owners of pods."""
         self._subscribers.append(changed)
 
     def reach(self, cluster: Key) -> WorkloadCluster | None:
@@ -64,7 +64,7 @@ class Workloads:
         return [workload for key, workload in self._running.items() if key.namespace == namespace]
 
     def holds(self, cluster: Key) -> bool:
-        """Whether there are objects of a workload cluster, be it running or not."""
+        """True if there are data of a workload cluster, running or not."""
         return cluster in self._running or self._stores.holds(cluster)
 
     def at(self, server: str) -> WorkloadCluster | None:
@@ -72,14 +72,14 @@ class Workloads:
         return self._by_address.get(server)
 
     def connect(self, kubeconfig: bytes) -> Client:
-        """A client for a kubeconfig: without the network where it leads to a cluster of this process.
+        """A client for a kubeconfig: in-process for clusters of this process.
 
         Raises `KubeconfigError`.
         """
         return Client(LaptopTransport(self.at, kubeconfig, network=self._listen), field_manager="espalier")
 
     def reserve(self, cluster: Key) -> Endpoint:
-        """An address for a cluster's API server, kept free until it is opened."""
+        """An address for a cluster's API server, reserved until it is opened."""
         present = self._reserved.get(cluster)
         if present is not None:
             return present[0]
@@ -96,7 +96,7 @@ class Workloads:
         return endpoint
 
     def keep(self, endpoint: Endpoint) -> None:
-        """An address that was given out earlier is not given out again."""
+        """Reserve an address from an earlier run."""
         self._used_ports.add(endpoint.port)
 
     async def open(
@@ -109,18 +109,16 @@ class Workloads:
         network: Network,
         is_new: bool = True,
     ) -> WorkloadCluster:
-        """Run the API server of a cluster, with what it stored before.
+        """Run the API server of a cluster, with its existing data.
 
-        Raises `AddressTaken`, and `Unusable` when nothing is stored of a cluster that is not new.
+        Raises `AddressTaken`, and `Unusable` when the data of an existing cluster are missing.
         """
         async with self._locks.setdefault(cluster, asyncio.Lock()):
             running = self._running.get(cluster)
             if running is not None:
                 return running
             if not is_new and not self._stores.holds(cluster):
-                raise Unusable(
-                    f"{self._stores.place(cluster)} is not there, and with it all that the API server stored"
-                )
+                raise Unusable(f"{self._stores.place(cluster)} is missing, and with it all data of the API server")
             self._release(cluster)
             workload = self._new(cluster, endpoint, authority, version, network)
             try:
@@ -134,7 +132,7 @@ class Workloads:
             return workload
 
     async def remove(self, cluster: Key) -> None:
-        """Stop a cluster's API server, and forget its objects and its address; idempotent."""
+        """Stop a cluster's API server, and delete its data and its address; idempotent."""
         async with self._locks.setdefault(cluster, asyncio.Lock()):
             self._release(cluster)
             stopped = await self._stop(cluster)
@@ -144,12 +142,12 @@ class Workloads:
         self._locks.pop(cluster, None)
 
     async def stop(self, cluster: Key) -> None:
-        """Stop a cluster's API server; its objects and its address stay. Idempotent."""
+        """Stop a cluster's API server; its data and its address stay. Idempotent."""
         async with self._locks.setdefault(cluster, asyncio.Lock()):
             await self._stop(cluster)
 
     async def close(self) -> None:
-        """Stop all of them; what is stored stays."""
+        """Stop all of them; the data stay."""
         for cluster in list(self._reserved):
             self._release(cluster)
         running = list(self._running.values())

@@ -301,7 +301,11 @@ def test_a_dry_run_refuses_webhooks_with_side_effects() -> None:
 @pytest.mark.parametrize(
     ("fields", "field", "word"),
     [
-        ({"matchConditions": [{"name": "a", "expression": "true"}]}, "matchConditions", "does not evaluate CEL"),
+        (
+            {"matchConditions": [{"name": "a", "expression": "true"}]},
+            "matchConditions",
+            "does not evaluate matchConditions",
+        ),
         ({"name": "short"}, "name", "three segments"),
         ({"clientConfig": {}}, "clientConfig", "exactly one of url or service"),
         ({"clientConfig": {"url": "http://x/"}}, "clientConfig.url", "only allowed URL scheme"),

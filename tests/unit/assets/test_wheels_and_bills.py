@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from espalier.assets.processes import BuildFailed
-from espalier.assets.sbom import bill
-from espalier.assets.wheels import Library, unpack
+from espalier.assets.wheels import Library, bill, unpack
 
 METADATA = "Metadata-Version: 2.4\nName: Some.Thing\nVersion: 1.2+local\nLicense-Expression: MIT\n"
 

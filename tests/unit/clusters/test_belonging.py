@@ -82,7 +82,7 @@ def test_an_object_is_ours_when_something_says_so_and_nothing_says_otherwise(res
         if "theirs" in said:
             assert "other" in holder or str(Key(OTHER.namespace, GARDEN.name)) in holder
         elif holder:
-            assert "none of its labels" in holder
+            assert "without the labels of any Cluster" in holder
 
 
 def needed(resource: Resource, known: Iterable[str] = ()) -> list[str]:
@@ -173,7 +173,7 @@ def with_groups(*groups: str, cluster: str = "garden", count: int = 1) -> Tree:
 def test_names_that_other_clusters_need_are_refused_when_they_are_new_and_stay_as_they_are() -> None:
     other = edited({"metadata.uid": "o", "metadata.namespace": "team-b"}, with_groups("md-0", cluster="garden-web"))
     before, after = with_groups("web-md-0"), with_groups("web-md-0", count=2)
-    assert '"garden-web-md-0", as those of cluster team-b/garden-web' in ask(before, None, other).message
+    assert '"garden-web-md-0", like those of cluster team-b/garden-web' in ask(before, None, other).message
     assert ask(after, before, other).allowed, "it stands: the controller sees whose the objects are"
     message = ask(with_groups("fine", "web-md-0"), with_groups("fine"), other).message
     assert "spec.workerNodeGroupConfigurations[1].name" in message
@@ -202,7 +202,7 @@ def test_names_of_objects_that_clusters_have_out_of_sight_are_refused(
         there = applied({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata})
         answer = ask(with_groups("fine", "md-0"), None, there)
         assert answer.allowed is not refused
-        assert ("as those of cluster team-b/other" in answer.message) is refused
+        assert ("like those of cluster team-b/other" in answer.message) is refused
         assert ("spec.workerNodeGroupConfigurations[1].name" in answer.message) is refused
         assert "spec.workerNodeGroupConfigurations[0]" not in answer.message
         assert "metadata.name" not in answer.message

@@ -46,7 +46,7 @@ def test_a_cluster_that_has_machines_never_gets_one() -> None:
     found = problem(p.scope)
     assert found is not None
     assert found.reason == "EksaVersionInvalid"
-    assert "name the release" in found.message
+    assert "set a release" in found.message
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_without_a_record_or_without_a_release_of_its_own_nothing_is_chosen_and_
     assert written == []
     assert isinstance(outcome, Wait)
     assert outcome.reason == "EksaVersionInvalid"
-    assert 'Cluster "laptop" names no eksaVersion itself' in outcome.message
+    assert 'management cluster "laptop" has no eksaVersion to take' in outcome.message
     elsewhere = naming(laptop()) | {"data": {"namespace": "default", "name": "gone"}}
     outcome, written, _ = chosen(*without_release(managementCluster={"name": "gone"}), elsewhere)
     assert written == []

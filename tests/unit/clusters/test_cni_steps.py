@@ -207,7 +207,7 @@ def test_a_refusal_is_a_fault_where_the_cluster_is_without_its_cni(step: Step, a
         outcome = await one.do(step)
         assert isinstance(outcome, Fault)
         assert outcome.reason == reason
-        assert ("has lost its CNI" in outcome.message) is (step is not install_cni)
+        assert ("the CNI is missing" in outcome.message) is (step is not install_cni)
         assert one.marks == []
 
     story(tell)

@@ -126,7 +126,7 @@ def test_one_that_is_being_deleted_says_what_goes_with_it_and_nothing_is_promise
     scope = settled_with([*trees, machine("uid-KubeadmControlPlane-garden")])
     found = condition(scope, "ControlPlaneReady")
     assert found.reason == "ControlPlaneLost"
-    assert "etcd with all that is stored in it" in found.message
+    assert "etcd with all its data" in found.message
     assert scope.design is not None
     synced = seen(scope, of_capi_objects(scope.design, scope.capi_objects, None), "", {}, {})
     assert synced.message == "KubeadmControlPlane eksa-system/garden is being deleted"
@@ -142,13 +142,13 @@ def test_a_change_of_a_cluster_whose_control_plane_is_lost_would_do_nothing() ->
 @pytest.mark.parametrize(
     ("annotations", "reason", "message"),
     [
-        ({}, "ClusterAPIObjectDeleted", "drift=correct to have it made again, with the control"),
+        ({}, "ClusterAPIObjectDeleted", "drift=correct to recreate it with the control"),
         (
             {names.DRIFT_ANNOTATION: "correct"},
             "ControlPlaneNotReady",
-            "; it is made again, with the control",
+            "; it is being recreated with the control",
         ),
-        ({PAUSED_ANNOTATION: "true"}, "ClusterAPIObjectDeleted", "nothing is made again while the cluster is paused"),
+        ({PAUSED_ANNOTATION: "true"}, "ClusterAPIObjectDeleted", "nothing is recreated while the cluster is paused"),
     ],
     ids=["reported", "corrected", "paused"],
 )
@@ -164,7 +164,7 @@ def test_infrastructure_that_somebody_deletes_is_named_with_what_helps(
         trees.remove(infrastructure)
     found = condition(settled_with(trees, annotations), "ControlPlaneReady")
     assert (found.status, found.reason) == ("False", reason)
-    assert found.message.startswith("DockerCluster eksa-system/garden, through which the API server is reached, is ")
+    assert found.message.startswith("DockerCluster eksa-system/garden, which provides the control plane endpoint, is ")
     assert message in found.message
     assert ("example.com/held" in found.message) is is_going
 
@@ -173,7 +173,7 @@ def test_a_change_that_was_asked_for_makes_infrastructure_again() -> None:
     scope = made(objects=without("DockerCluster"), workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
     found = condition(scope, "ControlPlaneReady")
     assert found.reason == "ControlPlaneNotReady"
-    assert "it is made again" in found.message
+    assert "it is being recreated" in found.message
 
 
 def test_infrastructure_that_is_not_provisioned_again_yet_is_waited_for() -> None:
@@ -219,8 +219,8 @@ def test_before_there_is_a_cluster_no_infrastructure_is_missing() -> None:
 @pytest.mark.parametrize(
     ("machines", "said"),
     [
-        ([machine()], "no longer controls its machines, which stay"),
-        ([machine(), machine(is_going=True)], "no longer controls its machines, which stay"),
+        ([machine()], "no longer controls its machines; they and etcd stay"),
+        ([machine(), machine(is_going=True)], "no longer controls its machines; they and etcd stay"),
         ([machine("control-plane"), machine()], "Cluster API deletes the control plane machines"),
         ([machine(is_going=True)], "Cluster API deletes the control plane machines"),
         ([], "Cluster API deletes the control plane machines"),

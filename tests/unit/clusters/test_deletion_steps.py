@@ -84,7 +84,7 @@ def test_what_cluster_api_says_of_its_deletion_is_passed_on(status: str, message
     of_kind("Cluster", there)["status"]["conditions"] = [condition]
     outcome, _ = taken(delete_cluster, going(), datacenter(), *there)
     assert isinstance(outcome, Wait)
-    assert ("Cluster API says: " + message in outcome.message) is told
+    assert ("Cluster API reports: " + message in outcome.message) is told
 
 
 def test_a_pause_that_holds_a_deletion_up_is_the_reason() -> None:
@@ -146,7 +146,7 @@ def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_ho
     assert asyncio.run(main(*objects(), finalizers=["example.com/backup"])) == Continue()
     held = asyncio.run(main(finalizers=["example.com/backup"]))
     assert isinstance(held, Wait)
-    assert held.message.endswith("hold it until they remove them: example.com/backup")
+    assert held.message.endswith("waiting for other controllers to remove their finalizers: example.com/backup")
     assert asyncio.run(main(*objects(), finalizers=[])) == Done()
 
 
@@ -157,7 +157,7 @@ def test_what_was_made_for_a_paused_cluster_without_our_finalizer_stays() -> Non
 
     held = asyncio.run(main(*objects()))
     assert isinstance(held, Wait)
-    assert held.message.startswith("all that was made for the cluster stays as it is; finalizers of others hold it")
+    assert held.message.startswith("all that was made for the cluster is kept; waiting for other controllers")
 
 
 def test_what_lost_its_cluster_of_cluster_api_says_which_finalizers_hold_it() -> None:
@@ -167,7 +167,7 @@ def test_what_lost_its_cluster_of_cluster_api_says_which_finalizers_hold_it() ->
     outcome, _ = taken(delete_leftovers, going(), datacenter(), *there)
     assert isinstance(outcome, Wait)
     assert outcome.message.endswith(
-        "if that lasts, remove finalizers kubeadm.example.com/held of KubeadmControlPlane eksa-system/garden"
+        "if they do not go away, remove finalizers kubeadm.example.com/held of KubeadmControlPlane eksa-system/garden"
     )
     del control_plane["metadata"]["finalizers"]
     outcome, _ = taken(delete_leftovers, going(), datacenter(), *there)

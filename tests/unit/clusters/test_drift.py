@@ -262,17 +262,17 @@ def condition(drifts: list[Drift], wish: str = "", failure: str = "", version: s
 def test_a_cluster_without_drift_is_synced() -> None:
     one = condition([])
     assert (one.status, one.reason) == ("True", synced.AS_RENDERED)
-    assert one.message == "everything is as release v0.26.0 has it"
+    assert one.message == "all objects are as release v0.26.0 renders them"
 
 
 def test_drift_is_named_and_what_helps_is_said() -> None:
     one = condition([CHEAP])
     assert (one.status, one.reason) == ("False", synced.DRIFTED)
-    assert one.message == f"A: spec.a; to bring it back, set annotation {names.DRIFT_ANNOTATION}=correct"
-    price = f"to bring it back, set annotation {names.DRIFT_ANNOTATION}=correct-machines, which replaces machines"
+    assert one.message == f"A: spec.a; to correct it, set annotation {names.DRIFT_ANNOTATION}=correct"
+    price = f"to correct it, set annotation {names.DRIFT_ANNOTATION}=correct-machines, which replaces machines"
     assert condition([CHEAP, DEAR]).message == f"A: spec.a; B: spec.b; {price}"
     assert condition([DEAR], "correct").message == (
-        f"B: spec.b; {names.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} brings that back by replacing machines"
+        f"B: spec.b; {names.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} corrects that by replacing machines"
     )
     assert "allowed are report, correct, correct-machines" in condition([CHEAP], "please").message
 
@@ -284,14 +284,14 @@ def test_a_workload_cluster_that_gives_no_answer_is_neither_in_nor_out_of_sync()
 
 
 def test_a_patch_is_offered_to_clusters_of_older_releases() -> None:
-    assert "patch short-lived-tokens is offered: " in condition([], version="v0.25.1").message
+    assert "patch short-lived-tokens is available: " in condition([], version="v0.25.1").message
     assert "patch" not in condition([]).message
 
 
 def test_a_long_list_is_cut_at_an_object() -> None:
     message = condition([Drift(f"Kind n/{number}", "spec." + "x" * 100, None) for number in range(500)]).message
     assert len(message) < synced.LONGEST + 300
-    assert "objects more" in message
+    assert "more objects" in message
 
 
 def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
@@ -309,4 +309,4 @@ def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
 
 def test_what_cannot_be_rendered_cannot_be_compared() -> None:
     scope = replace(made(objects=objects(), status=settled()), design=None, problem="Kubernetes 1.29 is not there")
-    assert synced.incomparable(scope) == "what the cluster should be can't be rendered: Kubernetes 1.29 is not there"
+    assert synced.incomparable(scope) == "the cluster can't be rendered: Kubernetes 1.29 is not there"

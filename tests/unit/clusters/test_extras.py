@@ -186,7 +186,7 @@ def test_one_under_a_name_that_nobody_was_told_is_not_rendered() -> None:
     extras = Extras(kinds=(SECRET,), render=ORCHARD_PROVIDER.extras.render)
     known = {**ORCHARD, "OrchardDatacenterConfig": _with(extras)}
     found = scope_of(observer(cluster("garden"), *linked(), providers=known), "garden")
-    with pytest.raises(ValueError, match="Secret orchard-garden, which is none of the names that it gives"):
+    with pytest.raises(ValueError, match="Secret orchard-garden, which is not among the names that it declares"):
         made(found)
 
 
@@ -353,7 +353,7 @@ def test_a_failure_of_infrastructure_is_said() -> None:
     shared = next(one for one in trees if one["kind"] == "OrchardCluster")
     shared["status"] = {"failureReason": "Refused", "failureMessage": "no credentials"}
     found = readiness.conditions(scope_of(see(cluster("garden"), *linked(), *trees), "garden"))
-    assert found[0].message == "waiting for the infrastructure that its machines share: Refused: no credentials"
+    assert found[0].message == "waiting for the infrastructure cluster to be provisioned: Refused: no credentials"
 
 
 def _key(name: str) -> Key:

@@ -143,7 +143,7 @@ def test_a_second_record_is_refused_and_so_is_a_workload_cluster_that_becomes_on
 def test_a_record_is_not_created_below_or_above_its_clusters() -> None:
     others = (under_hub("v0.25.1", "first"), release("v0.28.0"), naming(hub()))
     for version, sentence in (
-        ("v0.24.2", "ahead of their management cluster: team-a/first (v0.25.1)"),
+        ("v0.24.2", "newer than their management cluster: team-a/first (v0.25.1)"),
         ("v0.28.0", "more than 2 minor versions behind: team-a/first (v0.25.1)"),
     ):
         assert sentence in ask(hub(version), None, *others).message
@@ -161,7 +161,7 @@ def test_a_record_may_come_nearer_to_clusters_that_are_out_of_its_reach() -> Non
 def test_a_record_takes_no_object_of_the_clusters_that_it_manages() -> None:
     workload = edited({SPEC + "datacenterRef": SHARED, "metadata.namespace": "default"})
     taking = record(edits={SPEC + "datacenterRef": SHARED})
-    assert "belongs to clusters that are managed: default/garden" in ask(taking, record(), workload).message
+    assert "belongs to workload clusters: default/garden" in ask(taking, record(), workload).message
     assert ask(taking, taking, workload).allowed, "what stays is not judged again"
 
 
@@ -172,15 +172,15 @@ def test_of_the_record_and_the_clusters_only_what_is_new_is_judged_and_only_what
     there, count = record(edits={SPEC + "datacenterRef": SHARED}), SPEC + "controlPlaneConfiguration.count"
     assert ask(edited({count: 3}, there), there, workload).allowed
     refused = ask(there, record(), workload, apart).message
-    assert "clusters that are managed: default/garden;" in refused
+    assert "workload clusters: default/garden;" in refused
     assert ask(there, record(), apart).allowed
     assert ask(there, record(), edited({SPEC + "datacenterRef": SHARED})).allowed, "of another namespace"
 
     scaled = edited({SPEC + "workerNodeGroupConfigurations[0].count": 3}, workload)
     assert ask(scaled, workload, there).allowed
-    assert "is the management cluster's (default/laptop)" in ask(workload, None, there).message
+    assert "belongs to the management cluster (default/laptop)" in ask(workload, None, there).message
     moved = edited({SPEC + "datacenterRef": SHARED | {"name": "own"}}, workload)
-    assert "is the management cluster's" in ask(workload, paused(moved), there).message
+    assert "belongs to the management cluster" in ask(workload, paused(moved), there).message
 
 
 def test_without_the_configmap_no_record_is_created_though_one_of_its_name_was_seen() -> None:
@@ -209,11 +209,11 @@ def test_without_any_record_nobody_is_the_management_cluster() -> None:
 @pytest.mark.parametrize(
     ("data", "trouble"),
     [
-        ({"namespace": "default", "name": "gone"}, "Cluster default/gone, .* does not exist"),
-        ({"namespace": "team-a", "name": "garden"}, "Cluster team-a/garden, .* is not self-managed"),
-        ({"namespace": "default"}, "is to have namespace and name"),
-        ({"name": "laptop"}, "is to have namespace and name"),
-        ({"namespace": "default", "name": 5}, "is to have namespace and name"),
+        ({"namespace": "default", "name": "gone"}, "Cluster default/gone .* does not exist"),
+        ({"namespace": "team-a", "name": "garden"}, "Cluster team-a/garden .* is not self-managed"),
+        ({"namespace": "default"}, "must have namespace and name"),
+        ({"name": "laptop"}, "must have namespace and name"),
+        ({"namespace": "default", "name": 5}, "must have namespace and name"),
     ],
 )
 def test_a_configmap_that_leads_to_no_record_is_said_to_do_so(data: Tree, trouble: str) -> None:

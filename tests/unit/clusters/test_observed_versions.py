@@ -83,7 +83,7 @@ def test_a_control_plane_that_was_told_nothing_yet_is_waited_for() -> None:
 
 def test_a_report_that_is_not_current_allows_nothing() -> None:
     blamed = refused(ask(at("1.36"), at("1.35"), *told("1.35", {"observedGeneration": 1})))
-    assert "has not reported since" in blamed["spec.kubernetesVersion"]
+    assert "its status is outdated" in blamed["spec.kubernetesVersion"]
     assert ask(at("1.36"), at("1.35"), *told("1.35", {"observedGeneration": 0}, generation=1)).allowed  # being created
 
 
@@ -146,8 +146,8 @@ def unfinished(version: str, **edits: Any) -> Tree:
 def test_a_release_goes_a_minor_further_only_from_a_finished_change() -> None:
     half = unfinished("v0.25.0")
     assert refused(ask(edited({VERSION: "v0.26.0"}, half), half, *told("1.35"))) == {
-        "spec.eksaVersion": "the last change of the cluster, with release v0.25.0, is not finished; wait until it is "
-        "Ready; found v0.26.0; allowed: releases of v0.25"
+        "spec.eksaVersion": "the last change of the cluster, with release v0.25.0, is still in progress; wait until it "
+        "is Ready; found v0.26.0; allowed: releases of v0.25"
     }
     assert not ask(edited({VERSION: "v0.26.0"}, paused(half)), paused(half), *told("1.35")).allowed
     assert ask(edited({VERSION: "v0.25.1"}, half), half, *told("1.35")).allowed

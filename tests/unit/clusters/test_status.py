@@ -67,17 +67,21 @@ def test_a_cluster_is_ready_when_all_of_it_is_and_the_generations_are_written_th
 @pytest.mark.parametrize(
     ("control_plane", "reason", "message"),
     [
-        ({"observedGeneration": 0}, "OutdatedInformation", "control plane: what was asked for last has not been"),
+        (
+            {"observedGeneration": 0},
+            "OutdatedInformation",
+            "control plane: Cluster API has not observed the last change",
+        ),
         (
             {"replicas": 2, "upToDateReplicas": 1},
             "RollingUpgradeInProgress",
             "control plane machines are being replaced: 1 of 1 are up to date, 1 not; 1 of 2 nodes are ready",
         ),
-        ({"replicas": 0, "upToDateReplicas": 0}, "ScalingUp", "scaling up control plane machines: 0 of 1 are there"),
+        ({"replicas": 0, "upToDateReplicas": 0}, "ScalingUp", "scaling up control plane machines: 0 of 1 exist"),
         (
             {"replicas": 3, "upToDateReplicas": 3},
             "ScalingDown",
-            "scaling down control plane machines: 3 are there, 1 stay",
+            "scaling down control plane machines: 3 exist, 1 stay",
         ),
         ({"readyReplicas": 0}, "NodesNotReady", "0 of 1 control plane nodes are ready"),
         (
@@ -99,15 +103,15 @@ def test_the_control_plane_is_not_ready_and_says_why_in_numbers(control_plane: T
 @pytest.mark.parametrize(
     ("workers", "count", "reason", "message"),
     [
-        ({"observedGeneration": 0}, 2, "OutdatedInformation", "workers: what was asked for last"),
+        ({"observedGeneration": 0}, 2, "OutdatedInformation", "workers: Cluster API has not observed the last change"),
         (
             {"replicas": 3, "upToDateReplicas": 1},
             2,
             "RollingUpgradeInProgress",
             "worker machines are being replaced: 1 of 2 are up to date, 2 not; 2 of 3 nodes are ready",
         ),
-        ({}, 4, "ScalingUp", "scaling up worker machines: 2 of 4 are there"),
-        ({}, 1, "ScalingDown", "scaling down worker machines: 2 are there, 1 stay"),
+        ({}, 4, "ScalingUp", "scaling up worker machines: 2 of 4 exist"),
+        ({}, 1, "ScalingDown", "scaling down worker machines: 2 exist, 1 stay"),
         ({"readyReplicas": 1}, 2, "NodesNotReady", "1 of 2 worker nodes are ready"),
     ],
 )
@@ -129,8 +133,14 @@ def told(number: int, there: int) -> list[Tree]:
 @pytest.mark.parametrize(
     ("number", "there", "annotations", "reason", "message"),
     [
-        (3, 3, {}, "ReplicasChanged", "3 worker machines are there, 2 are asked for; the number was changed in an obj"),
-        (1, 1, {}, "ReplicasChanged", f"set annotation {names.DRIFT_ANNOTATION}=correct to have it brought back"),
+        (
+            3,
+            3,
+            {},
+            "ReplicasChanged",
+            "there are 3 worker machines, 2 in the spec; replicas were changed in a Cluster API obj",
+        ),
+        (1, 1, {}, "ReplicasChanged", f"set annotation {names.DRIFT_ANNOTATION}=correct to correct it"),
         (3, 3, {names.DRIFT_ANNOTATION: "correct"}, "ScalingDown", "scaling down worker machines"),
         (1, 2, {}, "True", ""),  # on its way, by hand
         (3, 3, {PAUSED_ANNOTATION: "true"}, "Paused", "nothing is scaled while the cluster is paused"),
@@ -234,7 +244,7 @@ def test_a_cluster_of_which_only_the_pod_network_is_missing_is_not_ready() -> No
 def test_machines_of_a_group_that_is_no_longer_asked_for_count_as_too_many() -> None:
     groups = [{"name": "md-0", "count": 2}, {"name": "old", "count": 1}]
     status = report(made(objects=objects(workerNodeGroupConfigurations=groups)))
-    assert condition(status, "WorkersReady").message == "scaling down worker machines: 3 are there, 2 stay"
+    assert condition(status, "WorkersReady").message == "scaling down worker machines: 3 exist, 2 stay"
 
 
 def test_an_upgrade_that_has_just_been_asked_for_is_not_yet_ready_anywhere() -> None:
@@ -335,7 +345,7 @@ def test_the_record_of_the_management_cluster_is_calm_and_true() -> None:
         "WorkersReady": "True",
         "Ready": "True",
     }
-    assert "serves this API" in condition(status, "Ready").message
+    assert "serves the API" in condition(status, "Ready").message
     assert status.phase == "Running"
     assert laptop()["metadata"]["name"] == "laptop"
 
@@ -343,12 +353,12 @@ def test_the_record_of_the_management_cluster_is_calm_and_true() -> None:
 def test_a_cluster_that_is_being_deleted_says_what_is_waited_for() -> None:
     tree = example()[0]
     tree["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    status = report(scope(tree, *objects()), Wait("Deleting", "waiting for 2 worker machines to be gone"))
+    status = report(scope(tree, *objects()), Wait("Deleting", "waiting for 2 worker machines to be deleted"))
     ready = condition(status, "Ready")
     assert (status.phase, ready.reason, ready.message) == (
         "Deleting",
         "Deleting",
-        "waiting for 2 worker machines to be gone",
+        "waiting for 2 worker machines to be deleted",
     )
 
 
@@ -386,7 +396,7 @@ def test_another_plugin_than_was_installed_is_refused_whoever_let_it_through() -
     network = {**example()[0]["spec"]["clusterNetwork"], "cniConfig": {"cilium": {}}}
     found = problem(made(objects=objects(), clusterNetwork=network))
     assert found is not None
-    assert (found.reason, "write kindnetd again" in found.message) == ("ClusterInvalid", True)
+    assert (found.reason, "set kindnetd again" in found.message) == ("ClusterInvalid", True)
     half = objects()
     tree = next(one for one in half if one["kind"] == "Cluster")
     tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: f"cilium-{names.UNFINISHED}"}
@@ -415,7 +425,7 @@ def test_nothing_is_said_to_be_made_while_a_linked_object_is_missing(mark: str) 
         assert found is not None
         one = condition(report(found), "Synced")
         assert (one.status, one.reason) == ("Unknown", "NotComparable")
-        what = "DockerDatacenterConfig garden in namespace team-a" if with_releases else "its Bundles are not there"
+        what = "DockerDatacenterConfig garden in namespace team-a" if with_releases else "its Bundles do not exist"
         assert what in one.message
 
 

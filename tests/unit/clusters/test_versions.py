@@ -71,7 +71,7 @@ def test_an_existing_cluster_goes_on_with_the_bundles_that_it_has() -> None:
     old = edited({VERSION: None, BUNDLES: REFERENCE})
     response = ask(edited({GROUP + "count": 5}, old), old)
     assert response.allowed, response.message
-    assert response.warnings == ("spec.bundlesRef: deprecated; name a release in spec.eksaVersion",)
+    assert response.warnings == ("spec.bundlesRef: deprecated; use spec.eksaVersion",)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_release_of_ones_own_can_be_used() -> None:
         ("v0.26.0", "v0.24.2", "", "v0.24.2 is 2 minor versions behind"),
         ("v0.27.0", "v0.24.2", "more than 2 minor versions behind the management cluster hub (v0.27.0)", ""),
         ("v1.0.0", "v0.26.0", "more than 2 minor versions behind", ""),
-        ("v0.25.1", "v0.26.0", "can't be ahead of its management cluster hub (v0.25.1)", ""),
+        ("v0.25.1", "v0.26.0", "can't be newer than its management cluster hub (v0.25.1)", ""),
         ("v0.25.0", "v0.25.1", "allowed: releases of v0.23 up to v0.25.0", ""),
         (None, "v0.24.2", "", ""),
     ],
@@ -151,7 +151,7 @@ STEPS: list[tuple[str, str, str]] = [
     ("v0.25.0", "v0.25.1", ""),
     ("v0.25.1", "v0.25.0", ""),
     ("v0.24.2", "v0.26.0", "one minor version at a time; go to a release of v0.25 first"),
-    ("v0.26.0", "v0.25.1", "can't go back from v0.26.0 to a release of an earlier minor version"),
+    ("v0.26.0", "v0.25.1", "can't be downgraded from v0.26.0 to an earlier minor version"),
     ("v0.26.0", "v1.26.0", "another major version"),
     ("local", "v0.26.0", ""),
 ]
@@ -203,7 +203,8 @@ def test_a_management_cluster_does_not_leave_those_behind_that_it_manages() -> N
     assert ask(hub("v0.26.3"), hub(), *others).allowed
     back = refused(ask(hub("v0.25.0"), hub("v0.25.1"), *others))
     assert (
-        "ahead of their management cluster: team-a/silent (v0.26.0), team-a/soon (v0.25.1)" in back["spec.eksaVersion"]
+        "newer than their management cluster: team-a/silent (v0.26.0), team-a/soon (v0.25.1)"
+        in back["spec.eksaVersion"]
     )
 
 
@@ -229,7 +230,7 @@ def test_only_a_new_cluster_gets_the_release_of_its_management_cluster() -> None
 
 
 def test_a_management_cluster_without_a_release_has_none_to_give() -> None:
-    assert "name one" in refused(ask(under_hub(None), None, hub(None)))["spec.eksaVersion"]
+    assert "set one" in refused(ask(under_hub(None), None, hub(None)))["spec.eksaVersion"]
     assert ask(under_hub(None), None, naming(hub())).allowed  # it waits for its management cluster
 
 

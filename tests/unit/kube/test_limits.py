@@ -116,9 +116,9 @@ async def test_what_was_not_asked_for_is_not_unpacked(kind: type[AnyTransport], 
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     async with serve(handler) as served, transport_to(kind, served.access()) as transport:
-        with pytest.raises(NotKubernetes, match="no compression was asked for"):
+        with pytest.raises(NotKubernetes, match="which was not requested"):
             await transport.request(READ)
-        with pytest.raises(NotKubernetes, match="no compression was asked for"):
+        with pytest.raises(NotKubernetes, match="which was not requested"):
             await transport.stream(READ)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * KIB, "KiB"
 
@@ -274,7 +274,7 @@ async def test_no_credentials_go_over_plain_http(kind: type[AnyTransport]) -> No
         access = Access(served.url, token="TOKEN")
         async with transport_to(kind, access) as transport:
             assert (await transport.request(Request("GET", "/open"))).status == 200
-            with pytest.raises(CredentialsError, match="none are sent over http://"):
+            with pytest.raises(CredentialsError, match="not sent over http://"):
                 await transport.request(READ)
     assert not any("authorization" in headers for headers in seen)
 

@@ -88,8 +88,8 @@ def test_a_file_that_is_not_there(folder: Path) -> None:
     (folder / "bundles-1.yaml").unlink()
     assert problems(folder) == [
         f"bundles-1.yaml: the file is missing in {folder}: No such file or directory",
-        "releases.yaml:14: Release eks-a-release: spec.releases[0].bundleManifestUrl: the Bundles of the release can't "
-        "be used, for the reasons that are said of them; found embed:///bundles-1.yaml",
+        "releases.yaml:14: Release eks-a-release: spec.releases[0].bundleManifestUrl: the Bundles of the release are "
+        "invalid; see the other errors; found embed:///bundles-1.yaml",
     ]
 
 
@@ -114,7 +114,7 @@ def test_yaml_that_is_none(folder: Path) -> None:
 def test_a_manifest_of_another_kind(folder: Path) -> None:
     shutil.copy(folder / "bundles-1.yaml", folder / "releases.yaml")
     assert problems(folder) == [
-        "releases.yaml:3: Bundles bundles-1: kind: this is not the manifest that was expected; "
+        "releases.yaml:3: Bundles bundles-1: kind: unexpected kind of manifest; "
         "found anywhere.eks.amazonaws.com/v1alpha1 Bundles; allowed: anywhere.eks.amazonaws.com/v1alpha1 Release"
     ]
 

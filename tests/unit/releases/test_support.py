@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from espalier.releases.support import is_due, told
+from espalier.releases.contents import is_due, told
 
 
 @pytest.mark.parametrize(

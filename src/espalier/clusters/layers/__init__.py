@@ -1,4 +1,4 @@
-"""Layers: a cluster is rendered as its own release does it, whatever the manager's release is."""
+"""Layers: each cluster is rendered as its own release does it, whatever the manager's release."""
 
 from espalier.clusters.layers.layer import Layer, chosen, offered, release
 from espalier.clusters.layers.table import LAYERS

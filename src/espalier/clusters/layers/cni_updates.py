@@ -1,7 +1,7 @@
-"""v0.25.1: an update of the CNI goes through a tenth of the nodes at a time.
+"""v0.25.1: an update of the CNI rolls through a tenth of the nodes at a time.
 
-One node after the other, as DaemonSets do it by themselves, takes hours in clusters of hundreds of nodes; two at a time
-(Cilium's way so far) is too many for a cluster of three.
+One node after the other, the default of DaemonSets, takes hours in clusters of hundreds of nodes; two at a time
+(Cilium's value before) is too many for a cluster of three.
 """
 
 from __future__ import annotations
@@ -31,6 +31,6 @@ def a_tenth_at_a_time(rendered: Rendered) -> Rendered:
 LAYER = Layer(
     name="cni-updates",
     since=semver.Version(0, 25, 1),
-    why="Updates of the CNI go through a tenth of the nodes at a time; its pods stay as they are.",
+    why="Updates of the CNI roll through a tenth of the nodes at a time; its pods are not replaced now.",
     functions=(a_tenth_at_a_time,),
 )

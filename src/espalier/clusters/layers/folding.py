@@ -1,11 +1,11 @@
-"""Folding: layers that all supported releases have become part of the base, so that the table does not grow for ever.
+"""Folding: layers that all supported releases have become part of the base, so that the table stays small.
 
 A layer lives for the skew window and one minor: in the managers of the minor that brought it and of the two after. In
 the third all clusters that may be there have it, whatever their patch version, and it is due.
 
-`python -m espalier.clusters.layers.folding` says what is due, and what the table is afterwards. What it says is done by
-hand in `table.py`: the functions and defaults of these layers go to the base, in order, and their `Layer`s go away.
-Later their code may be merged into the rendering code itself; the stories show that nothing changes by either.
+`python -m espalier.clusters.layers.folding` prints what is due, and the table afterwards. The change is made by hand in
+`table.py`: the functions and defaults of these layers go to the base, in order, and their `Layer`s go away. Later their
+code may be merged into the rendering code itself; the stories show that nothing changes by either.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WINDOW = 2
 
 
 def is_supported(version: semver.Version, newest: semver.Version) -> bool:
-    """Whether clusters of a release may be there under a manager of release `newest`."""
+    """True if a manager of release `newest` may have clusters of this release."""
     return version.major == newest.major and newest.minor - WINDOW <= version.minor and version <= newest
 
 
@@ -35,7 +35,7 @@ def due(table: Sequence[Layer], newest: semver.Version) -> tuple[Layer, ...]:
 
 
 def folded(table: Sequence[Layer], newest: semver.Version) -> tuple[Layer, ...]:
-    """The table with what is due in its base. No cluster of a supported release is rendered otherwise."""
+    """The table with the due layers in its base. Clusters of supported releases are rendered the same."""
     base, *others = table
     going = due(table, newest)
     functions = [function for layer in (base, *going) for function in layer.functions]
@@ -45,7 +45,7 @@ def folded(table: Sequence[Layer], newest: semver.Version) -> tuple[Layer, ...]:
 
 
 def told(table: Sequence[Layer], newest: semver.Version) -> str:
-    """What to do, for people."""
+    """Instructions for the maintainer."""
     going = due(table, newest)
     if not going:
         return f"v{newest}: no layer is due"
@@ -53,11 +53,11 @@ def told(table: Sequence[Layer], newest: semver.Version) -> str:
     base, *others = folded(table, newest)
     parts = [f"{part.__module__.rpartition('.')[2]}.{part.__name__}" for part in (*base.functions, *base.defaults)]
     left = ", ".join(layer.name for layer in others) or "none"
-    return f"v{newest}: due are {names}\nthe base has then {', '.join(parts)}\nlayers that stay: {left}"
+    return f"v{newest}: layers to fold: {names}\nparts of the base then: {', '.join(parts)}\nremaining layers: {left}"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The routine: the release of the manager may be given, like v0.27.0; else it is the newest in the table."""
+    """Print what is due for a manager's release, like v0.27.0; by default for the newest in the table."""
     newest = release(arguments[0]) if arguments else max(layer.since for layer in LAYERS)
     if newest is None:
         sys.stderr.write(f"found {arguments[0]}, expected a release like v0.27.0\n")

@@ -1,4 +1,4 @@
-"""v0.26.0: unhealthy workers are replaced while they are no more than half of their group.
+"""v0.26.0: unhealthy workers are replaced while at most half of their group is unhealthy.
 
 The limit was 40 %, rounded down: of a group of two none, so that in the smallest groups no worker was ever replaced.
 """
@@ -17,7 +17,7 @@ LIMIT = "50%"
 
 
 def half(spec: ClusterSpec) -> ClusterSpec:
-    """Groups for which nobody gives `maxUnhealthy`, neither the group nor the cluster, get the limit."""
+    """Set the limit for groups without `maxUnhealthy` in the group and in the cluster."""
     if spec.machine_health_check is not None and spec.machine_health_check.max_unhealthy is not None:
         return spec
     groups = [_with_limit(group) for group in spec.worker_node_group_configurations]

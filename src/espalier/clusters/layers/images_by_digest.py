@@ -1,6 +1,6 @@
 """v0.26.0: images of the CNI are pulled by the digests that the Bundles have for them.
 
-A tag can be moved to another image by whoever may write to its registry, and what runs on every node would be another.
+Whoever may write to a registry can move a tag to another image, which would then run on every node.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def _of_manifest(manifest: Manifest, digests: Mapping[str, str]) -> Manifest:
 
 
 def by_digest(rendered: Rendered) -> Rendered:
-    """Workloads of the CNI name images by tag and digest, where the digest is known."""
+    """Reference the CNI's images by tag and digest, where the digest is known."""
     return each_manifest(rendered, lambda manifest: _of_manifest(manifest, rendered.digests))
 
 
 LAYER = Layer(
     name="images-by-digest",
     since=semver.Version(0, 26, 0),
-    why="Images of the CNI are pulled by the digests that Bundles have for them; its pods are replaced then.",
+    why="Images of the CNI are pulled by the digests of the Bundles; this replaces its pods.",
     functions=(by_digest,),
 )

@@ -1,4 +1,4 @@
-"""A layer: how one release renders clusters otherwise than those before it. A table of them is ordered by release."""
+"""A layer: what one release renders differently from those before it. The table of layers is ordered by release."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from espalier.api.eksa.cluster import ClusterSpec
 from espalier.clusters.rendered import Rendered
 
 Function: TypeAlias = Callable[[Rendered], Rendered]
-"""From what is rendered to what is rendered. It gives new objects where it changes something, and touches none."""
+"""Maps rendered objects to rendered objects. Returns new objects where it changes something, and mutates none."""
 
 Default: TypeAlias = Callable[[ClusterSpec], ClusterSpec]
-"""Fills in what a Cluster leaves open, before anything is rendered. What is given stays as it is."""
+"""Sets defaults of a Cluster before anything is rendered. Values that are given are kept."""
 
 BASE = semver.Version(0)
 """The release of the base: every cluster has it."""
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """What one release does otherwise. Once released it is never changed, or clusters of that release would be."""
+    """A difference in rendering that one release introduces. Immutable once released, like that release's clusters."""
 
     name: str
-    """Short, unique; for patches, what people consent to."""
+    """Short and unique; for patches, the name that the consent annotation lists."""
     since: semver.Version
-    """The release that brought it: clusters of this and later ones have it."""
+    """The release that introduced it: clusters of this and later releases have it."""
     why: str
     """A sentence for operators."""
     functions: tuple[Function, ...] = ()
     defaults: tuple[Default, ...] = ()
     is_patch: bool = False
-    """Whether clusters of older releases may have it too, each by consent."""
+    """True if clusters of older releases may have it too, each by consent."""
 
 
 def release(eksa_version: str | None) -> semver.Version | None:
-    """The release that an eksaVersion names, None when it names none.
+    """The release of an eksaVersion, None if it can't be parsed.
 
-    A pre-release counts as its release (a build of `v0.27.0-dev` renders as `v0.27.0` will), builds count for nothing.
+    A pre-release counts as its release (`v0.27.0-dev` renders as `v0.27.0` will), build metadata is ignored.
     """
     text = (eksa_version or "").removeprefix("v")
     if not semver.Version.is_valid(text):
@@ -55,7 +55,7 @@ def chosen(table: Sequence[Layer], version: semver.Version | None, consents: Col
 def offered(
     table: Sequence[Layer], version: semver.Version | None, consents: Collection[str] = ()
 ) -> tuple[Layer, ...]:
-    """The patches that a cluster of this release could have and does not consent to."""
+    """The patches available to a cluster of this release that it does not consent to."""
     return tuple(
         layer for layer in table if layer.is_patch and not _reached(layer, version) and layer.name not in consents
     )

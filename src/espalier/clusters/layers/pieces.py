@@ -1,4 +1,4 @@
-"""Changing a piece of what is rendered: each function gives a new whole, and leaves the old one as it was."""
+"""Functions that change a part of rendered objects: each returns a copy and leaves the original unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ changed = msgspec.structs.replace
 
 
 def each_machine(rendered: Rendered, change: Callable[[KubeadmConfigSpec], KubeadmConfigSpec]) -> Rendered:
-    """With `change` made to how every machine becomes a node, those of the control plane and of all groups."""
+    """Apply `change` to the kubeadm configuration of all machines: of the control plane and of all groups."""
 
     def of_group(group: RenderedGroup) -> RenderedGroup:
         template = group.config_template
@@ -37,25 +37,27 @@ def each_machine(rendered: Rendered, change: Callable[[KubeadmConfigSpec], Kubea
 def cluster_configuration(
     config: KubeadmConfigSpec, change: Callable[[ClusterConfiguration], ClusterConfiguration]
 ) -> KubeadmConfigSpec:
-    """With `change` made to what kubeadm is told of the whole cluster; workers are told nothing of it."""
+    """Apply `change` to kubeadm's ClusterConfiguration; workers don't get it."""
     found = config.cluster_configuration
     return config if found is None else changed(config, cluster_configuration=change(found))
 
 
 def flag(args: list[Arg], name: str, value: str) -> list[Arg]:
-    """With a flag, unless it is given: what users write comes first."""
+    """Add a flag unless the user gave it."""
     return args if any(arg.name == name for arg in args) else [*args, Arg(name=name, value=value)]
 
 
 def component_flag(component: C | None, name: str, value: str) -> C | None:
-    """With a flag of a component, unless it is given."""
+    """Add a flag of a component unless the user gave it."""
     if component is None:
         return None
     return changed(component, extra_args=flag(component.extra_args, name, value))
 
 
 def kubelet_flag(config: KubeadmConfigSpec, name: str, value: str) -> KubeadmConfigSpec:
-    """With a flag of the kubelet, unless it is given: on a machine that begins the cluster as on those that join."""
+    """Add a kubelet flag unless the user gave it: on the machine that initializes the cluster and on those that
+    join.
+    """
     found = config
     init, join = config.init_configuration, config.join_configuration
     if init is not None and init.node_registration is not None:
@@ -70,5 +72,5 @@ def kubelet_flag(config: KubeadmConfigSpec, name: str, value: str) -> KubeadmCon
 
 
 def each_manifest(rendered: Rendered, change: Callable[[Manifest], Manifest]) -> Rendered:
-    """With `change` made to every object of the CNI."""
+    """Apply `change` to every object of the CNI."""
     return replace(rendered, cni=tuple(map(change, rendered.cni)))

@@ -1,7 +1,7 @@
-"""v0.26.0, and by consent any older release: tokens of pods end when they say.
+"""v0.26.0, and by consent any older release: service account tokens of pods expire when they say.
 
-kube-apiserver prolongs the tokens of pods from an hour to a year unless it is told otherwise, for clients from before
-tokens ended. One that leaks is good for a year.
+By default kube-apiserver extends the tokens of pods from an hour to a year, for clients that can't renew them. A leaked
+token is valid for a year.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def _machine(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
 
 
 def end_when_they_say(rendered: Rendered) -> Rendered:
-    """kube-apiserver is told not to prolong tokens."""
+    """Tell kube-apiserver not to extend tokens."""
     return each_machine(rendered, _machine)
 
 
 LAYER = Layer(
     name="short-lived-tokens",
     since=semver.Version(0, 26, 0),
-    why="Tokens of pods end after an hour, not after a year; machines of the control plane are made of it.",
+    why="Tokens of pods expire after an hour instead of a year; this replaces control plane machines.",
     functions=(end_when_they_say,),
     is_patch=True,
 )

@@ -1,4 +1,4 @@
-"""The layers of this build, oldest first. A new one comes last, with the release that it is released in."""
+"""The layers of this build, oldest first. Append a new one with the release that introduces it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from espalier.clusters.layers import cni_updates, half_unhealthy, images_by_dige
 from espalier.clusters.layers.layer import BASE, Layer
 
 LAYERS: Sequence[Layer] = (
-    Layer("base", BASE, "What all supported releases have in common: the rendering code, and layers folded into it."),
+    Layer("base", BASE, "What all supported releases share: the rendering code, and layers folded into it."),
     tls_min_version.LAYER,
     cni_updates.LAYER,
     half_unhealthy.LAYER,

@@ -1,7 +1,6 @@
-"""v0.25.0: the lowest version of TLS is said, rather than left to what a component was compiled with.
+"""v0.25.0: the minimum TLS version is set explicitly instead of left to each component's default.
 
-What it was compiled with has changed before, and with it what clients could connect. Benchmarks of hardening look for
-the flag itself.
+Defaults changed before, and with them which clients could connect. Hardening benchmarks look for the flag itself.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ def _machine(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
 
 
 def say_it(rendered: Rendered) -> Rendered:
-    """The control plane's components and every kubelet are told the lowest version."""
+    """Set the minimum TLS version of the control plane's components and of every kubelet."""
     return each_machine(rendered, _machine)
 
 
 LAYER = Layer(
     name="tls-min-version",
     since=semver.Version(0, 25, 0),
-    why="The lowest TLS version (1.2) is said to the control plane and to kubelets; machines are made of it.",
+    why="The minimum TLS version (1.2) is set on the control plane and on kubelets; this replaces machines.",
     functions=(say_it,),
 )

@@ -1,1 +1,1 @@
-"""From a design to the objects of Cluster API. Pure, typed, one object per function."""
+"""Renders Cluster API objects from a design. Pure, typed, one object per function."""

@@ -1,4 +1,4 @@
-"""The audit policy of API servers whose Cluster gives none: who changed what, without contents and without noise."""
+"""The default audit policy of API servers: who changed what, without secret content and without noise."""
 
 from __future__ import annotations
 

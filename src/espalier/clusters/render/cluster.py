@@ -1,4 +1,4 @@
-"""The objects that a cluster has once, for any provider: Cluster, KubeadmControlPlane, its MachineHealthCheck."""
+"""The objects that a cluster has once, for any provider: Cluster, KubeadmControlPlane and its MachineHealthCheck."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cluster(design: Design, infrastructure: Resource) -> capi.Cluster:
 def control_plane(
     design: Design, config: KubeadmConfigSpec, machine_template: Resource, template_name: str
 ) -> KubeadmControlPlane:
-    """The control plane, made of machines of a template."""
+    """The KubeadmControlPlane, with machines from a template."""
     strategy = design.control_plane.upgrade_rollout_strategy
     max_surge = strategy.rolling_update.max_surge if strategy and strategy.rolling_update else 1
     return KubeadmControlPlane(

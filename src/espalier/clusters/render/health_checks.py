@@ -1,4 +1,4 @@
-"""MachineHealthChecks: when machines count as unhealthy and are replaced."""
+"""MachineHealthChecks: when machines are unhealthy and get replaced."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORKER_MAX_UNHEALTHY = "40%"
 
 
 def control_plane_health_check(design: Design) -> MachineHealthCheck:
-    """The check of the control plane's machines."""
+    """The MachineHealthCheck of the control plane."""
     return _health_check(
         design,
         names.control_plane_health_check(design.name),
@@ -37,7 +37,7 @@ def control_plane_health_check(design: Design) -> MachineHealthCheck:
 
 
 def worker_health_check(design: Design, group: WorkerNodeGroupConfiguration) -> MachineHealthCheck:
-    """The check of the machines of a group."""
+    """The MachineHealthCheck of a worker node group."""
     name = group_name(group)
     return _health_check(
         design,
@@ -55,7 +55,7 @@ def _health_check(
     own: health_checks.MachineHealthCheck | None,
     max_unhealthy: int | str,
 ) -> MachineHealthCheck:
-    """Each setting is the part's own, else the cluster's, else the default (EKS Anywhere's)."""
+    """Each setting comes from the control plane or group, else from the cluster, else from EKS Anywhere's defaults."""
     layers = [layer for layer in (own, design.spec.machine_health_check) if layer is not None]
     startup = next((layer.node_startup_timeout for layer in layers if layer.node_startup_timeout), NODE_STARTUP_TIMEOUT)
     unhealthy = next(

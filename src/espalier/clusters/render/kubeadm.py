@@ -1,4 +1,4 @@
-"""What kubeadm is told, for any provider: images of the release, flags, audit, kubelet."""
+"""The kubeadm configuration, for any provider: images of the release, flags, audit, kubelet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.clusters.render_input import Design
 
 CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
-"""The one that EKS Distro's components are restricted to below TLS 1.3."""
+"""The only cipher suite of EKS Distro's components below TLS 1.3."""
 
 AUDIT_POLICY_FILE = "/etc/kubernetes/audit-policy.yaml"
 AUDIT_LOG_FOLDER = "/var/log/kubernetes"
@@ -45,12 +45,14 @@ _COMPONENT_ARGS = {"profiling": "false", "tls-cipher-suites": CIPHER_SUITES}
 
 
 def args(flags: Mapping[str, str]) -> list[Arg]:
-    """Flags in the order in which they are given: a list that is keyed by its items has no order of its own."""
+    """Flags in the given order: the list is a map keyed by its items, without an order of its own."""
     return [Arg(name=name, value=value) for name, value in flags.items()]
 
 
 def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) -> ClusterConfiguration:
-    """Images and flags of the control plane; `cert_sans` are names that the provider adds to the certificate."""
+    """Images and flags of the control plane; `cert_sans` are names that the provider adds to the API server's
+    certificate.
+    """
     distro = design.of_control_plane.distro
     control_plane = design.control_plane
     network = design.spec.cluster_network
@@ -94,9 +96,9 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
 def control_plane_config(
     design: Design, *, kubelet_args: Mapping[str, str], cri_socket: str, cert_sans: tuple[str, ...]
 ) -> KubeadmConfigSpec:
-    """How a machine of the control plane becomes a node; the first arguments are the provider's."""
+    """The kubeadm configuration of control plane machines; the first arguments come from the provider."""
     control_plane = design.control_plane
-    # None leaves kubeadm's own taint in place; a list takes its place.
+    # None keeps kubeadm's own taint; a list replaces it.
     taints = control_plane.taints or None
     kubelet = control_plane.kubelet_configuration
     patches = Patches(directory=PATCHES_FOLDER) if kubelet else None
@@ -119,7 +121,7 @@ def control_plane_config(
 def worker_config(
     design: Design, group: WorkerNodeGroupConfiguration, *, kubelet_args: Mapping[str, str], cri_socket: str
 ) -> KubeadmConfigSpec:
-    """How a worker becomes a node; the last arguments are the provider's."""
+    """The kubeadm configuration of workers; the last arguments come from the provider."""
     kubelet = group.kubelet_configuration
     return KubeadmConfigSpec(
         join_configuration=JoinConfiguration(
@@ -147,7 +149,7 @@ def _registration(
 
 
 def _kubelet_files(configuration: dict[str, Any] | None) -> list[File]:
-    """The patch by which kubeadm brings a KubeletConfiguration to the node (JSON is YAML)."""
+    """The kubeadm patch file with a KubeletConfiguration (JSON is valid YAML)."""
     if not configuration:
         return []
     kinds = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}

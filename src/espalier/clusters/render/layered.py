@@ -1,4 +1,4 @@
-"""From a design to everything that is rendered for it: the base, then the layers of the cluster, in order."""
+"""Renders a design: the base, then the layers of the cluster, in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.clusters.rendered import Rendered, RenderedGroup
 
 
 def rendered(design: Design) -> Rendered:
-    """All objects of a cluster, made anew at each call. Equal designs give equal objects."""
+    """All objects of a cluster, rendered anew at each call. Equal designs give equal objects."""
     found = base(design)
     for layer in design.layers:
         for function in layer.functions:
@@ -23,7 +23,7 @@ def rendered(design: Design) -> Rendered:
 
 
 def base(design: Design) -> Rendered:
-    """What every cluster has, of whatever release."""
+    """The base, which clusters of all releases have."""
     template = design.provider.render.machine_template(
         design, design.of_control_plane, templates.control_plane_template(design.name), None
     )
@@ -44,13 +44,13 @@ def base(design: Design) -> Rendered:
 
 
 def _extras(design: Design) -> Iterator[KubeObject]:
-    """Raises `ValueError` for one whose name nobody knows: admission could not judge whose it is."""
+    """Raises `ValueError` for an object with an undeclared name: admission could not tell its owner."""
     extras = design.provider.extras
     known = set(extras.names(design.name, design.spec, design.children)) if extras.kinds else set()
     for one in extras.render(design):
         name = Name(one.resource, one.metadata.name)
         if name not in known:
-            raise ValueError(f"the provider renders {name}, which is none of the names that it gives")
+            raise ValueError(f"the provider renders {name}, which is not among the names that it declares")
         yield one
 
 

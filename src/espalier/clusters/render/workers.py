@@ -30,7 +30,7 @@ from espalier.clusters.render_input import Design, group_count, group_name
 
 
 def config_template(design: Design, config: KubeadmConfigSpec, name: str) -> KubeadmConfigTemplate:
-    """How workers of a group become nodes."""
+    """The KubeadmConfigTemplate of a group."""
     return KubeadmConfigTemplate(
         metadata=meta(design, name),
         spec=KubeadmConfigTemplateSpec(template=KubeadmConfigTemplateResource(spec=config)),
@@ -45,7 +45,7 @@ def machine_deployment(
     machine_template_name: str,
     config_template_name: str,
 ) -> MachineDeployment:
-    """The machines of a group, made of these templates."""
+    """The MachineDeployment of a group, with these templates."""
     name = names.machine_deployment(design.name, group_name(group))
     labels = {CLUSTER_NAME_LABEL: design.name, DEPLOYMENT_NAME_LABEL: name}
     return MachineDeployment(
@@ -70,7 +70,7 @@ def machine_deployment(
 
 
 def _meta(design: Design, group: WorkerNodeGroupConfiguration, name: str) -> ObjectMeta:
-    """Of one in a failure domain, with the worker node group whose machines it has."""
+    """Metadata; in a failure domain, with the worker node group that it belongs to."""
     found, own = meta(design, name), group_name(group)
     if own in design.domains:
         found.annotations = {names.GROUP_ANNOTATION: design.whole_group(own)}

@@ -1,1 +1,1 @@
-"""The rules of admission. Pure: from a Cluster (and the one before) to violations and warnings."""
+"""The validation rules. Pure: return violations and warnings for a Cluster (and its old version)."""

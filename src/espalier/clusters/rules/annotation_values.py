@@ -1,4 +1,4 @@
-"""Annotations in which people say what is to be done to a Cluster. An unknown word does nothing, so it is warned of."""
+"""Annotations that users set on a Cluster. An unknown value has no effect, so it gets a warning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from espalier.clusters.drift import Policy, policy
 
 
 def warnings(annotations: Mapping[str, str], patches: Collection[str]) -> Iterator[str]:
-    """Words that are not known; `patches` are the names of those that this manager has."""
+    """Warnings about unknown values; `patches` are the names of this manager's patches."""
     if policy(annotations) is None:
         found = annotations[names.DRIFT_ANNOTATION]
         yield f"metadata.annotations[{names.DRIFT_ANNOTATION}]: found {found}, allowed are {', '.join(Policy)}"

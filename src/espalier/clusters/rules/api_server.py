@@ -1,4 +1,4 @@
-"""Rules about what is passed on to kube-apiserver: one that can't read it never starts."""
+"""Rules about configuration of kube-apiserver: with an invalid one it never starts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BUILT = frozenset(
         *("service-account-key-file", "service-account-signing-key-file", "audit-policy-file", "audit-log-path"),
     }
 )
-"""Flags that kubeadm and this program set, to what they themselves put there."""
+"""Flags that kubeadm and this program set."""
 
 _GATE = " *[A-Za-z0-9]+ *= *(true|false|True|False|TRUE|FALSE|0|1|t|f|T|F)"
 _NUMBER, _DURATION = "a number", "a duration like 1h0m0s"
@@ -45,7 +45,7 @@ _VALUES: Mapping[str, tuple[re.Pattern[str], str]] = {
     "allow-privileged": (re.compile("true"), "true: the pod network needs it"),
     "enable-bootstrap-token-auth": (re.compile("true"), "true: machines join with such tokens"),
 }
-"""Of flags whose form is the same in all versions: what a value looks like with which an API server works."""
+"""The valid values of flags whose format is the same in all versions."""
 
 _AUDIT_VERSION, _AUDIT_KIND = "audit.k8s.io/v1", "Policy"
 _AUDIT_LEVELS = ("None", "Metadata", "Request", "RequestResponse")
@@ -60,7 +60,7 @@ class _Resources(msgspec.Struct, rename="camel"):
 
 
 class _Rule(msgspec.Struct):
-    """A rule of an audit policy, as kube-apiserver reads it: fields that it does not know it passes over."""
+    """A rule of an audit policy, as kube-apiserver reads it: unknown fields are ignored."""
 
     users: list[str] | None = None
     user_groups: list[str] | None = msgspec.field(default=None, name="userGroups")
@@ -73,7 +73,7 @@ class _Rule(msgspec.Struct):
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Flags that are none or that are not for users, values that no API server takes, an audit policy that is none."""
+    """Unknown or reserved flags, invalid values, and an invalid audit policy."""
     control_plane = spec.control_plane_configuration
     if control_plane is None:
         return
@@ -117,7 +117,7 @@ def _audit(field: str, text: str) -> Iterator[Violation]:
 
 
 def _rule(field: str, at: str, tree: Tree) -> Iterator[Violation]:
-    """What kube-apiserver checks of a rule when it starts."""
+    """The checks of a rule that kube-apiserver makes when it starts."""
     place = f"{at}." if at else ""
     try:
         rule = msgspec.convert(tree, _Rule)
@@ -131,7 +131,7 @@ def _rule(field: str, at: str, tree: Tree) -> Iterator[Violation]:
             yield Violation(field, f"{place}omitStages {shown(stage)}", allowed, messages.NO_POLICY)
     for url in rule.urls or ():
         if url != "*" and (not url.startswith("/") or "*" in url[:-1]):
-            allowed = "paths that begin with /, with * at the end only"
+            allowed = "paths that start with /, with * only at the end"
             yield Violation(field, f"{place}nonResourceURLs {shown(url)}", allowed, messages.NO_POLICY)
     if rule.urls and (rule.resources or rule.namespaces):
         allowed = "nonResourceURLs, or resources and namespaces"

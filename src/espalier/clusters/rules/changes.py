@@ -1,4 +1,4 @@
-"""Rules about a change of a Cluster: what stays as it is, and which steps Kubernetes versions take."""
+"""Rules about a change of a Cluster: immutable fields, and steps of Kubernetes versions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ GIT_OPS = "spec.gitOpsRef"
 
 
 def fixed(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Fields that stay as they are, unless the Cluster was paused."""
+    """Immutable fields, unless the Cluster was paused."""
     before_, after_ = _fixed_fields(old), _fixed_fields(new)
     for field, value in before_.items():
         if field == GIT_OPS and value is None:
-            continue  # a cluster can be put under GitOps later
+            continue  # GitOps can be configured later
         if after_[field] != value:
             yield Violation(field, _text(after_[field]), _text(value), _DELETE)
     was, wanted = cni_plugin(old), cni_plugin(new)
-    if was and wanted and was != wanted:  # what is none, or two, is another rule's
+    if was and wanted and was != wanted:  # none, or two, is checked by another rule
         yield Violation(CNI_FIELD, wanted, was, _DELETE)
 
 
@@ -40,7 +40,7 @@ CNI_FIELD = "spec.clusterNetwork.cniConfig"
 
 
 def cni_plugin(spec: eksa.ClusterSpec) -> str:
-    """The plugin that is asked for, in whichever way; empty when none is. Its settings may change, it may not."""
+    """The configured CNI plugin, in either form; empty without one. The plugin is immutable, its settings are not."""
     config = cni_of(spec)
     if config is None:
         return ""
@@ -48,10 +48,10 @@ def cni_plugin(spec: eksa.ClusterSpec) -> str:
 
 
 def other_plugin(spec: eksa.ClusterSpec, installed: str) -> Iterator[Violation]:
-    """Another plugin than the workload cluster was given (the name of its DaemonSet), whoever wrote it and how."""
+    """A plugin other than the installed one (the name of its DaemonSet), however it got into the spec."""
     was, wanted = _PLUGINS.get(installed, ""), cni_plugin(spec)
     if was and wanted and was != wanted:
-        yield Violation(CNI_FIELD, wanted, was, f"{_DELETE}, or write {was} again")
+        yield Violation(CNI_FIELD, wanted, was, f"{_DELETE}, or set {was} again")
 
 
 _PLUGINS = {"kindnet": "kindnetd", "cilium": "cilium"}
@@ -75,13 +75,15 @@ def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:
 
 
 def versions(spec: eksa.ClusterSpec) -> tuple[str, dict[str, str | None]]:
-    """The Kubernetes versions that are written, of the control plane and of groups by name."""
+    """The Kubernetes versions in the spec, of the control plane and of groups by name."""
     groups = {group_name(group): group.kubernetes_version for group in spec.worker_node_group_configurations}
     return spec.kubernetes_version, groups
 
 
 def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Iterator[Violation]:
-    """Kubernetes goes up one minor at a time, per control plane and worker node group, and down only on a way back."""
+    """Kubernetes is upgraded one minor at a time, per control plane and worker node group, and downgraded only to take
+    an upgrade back.
+    """
     spec, name = new.spec, new.metadata.name
     if old.kubernetes_version and spec.kubernetes_version:
         was, wanted, field = old.kubernetes_version, spec.kubernetes_version, "spec.kubernetesVersion"
@@ -93,7 +95,7 @@ def kubernetes(old: eksa.ClusterSpec, new: eksa.Cluster, back: WayBack) -> Itera
     for index, group in enumerate(spec.worker_node_group_configurations):
         version = earlier.get(group_name(group))
         wanted = group.kubernetes_version or spec.kubernetes_version
-        # A group without a version of its own follows the control plane, which is judged above.
+        # A group without a version of its own follows the control plane, which is checked above.
         follows = group.kubernetes_version is None and version == old.kubernetes_version
         if version and wanted and not follows:
             field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
@@ -111,9 +113,9 @@ def _step(old: str, new: str, field: str, back: Collection[str], refused: Callab
 
 
 def too_early(cluster: eksa.Cluster, at: Running) -> Iterator[Violation]:
-    """Versions to which machines would skip one, whatever was written before: they have not got there yet.
+    """Versions for which machines would skip a minor because they have not reached the previous one yet.
 
-    What machines were told already is not judged: it is under way.
+    Versions that are in the Cluster API objects already are not checked: that upgrade is in progress.
     """
     spec, field = cluster.spec, "spec.kubernetesVersion"
     wanted = spec.kubernetes_version

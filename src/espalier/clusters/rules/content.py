@@ -1,4 +1,4 @@
-"""Rules about a Cluster by itself (EKS Anywhere's, all reported at once)."""
+"""Rules about a single Cluster (EKS Anywhere's; all violations are reported at once)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.cluster_rules import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
 from espalier.api.eksa.fields import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL_VALUES
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, minor
 from espalier.clusters.provider import Providers
 from espalier.clusters.render_input import group_name
-from espalier.clusters.rules import api_server, in_place, kubelet, networks, numbers, unsupported
+from espalier.clusters.rules import api_server, kubelet, networks, numbers, unsupported
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "
-    "through the API, for its own controllers would be taken away while they work: name the cluster that manages it, "
-    f"or set annotation {PAUSED_ANNOTATION}, which makes this the record of a cluster that is looked after elsewhere"
+    "through the API, because that would delete its own controllers at work: name the cluster that manages it, "
+    f"or set annotation {PAUSED_ANNOTATION}, which makes this the record of a cluster that is managed elsewhere"
 )
 
 _NAME = re.compile(NAME)
@@ -34,7 +35,7 @@ _KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 
 
 def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
-    """Everything that is wrong with a managed Cluster by itself, fields that can't be acted on included."""
+    """All violations of a managed Cluster by itself, including unsupported fields."""
     spec = cluster.spec
     return [
         *name_violations(cluster.metadata.name),
@@ -44,7 +45,7 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
         *numbers.sizes(spec),
         *networks.violations(spec.cluster_network),
         *numbers.health_checks(spec),
-        *in_place.violations(spec),
+        *_strategies(spec),
         *kubelet.violations(spec),
         *api_server.violations(spec),
         *_packages(spec),
@@ -53,7 +54,7 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
 
 
 def name_violations(name: str) -> Iterator[Violation]:
-    """The name is that of many objects, and part of host names."""
+    """The name becomes that of many objects, and part of host names."""
     if not _NAME.fullmatch(name) or not _DNS_LABEL.fullmatch(name):
         yield Violation(
             "metadata.name",
@@ -132,7 +133,7 @@ def _workers(spec: eksa.ClusterSpec, cluster: str) -> Iterator[Violation]:
 
 
 def _lag(spec: eksa.ClusterSpec, group: WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
-    """Kubernetes' own rule: nodes are never ahead of the API server, and at most so far behind."""
+    """The version skew policy of Kubernetes: nodes are never newer than the API server, and only so much older."""
     if not group.kubernetes_version or not spec.kubernetes_version:
         return
     lag = minor(spec.kubernetes_version) - minor(group.kubernetes_version)
@@ -154,11 +155,11 @@ def _taints(field: str, taints: Sequence[Taint]) -> Iterator[Violation]:
         if not _LABEL_NAME.fullmatch(taint.key):
             yield Violation(f"{field}[{index}].key", taint.key or "nothing", LABEL_NAMES, sentences.TAINT_KEY)
         elif not _LABEL_VALUE.fullmatch(taint.value):
-            yield Violation(f"{field}[{index}].value", taint.value, LABEL_VALUES, "this is no value of a taint")
+            yield Violation(f"{field}[{index}].value", taint.value, LABEL_VALUES, "not a valid taint value")
 
 
 def _packages(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Packages of all clusters are brought by what runs in the management cluster."""
+    """Packages of all clusters are installed by controllers of the management cluster."""
     for name in ("controller", "cronjob"):
         if getattr(spec.packages, name, None) is not None:
             yield Violation(f"spec.packages.{name}", "settings", "nothing", sentences.PACKAGES)
@@ -178,3 +179,35 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+Strategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy
+
+
+def _strategies(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Refuse fields that belong to the other strategy."""
+    control_plane = spec.control_plane_configuration
+    strategies: list[tuple[str, Strategy | None]] = [
+        ("spec.controlPlaneConfiguration", control_plane.upgrade_rollout_strategy if control_plane else None),
+        *(
+            (f"spec.workerNodeGroupConfigurations[{index}]", group.upgrade_rollout_strategy)
+            for index, group in enumerate(spec.worker_node_group_configurations)
+        ),
+    ]
+    has_external_etcd = spec.external_etcd_configuration is not None
+    for place, strategy in strategies:
+        if strategy is not None:
+            yield from _strategy(f"{place}.upgradeRolloutStrategy", strategy, has_external_etcd=has_external_etcd)
+
+
+def _strategy(field: str, strategy: Strategy, *, has_external_etcd: bool) -> Iterator[Violation]:
+    is_in_place = strategy.type == "InPlace"
+    if strategy.fallback is not None and not is_in_place:
+        yield Violation(f"{field}.fallback", strategy.fallback, "nothing", sentences.NO_FALLBACK)
+    if is_in_place and has_external_etcd:
+        yield Violation(f"{field}.type", "InPlace", "RollingUpdate", sentences.EXTERNAL_ETCD_IN_PLACE)
+    is_of_workers = isinstance(strategy, WorkerNodesUpgradeRolloutStrategy)
+    if is_in_place and not is_of_workers and strategy.rolling_update is not None:
+        yield Violation(f"{field}.rollingUpdate", "limits", "nothing", sentences.SECOND_ROLLOUT)
+    if is_of_workers and strategy.type == "RollingUpdate" and strategy.rolling_update is None:
+        yield Violation(f"{field}.rollingUpdate", "nothing", "", sentences.NO_LIMITS)

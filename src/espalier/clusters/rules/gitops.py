@@ -1,4 +1,4 @@
-"""Rules about GitOps: which repository a cluster is described in."""
+"""Rules about GitOps: the repository that contains a cluster's manifests."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _FIELD = "spec.gitOpsRef"
 def violations(
     old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None, *, is_told: bool = True
 ) -> Iterator[Violation]:
-    """A workload cluster is described beside its management cluster, so both name one configuration.
+    """A workload cluster's manifests are in its management cluster's repository, so both name one configuration.
 
-    A reference that stays is not judged again. `management` is None when it is not known, or for a cluster that manages
-    itself. Its configuration is named where that `is_told`.
+    An unchanged reference is not checked again. `management` is None when it is unknown, or for a self-managed cluster.
+    With `is_told` the message names its configuration.
     """
     reference = new.spec.git_ops_ref
     if reference is None or (old is not None and old.spec.git_ops_ref == reference):

@@ -1,4 +1,4 @@
-"""Rules about the kubelets' configuration: a kubelet that can't read its own never becomes a node."""
+"""Rules about KubeletConfigurations: with an invalid one a kubelet never starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONFIGURATION = Part(kubelet.SCHEMA)
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Fields that no kubelet has, values of other types, and what the provider says."""
+    """Unknown fields, values of wrong types, and fields that the provider sets."""
     control_plane = spec.control_plane_configuration
     if control_plane is not None:
         yield from _of(control_plane.kubelet_configuration, "spec.controlPlaneConfiguration.kubeletConfiguration")

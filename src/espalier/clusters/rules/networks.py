@@ -1,4 +1,4 @@
-"""Rules about networks inside of a cluster."""
+"""Rules about the networks of a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEFAULT_NODE_MASK = {4: 24, 6: 64}
 
 
 def violations(network: ClusterNetwork | None) -> Iterator[Violation]:
-    """Ranges that fit each other, and one CNI."""
+    """CIDRs that fit each other, and exactly one CNI."""
     field = "spec.clusterNetwork"
     if network is None:
         yield Violation(field, "nothing", "", sentences.NO_NETWORK)
@@ -29,7 +29,7 @@ def violations(network: ClusterNetwork | None) -> Iterator[Violation]:
     if pods and services and pods.version != services.version:
         yield Violation(f"{field}.services.cidrBlocks", str(services), _FAMILY[pods.version], sentences.ONE_FAMILY)
     elif pods and services and pods.overlaps(services):
-        message = "pods and services need ranges of their own"
+        message = "pods and services need separate ranges"
         yield Violation(f"{field}.services.cidrBlocks", str(services), f"a range outside of {pods}", message)
     if services and services.prefixlen > LONGEST_SERVICE_PREFIX[services.version]:
         allowed = f"/{LONGEST_SERVICE_PREFIX[services.version]} or a shorter prefix"
@@ -89,7 +89,7 @@ def _is_range(text: str, version: int) -> bool:
 
 
 def _range(field: str, blocks: Sequence[str]) -> Generator[Violation, None, Range | None]:
-    """Yields violations, returns the range if there is one."""
+    """Yields violations, returns the range if it is valid."""
     if len(blocks) != 1:
         yield Violation(field, ", ".join(blocks) or "nothing", "a range like 192.168.0.0/16", sentences.ONE_RANGE)
         return None

@@ -1,4 +1,4 @@
-"""Rules about numbers and durations: what Cluster API takes, and what nobody means."""
+"""Rules about numbers and durations: limits of Cluster API, and values that are surely mistakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from espalier.clusters.durations import seconds
 
 
 def sizes(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Numbers of machines that nobody means."""
+    """Numbers of machines that are surely mistakes."""
     control_plane, etcd = spec.control_plane_configuration, spec.external_etcd_configuration
     sizes: list[tuple[str, int | None, int]] = [
         ("spec.controlPlaneConfiguration.count", control_plane.count if control_plane else None, MOST_CONTROL_PLANES),
@@ -38,7 +38,7 @@ def sizes(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 
 def health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """What Cluster API would refuse of MachineHealthChecks, or has no room for."""
+    """Values of MachineHealthChecks that Cluster API would refuse, or can't store."""
     control_plane = spec.control_plane_configuration
     of_control_plane = control_plane.machine_health_check if control_plane else None
     checks: list[tuple[str, MachineHealthCheck | None]] = [
@@ -63,7 +63,7 @@ def health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 
 def _seconds(field: str, text: str) -> Generator[Violation, None, int]:
-    """Yields what is wrong with a duration, returns its seconds: 0 if it is none."""
+    """Yields violations of a duration, returns its seconds: 0 if it is invalid."""
     try:
         found = seconds(text or "0s")
     except ValueError:
@@ -75,7 +75,7 @@ def _seconds(field: str, text: str) -> Generator[Violation, None, int]:
 
 
 def _is_share(given: int | str | None) -> bool:
-    """Whether this is what Cluster API takes for a number or a share of machines."""
+    """True if Cluster API accepts this as a number or percentage of machines."""
     if isinstance(given, str):
         return re.fullmatch(PERCENTAGE, given) is not None
     return given is None or 0 <= given <= LARGEST_INT32

@@ -14,18 +14,18 @@ from espalier.clusters import names
 from espalier.clusters.rules import messages
 
 MAXIMUM_SKEW = 2
-"""How many minor versions a workload cluster may be behind its management cluster."""
+"""The number of minor versions that a workload cluster may be behind its management cluster."""
 
 _VERSION, _BUNDLES = "spec.eksaVersion", "spec.bundlesRef"
 
 
 def fields(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[Violation]:
-    """How the two fields may be set, exchanged and cleared; `old` is None for a new cluster."""
+    """Rules for setting, exchanging and clearing the two fields; `old` is None for a new cluster."""
     if old is None:
         yield from _new(new.spec, management)
         return
     before, after = old.spec, new.spec
-    both = before.bundles_ref is None and after.eksa_version  # said of the Cluster by itself
+    both = before.bundles_ref is None and after.eksa_version  # reported by the rules about a single Cluster
     if after.bundles_ref is not None and after.bundles_ref != before.bundles_ref and not both:
         allowed = before.bundles_ref.name if before.bundles_ref else "nothing"
         yield Violation(_BUNDLES, after.bundles_ref.name, allowed, sentences.BUNDLES_CHANGED)
@@ -51,11 +51,11 @@ def version(
     is_made: bool = False,
     is_unused: bool = False,
 ) -> Iterator[Violation]:
-    """Whether a version that was not there before can be had. `known` are the versions of the EKSAReleases there are;
-    `management` is None for a cluster that manages itself; `is_made`: there are objects of Cluster API for it;
-    `is_unused`: all of these are still those of the wanted version.
+    """Violations of a new version. `known` are the versions of existing EKSAReleases; `management` is None for a
+    self-managed cluster; `is_made`: the cluster has Cluster API objects; `is_unused`: all of these are still those of
+    the wanted version.
 
-    A version that stays is not judged again: what was accepted goes on whatever became of others.
+    An unchanged version is not checked again: an accepted cluster continues whatever happens to others.
     """
     text = new.spec.eksa_version
     before = old.spec.eksa_version if old is not None else None
@@ -75,9 +75,9 @@ def version(
 def skew(
     spec: eksa.ClusterSpec, release: semver.Version | None, management: eksa.Cluster | None
 ) -> Iterator[Violation]:
-    """Whether a cluster of a release may be managed by this management cluster, whoever of them was there first.
+    """Violations of the version skew between a cluster and its management cluster, whichever was created first.
 
-    `release` is that of its Bundles when it names no eksaVersion; None when that is not known.
+    `release` is that of its Bundles when it has no eksaVersion; None if unknown.
     """
     manager = parsed(management.spec.eksa_version) if management is not None else None
     if management is not None and manager is not None and release is not None:
@@ -92,10 +92,10 @@ def managed(
     workloads: Iterable[tuple[eksa.Cluster, semver.Version | None]],
     told: Callable[[Iterable[object]], str] = messages.listed,
 ) -> Iterator[Violation]:
-    """Whether a management cluster can have this release, for the sake of those that it manages, each with its own.
+    """Violations of the version skew between a management cluster's new release and the clusters that it manages.
 
-    `old` is None where the record is created (again). A change towards clusters that are out of reach is allowed: it
-    is the way back to them. `told` says which clusters are in the way.
+    `old` is None when the record is created (again). A change that reduces an existing skew is allowed. `told` formats
+    the clusters in question.
     """
     text = new.spec.eksa_version
     wanted = parsed(text)
@@ -116,7 +116,7 @@ def _rises(low: semver.Version | None, high: semver.Version | None) -> bool:
 
 
 def warnings(new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[str]:
-    """What is allowed and will not be for ever."""
+    """Warnings about what is deprecated, or will block upgrades."""
     wanted = parsed(new.spec.eksa_version)
     manager = parsed(management.spec.eksa_version) if management is not None else None
     if management is None or wanted is None or manager is None:
@@ -127,23 +127,23 @@ def warnings(new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[str
 
 
 def parsed(text: str | None) -> semver.Version | None:
-    """An eksaVersion as a semantic version; None when it is not one."""
+    """An eksaVersion as a semantic version; None if it is not one."""
     if not text or not text.startswith("v") or not semver.Version.is_valid(text[1:]):
         return None
     return semver.Version.parse(text[1:])
 
 
 def distance(low: semver.Version, high: semver.Version) -> int:
-    """How many minor versions `high` is after `low`; another major version is very far away."""
+    """The number of minor versions from `low` to `high`; another major version counts as very far."""
     return (high.major - low.major) * 1000 + high.minor - low.minor
 
 
 def _step(
     old: eksa.Cluster, new: eksa.Cluster, wanted: semver.Version, *, is_made: bool, is_unused: bool
 ) -> Iterator[Violation]:
-    """EKS Anywhere's rule, with its ways out: the annotation, and back from a release that can't be, or was not, used.
+    """EKS Anywhere's rule with its exceptions: the annotation, and going back from an unusable or unused release.
 
-    A step begins where the one before it ended: what is half-way between two releases goes to no third one.
+    An upgrade starts only when the previous one is complete: no third release while between two.
     """
     before = parsed(old.spec.eksa_version)
     if before is None or SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION in new.metadata.annotations:

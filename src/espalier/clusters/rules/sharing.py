@@ -1,7 +1,7 @@
 """Rules about linked objects that several Clusters name.
 
-Clusters of one namespace may share what they link: it goes with the last of them. What the management cluster links is
-its own.
+Clusters of one namespace may share linked objects: these are deleted with the last Cluster. The management cluster
+shares none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from espalier.clusters.rules import messages
 
 
 def violations(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[Violation]:
-    """A workload cluster names nothing that the management cluster does. A reference that stays is not judged again."""
+    """A workload cluster must not reference objects of the management cluster. An unchanged reference is not checked
+    again.
+    """
     if management is None:
         return
     theirs, before = linked(management), linked(old) if old is not None else set()
@@ -33,7 +35,7 @@ def of_record(
     managed: Sequence[eksa.Cluster],
     told: Callable[[Iterable[object]], str] = messages.listed,
 ) -> Iterator[Violation]:
-    """The record of the management cluster names nothing that a cluster does which it manages."""
+    """The record of the management cluster must not reference objects of clusters that it manages."""
     before = linked(old) if old is not None else set()
     for field, reference in references(new.spec):
         found = (reference.kind, Key(new.metadata.namespace, reference.name))
@@ -44,6 +46,6 @@ def of_record(
 
 
 def linked(cluster: eksa.Cluster) -> set[tuple[str, Key]]:
-    """What a Cluster links: kinds and names."""
+    """The kinds and names of the objects that a Cluster links."""
     namespace = cluster.metadata.namespace
     return {(reference.kind, Key(namespace, reference.name)) for _, reference in references(cluster.spec)}

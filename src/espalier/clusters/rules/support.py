@@ -1,4 +1,4 @@
-"""Kubernetes versions whose support ends soon, or has ended: allowed, and told whenever they are asked for."""
+"""Warnings about Kubernetes versions whose support ends soon or has ended."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import datetime
 from espalier.api.eksa.cluster import ClusterSpec
 from espalier.api.eksa.release import Bundles
 from espalier.clusters.rules import messages
-from espalier.releases.support import is_due, told
+from espalier.releases.contents import is_due, told
 
 
 def warnings(spec: ClusterSpec, bundles: Bundles | None, now: datetime) -> Iterator[str]:
-    """Each such version once, where it is written first. Without Bundles no date is known."""
+    """One warning for each such version, at its first field. Without Bundles no date is known."""
     if bundles is None:
         return
     ends = {entry.kube_version: entry.end_of_standard_support for entry in bundles.spec.versions_bundles}

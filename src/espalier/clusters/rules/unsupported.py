@@ -1,6 +1,6 @@
-"""Fields that nothing acts on yet.
+"""Fields that this release does not support yet.
 
-Refused where ignoring one would give another cluster than asked for, else warned of.
+Refused if ignoring the field would give a different cluster, else warned about.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
 from espalier.clusters.provider import Provider, Providers
 
-_REMOVE = "this release can't do it, and the cluster would be another one without; remove the field"
+_REMOVE = "this release does not support the field; remove it"
 
 
 def violations(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[Violation]:
-    """Fields that are refused, by this release and by the provider of the cluster."""
+    """Fields that this release and the provider of the cluster refuse."""
     reference = spec.datacenter_ref
     if reference is not None and reference.kind not in providers:
-        message = "this release has no such provider yet"
+        message = "this release does not support this provider"
         yield Violation("spec.datacenterRef.kind", reference.kind, ", ".join(providers), message)
     whole = {
         "externalEtcdConfiguration": (spec.external_etcd_configuration, "etcd on machines of its own"),
@@ -46,15 +46,15 @@ def violations(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[Violati
 
 
 def warnings(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[str]:
-    """Fields that are accepted and not acted on, or out of date."""
+    """Fields that are accepted without effect, or deprecated."""
     if spec.git_ops_ref is not None:
-        yield "spec.gitOpsRef: nothing is written to Git by this release; the cluster itself is made as asked"
+        yield "spec.gitOpsRef: this release writes nothing to Git; the cluster is created without it"
     if spec.packages is not None and not spec.packages.disable:
-        yield "spec.packages: curated packages are not installed by this release"
+        yield "spec.packages: this release does not install curated packages"
     if spec.license_token:
-        yield "spec.licenseToken: the licence is not looked at by this release"
+        yield "spec.licenseToken: this release does not check licences"
     if spec.bundles_ref is not None:
-        yield "spec.bundlesRef: deprecated; name a release in spec.eksaVersion"
+        yield "spec.bundlesRef: deprecated; use spec.eksaVersion"
     if spec.cluster_network is not None and spec.cluster_network.cni:
         yield "spec.clusterNetwork.cni: deprecated; use spec.clusterNetwork.cniConfig"
     if provider := provider_of(spec, providers):
@@ -62,7 +62,7 @@ def warnings(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[str]:
 
 
 def provider_of(spec: eksa.ClusterSpec, providers: Providers) -> Provider | None:
-    """The provider that a Cluster names; None for one that this build does not have."""
+    """The provider of a Cluster; None if this build does not have it."""
     return providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref is not None else None
 
 
@@ -78,5 +78,5 @@ def _group(group: WorkerNodeGroupConfiguration, field: str) -> Iterator[Violatio
     scaling = group.autoscaling_configuration
     if scaling is not None:
         found = f"{scaling.min_count} to {scaling.max_count}"
-        message = "this release has no autoscaler; give a count instead"
+        message = "this release does not support autoscaling; set a count instead"
         yield Violation(f"{field}.autoscalingConfiguration", found, "nothing", message)

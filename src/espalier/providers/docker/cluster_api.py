@@ -29,7 +29,7 @@ class LoadBalancer(Part):
 
 
 class DockerClusterSpec(Part):
-    """Infrastructure that a cluster's machines share."""
+    """The spec of a DockerCluster."""
 
     control_plane_endpoint: Endpoint | None = None
     failure_domains: Annotated[list[FailureDomain], Meta(extra_json_schema=listing("name"))] = []
@@ -37,13 +37,13 @@ class DockerClusterSpec(Part):
 
 
 class Provisioned(Observed, frozen=True):
-    """Steps that happen once in the life of infrastructure."""
+    """Initialization of the infrastructure, which happens once."""
 
     provisioned: bool = False
 
 
 class DockerClusterStatus(Observed, frozen=True):
-    """What is known of a cluster's infrastructure."""
+    """The status of a DockerCluster."""
 
     initialization: Provisioned = Provisioned()
     failure_domains: Annotated[list[FailureDomain], Meta(extra_json_schema=listing("name"))] = []
@@ -59,14 +59,14 @@ class DockerClusterStatus(Observed, frozen=True):
     partly=True,
 )
 class DockerCluster(KubeObject, kw_only=True):
-    """Infrastructure of a cluster on Docker."""
+    """The infrastructure of a cluster on Docker."""
 
     spec: DockerClusterSpec = msgspec.field(default_factory=DockerClusterSpec)
     status: DockerClusterStatus = DockerClusterStatus()
 
 
 class Mount(Part):
-    """A folder of the host inside the machine."""
+    """A directory of the host mounted into the machine."""
 
     host_path: str = ""
     container_path: str = ""
@@ -84,7 +84,7 @@ class DockerMachineSpec(Part):
 
 
 class DockerMachineStatus(Observed, frozen=True):
-    """What is known of a container that is a machine."""
+    """The status of a DockerMachine."""
 
     initialization: Provisioned = Provisioned()
     addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
@@ -113,21 +113,21 @@ class DockerMachineStatus(Observed, frozen=True):
     partly=True,
 )
 class DockerMachine(KubeObject):
-    """Infrastructure of a machine on Docker."""
+    """The infrastructure of a machine on Docker."""
 
     spec: DockerMachineSpec = msgspec.field(default_factory=DockerMachineSpec)
     status: DockerMachineStatus = DockerMachineStatus()
 
 
 class DockerMachineTemplateResource(Part):
-    """What new DockerMachines are made of."""
+    """The template of new DockerMachines."""
 
     spec: DockerMachineSpec
     metadata: TemplateMeta | None = None
 
 
 class DockerMachineTemplateSpec(Part):
-    """Holds the template."""
+    """The spec of a DockerMachineTemplate."""
 
     template: DockerMachineTemplateResource
 
@@ -140,7 +140,7 @@ class DockerMachineTemplateSpec(Part):
     partly=True,
 )
 class DockerMachineTemplate(KubeObject, kw_only=True):
-    """What DockerMachines are made of; its content never changes, another name is another content."""
+    """The template of DockerMachines; immutable, so other content gets another name."""
 
     spec: DockerMachineTemplateSpec
 

@@ -9,11 +9,11 @@ from espalier.api.resource import Resource
 
 
 class DockerDatacenterConfigSpec(Part):
-    """Docker needs no settings."""
+    """The spec, which is empty: Docker needs no settings."""
 
 
 class DockerDatacenterConfigStatus(Observed, frozen=True):
-    """Nothing is known of a Docker datacenter beside that it is there."""
+    """The status, which is empty."""
 
 
 @kind(

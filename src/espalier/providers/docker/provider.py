@@ -1,4 +1,4 @@
-"""What the other components are told about Docker."""
+"""The infrastructure provider Docker."""
 
 from espalier.clusters.provider import Links, Provider
 from espalier.providers.docker import render, rules

@@ -1,4 +1,4 @@
-"""From a design to the objects of Docker's infrastructure provider."""
+"""Renders the objects of Cluster API's Docker provider from a design."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CERT_SANS = ("localhost", "127.0.0.1")
 """The load balancer's port is published on the host's loopback address."""
 
 KUBELET_ARGS = {
-    # A container sees the host's disk, whose fill is no reason to evict pods.
+    # A container sees the host's disk, whose usage is no reason to evict pods.
     "eviction-hard": "nodefs.available<0%,nodefs.inodesFree<0%,imagefs.available<0%",
     "tls-cipher-suites": kubeadm.CIPHER_SUITES,
 }
@@ -34,7 +34,7 @@ _DOCKER_SOCKET = "/var/run/docker.sock"
 
 
 def infrastructure_cluster(design: Design) -> DockerCluster:
-    """What the machines share: the load balancer."""
+    """The DockerCluster, with the load balancer."""
     haproxy = design.of_control_plane.bundle.haproxy
     image = Image.parse(haproxy.image.uri) if haproxy and haproxy.image else None
     load_balancer = LoadBalancer(image_repository=image.repository, image_tag=image.tag) if image else None
@@ -42,19 +42,19 @@ def infrastructure_cluster(design: Design) -> DockerCluster:
 
 
 def control_plane_config(design: Design) -> KubeadmConfigSpec:
-    """How a machine of the control plane becomes a node."""
+    """The kubeadm configuration of control plane machines."""
     return kubeadm.control_plane_config(design, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET, cert_sans=CERT_SANS)
 
 
 def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-    """How a worker becomes a node."""
+    """The kubeadm configuration of workers."""
     return kubeadm.worker_config(design, group, kubelet_args=KUBELET_ARGS, cri_socket=CRI_SOCKET)
 
 
 def machine_template(
     design: Design, components: Components, name: str, _group: WorkerNodeGroupConfiguration | None
 ) -> DockerMachineTemplate:
-    """What the machines of the control plane or of a group are made of: the same for all."""
+    """The DockerMachineTemplate of the control plane or of a group: the same for all."""
     node = components.bundle.eks_d.kind_node
     return DockerMachineTemplate(
         metadata=meta(design, name),

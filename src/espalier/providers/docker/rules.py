@@ -1,4 +1,4 @@
-"""What a Cluster on Docker may not ask for, and what has no effect."""
+"""Validation of Clusters on Docker: refused fields, and fields without effect."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from espalier.api.eksa import cluster as eksa
 from espalier.api.violations import Violation
 
-_MACHINE_GROUP = "machineGroupRef: Docker has no machine configs; the reference is not used"
+_MACHINE_GROUP = "machineGroupRef: Docker has no machine configs; the reference is ignored"
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """Fields that are refused."""
     control_plane = spec.control_plane_configuration
     if control_plane is not None and control_plane.endpoint is not None and control_plane.endpoint.host:
-        message = "the address of a Docker cluster is that of its load balancer; remove the field"
+        message = "the endpoint of a Docker cluster is its load balancer's; remove the field"
         host = control_plane.endpoint.host
         yield Violation("spec.controlPlaneConfiguration.endpoint.host", host, "nothing", message)
     for index, group in enumerate(spec.worker_node_group_configurations):
@@ -32,7 +32,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
     if control_plane is not None and control_plane.skip_load_balancer_deployment:
         yield (
             "spec.controlPlaneConfiguration.skipLoadBalancerDeployment: "
-            "Docker's load balancer is part of the infrastructure and is there in any case"
+            "Docker's load balancer is part of the infrastructure and is always created"
         )
     for index, group in enumerate(spec.worker_node_group_configurations):
         if group.machine_group_ref is not None:

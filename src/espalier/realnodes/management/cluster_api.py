@@ -1,4 +1,4 @@
-"""Cluster API's own managers on a management cluster: definitions, rights, webhooks, and the programs themselves.
+"""Installs and runs Cluster API's own managers: CRDs, RBAC, webhooks and processes.
 
 Definitions and rights are those that belong to the programs (`make real-assets` puts them beside). The API server
 calls webhooks and conversions by URL, over TLS, trusting an authority that is used for nothing else. Each manager has
@@ -38,22 +38,22 @@ from espalier.runtime.definitions import until_established
 
 FIELD_MANAGER = "espalier-cluster-api"
 CONTRACTS = {"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}
-"""Labels of every definition: which of its versions serves which contract of Cluster API."""
+"""Labels of every CRD: which of its versions serves which contract of Cluster API."""
 
 GATES: Mapping[str, bool] = {"ClusterTopology": True, "RuntimeSDK": True, "InPlaceUpdates": True, "MachinePool": False}
 
 _ATTEMPTS = 3
-"""Ports are chosen before their program has them; another program may be faster."""
+"""Attempts to start a manager: another program may take a chosen port first."""
 
 
 @dataclass(frozen=True)
 class Manager:
-    """One of Cluster API's managers: its program, and where its definitions lie beside it."""
+    """One of Cluster API's managers: its program, and the folder of its manifests."""
 
     name: str
     config: str
     gates: frozenset[str]
-    """The feature gates that it knows and cares for."""
+    """Its feature gates."""
 
     @property
     def user(self) -> str:
@@ -81,7 +81,7 @@ class Ports:
 
     @classmethod
     def free(cls) -> Ports:
-        """Ports that nobody has just now."""
+        """Free ports."""
         with contextlib.ExitStack() as stack:
             probes = [stack.enter_context(socket.socket()) for _ in range(2)]
             for probe in probes:
@@ -109,13 +109,13 @@ async def run_cluster_api(
     installer = _Installer(assets, folder, control_plane, client, clock, authority, gates)
     documents = await asyncio.to_thread(lambda: [list(documents_of(assets, manager)) for manager in MANAGERS])
     arrangements = [Arrangement(*pair, Ports.free()) for pair in zip(MANAGERS, documents, strict=True)]
-    # Each manager needs the definitions of all.
+    # Each manager needs all CRDs.
     await asyncio.gather(*(installer.install(arrangement) for arrangement in arrangements))
     await asyncio.gather(*(installer.start(arrangement, supervisor) for arrangement in arrangements))
 
 
 class Arrangement(NamedTuple):
-    """A manager, what belongs to it, and where it listens."""
+    """A manager with its manifests and ports."""
 
     manager: Manager
     documents: list[Tree]
@@ -124,7 +124,7 @@ class Arrangement(NamedTuple):
 
 @dataclass(frozen=True)
 class _Installer:
-    """Brings one manager after the other to one management cluster."""
+    """Installs and starts the managers on one management cluster, one by one."""
 
     assets: Path
     folder: Path
@@ -135,7 +135,7 @@ class _Installer:
     gates: Mapping[str, bool]
 
     async def install(self, arrangement: Arrangement) -> None:
-        """Apply everything that belongs to a manager. Returns when its definitions are served."""
+        """Apply the manifests of a manager. Returns when its CRDs are served."""
         manager, documents, ports = arrangement
         url = f"https://{HOST}:{ports.webhooks}"
         trees = [installable(tree, manager, url, self.authority.certificate) for tree in documents]
@@ -145,7 +145,7 @@ class _Installer:
         await until_established(self.client, definitions)
 
     async def start(self, arrangement: Arrangement, supervisor: Supervisor) -> None:
-        """Start a manager that is installed, with other ports when somebody took them. Returns when it serves."""
+        """Start an installed manager, with other ports when its ports are taken. Returns when it serves."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 await supervisor.start(self._program(arrangement.manager, arrangement.ports))
@@ -175,7 +175,7 @@ class _Installer:
             "webhook-cert-dir": folder,
             "health-addr": f"{HOST}:{ports.health}",
             "diagnostics-address": "0",
-            # The definitions are of the same version as the programs: nothing is stored in an older form.
+            # CRDs and programs have the same version: no object is stored in an older version.
             "skip-crd-migration-phases": "StorageVersionMigration,CleanupManagedFields",
             "feature-gates": ",".join(f"{gate}={str(value).lower()}" for gate, value in gates.items()),
         }
@@ -197,7 +197,7 @@ _RESOURCES: Mapping[str, Resource] = {
 
 
 def documents_of(assets: Path, manager: Manager) -> Iterator[Tree]:
-    """What belongs to a manager: definitions, its ClusterRole, its webhook configurations, as its provider made them.
+    """The manifests of a manager: CRDs, ClusterRole and webhook configurations, as its provider ships them.
 
     The other objects in these folders belong to an installation by kustomize, and are left out by kind.
     """
@@ -210,9 +210,9 @@ def documents_of(assets: Path, manager: Manager) -> Iterator[Tree]:
 
 
 def installable(document: Tree, manager: Manager, url: str, authority: bytes) -> Tree:
-    """A document as it is applied when its manager's webhooks are served at `url`, by a server that `authority` signed.
+    """A manifest with webhook URLs at `url`, trusting `authority`.
 
-    The document itself is left as it is.
+    Returns a copy.
     """
     bundle = base64.b64encode(authority).decode()
     kind, metadata = document["kind"], document["metadata"]

@@ -1,4 +1,4 @@
-"""A real control plane on this machine: etcd, kube-apiserver and kube-controller-manager, for us alone.
+"""A private control plane on this machine: etcd, kube-apiserver and kube-controller-manager.
 
 Every connection to the API server is TLS with certificates of an authority of its own; etcd is reached through a
 socket in a folder that only its owner can enter. What was made in the folder is used again: a control plane that is
@@ -52,7 +52,7 @@ API_SERVER = {
     "etcd-servers": "unix://etcd.sock:0",
     "bind-address": HOST,
     "advertise-address": HOST,
-    "endpoint-reconciler-type": "none",  # nothing reaches this server by its Service
+    "endpoint-reconciler-type": "none",  # no client uses the Service kubernetes
     "permit-port-sharing": "true",
     "tls-cert-file": "server.crt",
     "tls-private-key-file": "server.key",
@@ -73,7 +73,7 @@ AUDIT = {
 CONTROLLER_MANAGER = {
     "kubeconfig": "kube-controller-manager.kubeconfig",
     "controllers": ",".join(CONTROLLERS),
-    "use-service-account-credentials": "true",  # each controller has the permissions of its own, as in a real cluster
+    "use-service-account-credentials": "true",  # each controller has its own permissions, as in a real cluster
     "service-account-private-key-file": "service-accounts.key",
     "root-ca-file": "authority.crt",
     "leader-elect": "false",
@@ -166,7 +166,7 @@ def held_port(port: int = 0) -> Iterator[int]:
 
 
 def answers(kubeconfig: Path, path: str) -> Callable[[], Awaitable[bool]]:
-    """A question: does whoever holds this kubeconfig get status 200 for `path`?"""
+    """A readiness check: a client with this kubeconfig gets status 200 for `path`."""
 
     async def ask() -> bool:
         transport = HttpTransport(Kubeconfig.load([kubeconfig]).context(), environment={})
@@ -221,7 +221,7 @@ def _prepare(folder: Path, programs: Path, url: str, clock: Clock) -> ControlPla
     for user, groups in (("admin", ["system:masters"]), ("system:kube-controller-manager", [])):
         file = folder / f"{user.removeprefix('system:')}.kubeconfig"
         write_private(file, made.kubeconfig_of(user, clock, groups).to_bytes())
-    for remains in ("etcd.sock:0", "etcd-peer.sock:0"):  # of a run that was killed
+    for remains in ("etcd.sock:0", "etcd-peer.sock:0"):  # left over from a killed run
         (folder / remains).unlink(missing_ok=True)
     return made
 

@@ -1,6 +1,6 @@
-"""Child programs under supervision: started, awaited, started again when they die, and never left behind.
+"""Supervises child processes: starts them, waits until they are ready, restarts and stops them.
 
-A child is killed by the kernel when its parent dies (Linux), however that happens: nobody has to look for orphans.
+The kernel kills a child when its parent dies (Linux), so there are no orphans.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if os.getppid() == int(sys.argv[1]):  # else the parent died before we could say
 """
 
 STATES = "processes.json"
-"""File in a supervisor's folder that tells other processes how its programs are."""
+"""The file in a supervisor's folder with the states of its programs, for other processes."""
 
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.05
 LOG_BYTES = 50 * 1024 * 1024
-"""A log that is longer when its program starts becomes `.log.1`, and what was there before goes."""
+"""A larger log is rotated to `.log.1` when its program starts."""
 _LAST_WORDS = 20
 
 _log = structlog.get_logger("espalier.processes")
@@ -57,9 +57,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Program:
-    """What to run. Arguments are visible to all users of the machine: no secrets in them.
+    """The program to run. Arguments are visible to all users of the machine: no secrets in them.
 
-    `is_ready` is asked again and again after a start until it says yes; without it a program that runs is ready.
+    `is_ready` is polled after a start; without it a running program is ready.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Program:
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """State of a program, for people and other processes."""
+    """The state of a program, for users and other processes."""
 
     name: str
     state: State
@@ -102,12 +102,12 @@ class Backoff:
     forgets: float = 60.0
 
     def delay(self, failures: int) -> float:
-        """The pause after this many failures in a row, counted from 1."""
+        """The pause after this many consecutive failures, counted from 1."""
         return min(self.most, self.first * 2.0 ** min(failures - 1, 16))
 
 
 def dying_with_parent(arguments: Sequence[str | Path]) -> list[str]:
-    """A command that runs a program which the kernel kills when this process dies.
+    """The command for a program that the kernel kills when this process dies.
 
     An exec'ing launcher, because code between fork and exec (preexec_fn) may deadlock where threads run. What it binds
     the child to is the thread that starts it: start children from a thread that lives as long as they shall.
@@ -116,9 +116,9 @@ def dying_with_parent(arguments: Sequence[str | Path]) -> list[str]:
 
 
 def read_states(folder: Path) -> list[Report]:
-    """How the programs of the supervisor in `folder` are; empty when none ever ran there, or the file is damaged.
+    """The states of the programs of the supervisor in `folder`; empty without a valid file.
 
-    What it says holds while that supervisor's process runs: dead programs write no reports.
+    They are current only while that supervisor's process runs.
     """
     try:
         return msgspec.json.decode((folder / STATES).read_bytes(), type=list[Report])
@@ -137,7 +137,7 @@ class Supervisor:
         self._subscribers: list[Callable[[Report], None]] = []
 
     def subscribe(self, changed: Callable[[Report], None]) -> None:
-        """Be told of each program whose state changes."""
+        """Subscribe to changes of programs' states."""
         self._subscribers.append(changed)
 
     @property
@@ -216,7 +216,7 @@ class _Keeper:
         self._keeping = asyncio.create_task(self._keep(), name=f"keeper of {self._program.name}")
 
     async def stop(self) -> None:
-        """Ask it to end, insist after `STOP_SECONDS`, and return when it is gone."""
+        """Terminate it, kill it after `STOP_SECONDS`, and return when it has ended."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
@@ -227,9 +227,9 @@ class _Keeper:
                 async with asyncio.timeout(STOP_SECONDS):
                     await process.wait()
             except TimeoutError:
-                _log.warning("program does not end when asked to", program=self._program.name)
+                _log.warning("program ignores SIGTERM and is killed", program=self._program.name)
             finally:
-                if process.returncode is None:  # also when cancelled: nothing is left behind
+                if process.returncode is None:  # also on cancellation: no process is left
                     process.kill()
                     await process.wait()
         self._say(State.STOPPED, pid=None)
@@ -241,7 +241,7 @@ class _Keeper:
             failures = 1 if self._clock.monotonic() - since > self._backoff.forgets else failures + 1
             pause = self._backoff.delay(failures)
             _log.warning(
-                "program ended, and is started again",
+                "program ended and is restarted",
                 program=self._program.name,
                 exit_code=self.report.last_exit,
                 after_seconds=pause,
@@ -253,7 +253,7 @@ class _Keeper:
             await self._begin()
 
     async def _begin(self) -> bool:
-        """Start it, and return whether it got ready; otherwise it has ended."""
+        """Start it; returns True when it is ready, False when it ended."""
         self._process = await self._spawn()
         self._say(State.STARTING, pid=self._process.pid)
         ended = asyncio.create_task(self._ended())
@@ -291,7 +291,7 @@ class _Keeper:
         self.report = msgspec.structs.replace(self.report, last_exit=code)
 
     async def _ready(self) -> None:
-        """Ask until it is ready: there is nothing to watch before a program serves."""
+        """Poll until it is ready: a program that does not serve yet can't be watched."""
         while self._program.is_ready is not None and not await self._program.is_ready():  # noqa: ASYNC110
             await asyncio.sleep(POLL_SECONDS)
 

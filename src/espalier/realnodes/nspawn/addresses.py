@@ -1,4 +1,4 @@
-"""Addresses of one world: a range for its bridge, one address for each node and each control plane. Pure."""
+"""Addresses of a local environment: a range for its bridge, one address for each node and each control plane. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueE
 
 
 class BadRange(ValueError):
-    """The range can't be used; the message says why, and what can."""
+    """The range is invalid; the message tells why, and what is allowed."""
 
 
 class RangeFull(Exception):
-    """Every address of the range is given away."""
+    """Every address of the range is in use."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class AddressRange:
 
     @property
     def bridge(self) -> IPv4Address:
-        """Of the host, on the bridge: the nodes' way out."""
+        """The host's address on the bridge: the nodes' gateway."""
         return self.network[1]
 
     def with_length(self, address: IPv4Address) -> str:
@@ -56,14 +56,14 @@ class AddressRange:
 
 @dataclass(frozen=True)
 class Occupied:
-    """A network that the machine knows already, and where from: an interface or a route."""
+    """A network that the machine has already, with its interface or route."""
 
     network: IPv4Network
     device: str
 
 
 def clash(wanted: AddressRange, occupied: Iterable[Occupied], *, own_bridge: str) -> Occupied | None:
-    """The first that has addresses of the range, apart from our own bridge. Default routes overlap nothing."""
+    """The first network that overlaps the range, except our own bridge and default routes."""
     for other in occupied:
         if other.device != own_bridge and other.network.prefixlen > 0 and other.network.overlaps(wanted.network):
             return other

@@ -27,7 +27,7 @@ CHUNK = 64 * 1024
 
 
 def no_verification() -> ssl.SSLContext:
-    """Health is asked for, nothing is told: whose certificate answers does not matter."""
+    """A TLS context without verification: health checks send no secrets."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -36,7 +36,7 @@ def no_verification() -> ssl.SSLContext:
 
 @dataclass(eq=False)
 class Backend:
-    """One API server. It starts as not healthy, and is used nevertheless while none is."""
+    """One API server. It starts as unhealthy, and unhealthy ones are used while none is healthy."""
 
     host: str
     port: int
@@ -45,7 +45,7 @@ class Backend:
     connections: set[asyncio.StreamWriter] = field(default_factory=set)
 
     async def check(self, context: ssl.SSLContext) -> None:
-        """Ask once, and close what is connected when the server is down."""
+        """Check once, and close connections when the server is down."""
         if await self._is_ready(context):
             self.healthy, self.failures = True, 0
             return
@@ -86,25 +86,25 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     def use(self, hosts: list[str]) -> None:
-        """Have exactly these backends; who goes loses its connections."""
+        """Set the backends; connections of removed ones are closed."""
         known = {backend.host: backend for backend in self.backends}
         self.backends = [known.pop(host) if host in known else Backend(host, self.port) for host in hosts]
         for gone in known.values():
             gone.drop()
 
     async def open(self) -> None:
-        """Listen. Raises `OSError` when the address is not there, or taken."""
+        """Listen. Raises `OSError` when the address does not exist, or is in use."""
         if self._server is None:
             self._server = await asyncio.start_server(self._serve, self.address, self.port)
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
         self.use([])
 
     def in_order(self) -> list[Backend]:
-        """Whom to try: healthy ones before others, each time another one first."""
+        """Backends to try: healthy ones first, round-robin."""
         turn = next(self._turn)
         rotated = [self.backends[(turn + index) % len(self.backends)] for index in range(len(self.backends))]
         return sorted(rotated, key=lambda backend: not backend.healthy)
@@ -128,7 +128,7 @@ class Listener:
 
 
 async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """Copy one direction; its end is told to the other side, a failure ends both."""
+    """Copy one direction; its end closes the other side's input, an error closes both."""
     try:
         while data := await source.read(CHUNK):
             target.write(data)
@@ -139,14 +139,14 @@ async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 
 class Balancer:
-    """All listeners, as the settings want them."""
+    """All listeners of the settings."""
 
     def __init__(self, settings: Path) -> None:
         self._settings = settings
         self._listeners: dict[tuple[str, int], Listener] = {}
 
     async def read(self) -> None:
-        """Do as the settings say now. An address that is not there yet is tried again with the next health checks."""
+        """Apply the settings. A missing address is tried again with the next health checks."""
         wanted: list[dict[str, Any]] = json.loads(self._settings.read_bytes())
         places = {(entry["address"], entry["port"]): entry["backends"] for entry in wanted}
         for place in [place for place in self._listeners if place not in places]:
@@ -157,7 +157,7 @@ class Balancer:
         await self._open()
 
     async def watch_over(self) -> None:
-        """Check all backends again and again."""
+        """Check all backends periodically."""
         context = no_verification()
         while True:
             await self._open()

@@ -1,4 +1,4 @@
-"""Bases of nodes, as this package needs them; assets build them."""
+"""The interface to bases of nodes, which `assets` builds."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ class NodeBase(Protocol):
 
     @property
     def store(self) -> Path:
-        """The image store: a /var/lib/containerd that nobody writes to."""
+        """The image store: a read-only /var/lib/containerd."""
 
     @property
     def images(self) -> Mapping[str, str]:
         """Full names of the images in the store, and their digests."""
 
     def clone_store(self, target: Path) -> None:
-        """Make a /var/lib/containerd with all images. Blocks; raises `OSError`."""
+        """Create a /var/lib/containerd with all images. Blocks; raises `OSError`."""
 
 
 class NodeBases(Protocol):
     """All that were built."""
 
     def find(self, version: str) -> NodeBase:
-        """The base of a Kubernetes version like 1.35.4. Raises what says what to do about a missing one."""
+        """The base of a Kubernetes version like 1.35.4. The error for a missing one tells what to do."""
 
     def all(self) -> Sequence[NodeBase]:
         """Every base."""
 
 
 def plain_version(version: str) -> str:
-    """The version of Kubernetes that a distribution's version stands for: 1.35.4 of v1.35.4-eks-1-35-1.
+    """The Kubernetes version of a distribution's version: 1.35.4 of v1.35.4-eks-1-35-1.
 
-    Raises `ValueError` when it is none.
+    Raises `ValueError` for an invalid one.
     """
     found = _RELEASE.match(version)
     if found is None:

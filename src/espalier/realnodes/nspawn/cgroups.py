@@ -1,4 +1,4 @@
-"""Control groups of nodes: one sub-tree for each node in every hierarchy, so that all its processes are known as its.
+"""Control groups of nodes: one sub-tree for each node in every hierarchy, which identifies its processes.
 
 In its own cgroup namespace a node sees that sub-tree as the root, on cgroup v1, v2 and both at once.
 """
@@ -15,7 +15,7 @@ from espalier.realnodes.nspawn import processes
 
 PARENT = "espalier"
 _INHERITED = ("cpuset.cpus", "cpuset.mems")
-"""Of cgroup v1: a new cpuset has no CPUs until it is given some, and takes no process before."""
+"""cgroup v1 files without which a new cpuset accepts no process."""
 
 _DELEGATED = ("cpu", "cpuset", "io", "memory", "pids")
 """Controllers of cgroup v2 that kubelet asks for."""
@@ -32,7 +32,7 @@ def hierarchies(mounts: Path = Path("/proc/self/mounts")) -> list[Path]:
 
 
 def make(id_: str) -> list[Path]:
-    """Have the sub-trees of a node; returns them, for its first process to enter."""
+    """Create the sub-trees of a node; returns them, for its first process to enter."""
     made = []
     for hierarchy in hierarchies():
         folder = hierarchy
@@ -46,7 +46,7 @@ def make(id_: str) -> list[Path]:
 
 
 def members(id_: str) -> Iterator[int]:
-    """Numbers of all processes of a node."""
+    """The PIDs of a node's processes."""
     seen: set[int] = set()
     for hierarchy in hierarchies():
         for folder, _, _ in os.walk(hierarchy / PARENT / id_):
@@ -56,7 +56,7 @@ def members(id_: str) -> Iterator[int]:
 
 
 async def end_all(id_: str) -> None:
-    """Kill all processes of a node; returns once they are gone. The first to go is the one that would start others."""
+    """Kill all processes of a node, its init first; returns when they have ended."""
     while living := [found for pid in members(id_) if (found := processes.identify(pid))]:
         for process in living:
             processes.stop(process)
@@ -64,17 +64,17 @@ async def end_all(id_: str) -> None:
 
 
 def remove(id_: str) -> None:
-    """Have no sub-trees of a node. Its processes must be gone."""
+    """Remove the sub-trees of a node. Its processes must have ended."""
     for hierarchy in hierarchies():
         tree = hierarchy / PARENT / id_
         for folder, _, _ in os.walk(tree, topdown=False):
             Path(folder).rmdir()
-        with suppress(OSError):  # other nodes are in it, or it is not there
+        with suppress(OSError):  # other nodes are in it, or it does not exist
             (hierarchy / PARENT).rmdir()
 
 
 def _delegate(folder: Path) -> None:
-    """On cgroup v2, let groups below a folder have controllers of their own."""
+    """On cgroup v2, enable controllers for groups below a folder."""
     control = folder / "cgroup.subtree_control"
     if not control.exists():
         return
@@ -88,7 +88,7 @@ def _delegate(folder: Path) -> None:
     except OSError as error:  # of a group with processes of its own, or of one that is not ours to change
         message = (
             f"groups below {folder} can't have the controllers {', '.join(wanted)}, which kubelet needs "
-            f"({error.strerror}): run real nodes outside of containers, or have this one's processes in a group below"
+            f"({error.strerror}): run real nodes outside of containers, or move this one's processes to a group below"
         )
         raise OSError(error.errno, message) from error
 

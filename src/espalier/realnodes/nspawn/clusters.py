@@ -16,21 +16,20 @@ from espalier.clusterapi.objects import is_paused
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import container, inside, network
 from espalier.realnodes.nspawn.addresses import RangeFull
-from espalier.realnodes.nspawn.balancing import Balancing, Front
 from espalier.realnodes.nspawn.commands import CommandFailed
+from espalier.realnodes.nspawn.companion import Balancing, Front, Offering
 from espalier.realnodes.nspawn.network import RangeInUse
-from espalier.realnodes.nspawn.offering import Offering
 from espalier.realnodes.nspawn.site import Site
 from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 
 PORT = 6443
 CARRIED = "PodNetworkCarried"
-"""Condition: who carries the packets of pods."""
+"""The condition about the pod network in use."""
 
 CARRIED_HERE = (
-    "plugins ptp and host-local on each node and routes between nodes carry the pods' packets; "
-    "the image of kindnetd stands for a program that only waits"
+    "CNI plugins ptp and host-local on each node and routes between nodes are the pod network; "
+    "the image of kindnetd is replaced by a program that only waits"
 )
 CILIUM_MISSING = (
     "the manifest asks for Cilium, whose images are not to be had on this machine: its pods do not start and network "
@@ -48,7 +47,7 @@ class InfrastructureClusters:
         self._offering = offering
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Give one cluster its address, keep it served, and keep its pods connected."""
+        """Reconcile one cluster: address, balancer, and routes between pods."""
         site = self._site
         found = site.infrastructure_clusters.get(key)
         resource = site.kinds.cluster
@@ -57,7 +56,7 @@ class InfrastructureClusters:
         if found.metadata.deletion_timestamp is not None:
             nodes = [record.name for record in self._nodes(found)]
             if nodes:
-                return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be gone")
+                return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be deleted")
             await self._release(found)
             await site.writer.remove_finalizer(resource, found, site.finalizer(resource))
             return Done()
@@ -87,7 +86,7 @@ class InfrastructureClusters:
         return [record for record in self._site.state.nodes() if record.cluster_key == cluster]
 
     def _reserve(self, found: Object, cluster: Cluster, recorded: NetworkRecord) -> EndpointRecord:
-        """The address of the control plane: written down at the first reconcile, or as the spec has it already."""
+        """The address of the control plane: from the spec, else allocated and recorded."""
         state, bridge = self._site.state, self._site.bridge
         uid = found.metadata.uid
         for endpoint in recorded.endpoints:
@@ -126,7 +125,7 @@ class InfrastructureClusters:
         await self._balancing.front(fronts)
 
     async def _connect(self, found: Object) -> None:
-        """Have every node know the way to the pods of all others."""
+        """Set the routes to pods of other nodes, on every node."""
         folders = {record: self._site.state.folder(record.id) for record in self._nodes(found)}
         ranges = {record: range_ for record, folder in folders.items() if (range_ := inside.pod_range(folder))}
         for record, ways in ways_between(ranges).items():
@@ -155,9 +154,9 @@ class InfrastructureClusters:
 
 
 def ways_between(ranges: Mapping[NodeRecord, str]) -> dict[NodeRecord, list[tuple[str, str]]]:
-    """For each node with pods of its own the ways to those of others, as range and gateway.
+    """The routes to pods of other nodes, as range and gateway, for each node with a pod CIDR.
 
-    A node that has no range yet has no network either, while it boots: no way could be told to it.
+    A booting node without a pod CIDR has no network to set routes in.
     """
     return {
         record: [(range_, other.address) for other, range_ in ranges.items() if other != record] for record in ranges

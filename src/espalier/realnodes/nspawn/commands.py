@@ -1,4 +1,4 @@
-"""Programs of the machine: run without a shell and without blocking; what they say on failure is the error."""
+"""Runs programs of the machine without a shell and without blocking; their output is the error's message."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ shift
 echo $$ > "$pid.new" && mv "$pid.new" "$pid" || exit
 exec "$@" < /dev/null >> "$log" 2>&1
 """
-"""Enters control groups, writes its own number down, and becomes the program."""
+"""Enters control groups, writes its PID file, and execs the program."""
 
 
 class CommandFailed(Exception):
-    """A program ended with another code than 0. The message has the last lines that it said."""
+    """A program failed. The message has its last lines."""
 
     def __init__(self, command: Sequence[str], code: int, said: str) -> None:
         lines = said.strip().splitlines()[-LAST_LINES:]
@@ -35,7 +35,7 @@ class CommandFailed(Exception):
 async def run(
     *command: str, environment: Mapping[str, str] | None = None, stdin: bytes | None = None, seconds: float = 120.0
 ) -> str:
-    """What a program says. Raises `CommandFailed`, also when it is not done after so many seconds (code -9)."""
+    """The output of a program. Raises `CommandFailed`, also on a timeout (code -9)."""
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
@@ -47,7 +47,7 @@ async def run(
         async with asyncio.timeout(seconds):
             out, err = await process.communicate(stdin)
     except TimeoutError:
-        raise CommandFailed(command, -9, f"not done after {seconds:g} s") from None
+        raise CommandFailed(command, -9, f"timed out after {seconds:g} s") from None
     finally:
         if process.returncode is None:
             process.kill()
@@ -65,9 +65,9 @@ async def start_apart(
     groups: Sequence[Path] = (),
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Start a program that outlives this process: no child, in a session of its own and in these control groups.
+    """Start a program that outlives this process, in its own session and in these control groups.
 
-    Its number is in the file `pid` from its first moment on. Raises `CommandFailed` when it could not be started.
+    The file `pid` has its PID before it starts. Raises `CommandFailed` when it could not be started.
     """
     pid.unlink(missing_ok=True)
     launcher = ("setsid", "--fork", "sh", "-c", _LAUNCH, "launch", str(pid), str(log))

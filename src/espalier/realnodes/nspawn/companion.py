@@ -1,20 +1,26 @@
-"""Programs that outlive the process of the local environment: started once, taken over when they run already."""
+"""Helper processes that outlive the local environment's process: the balancer and the registry.
+
+They are started once, and taken over if they run already.
+"""
 
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import sys
 from pathlib import Path
+from typing import TypedDict, cast
 
-from espalier.realnodes.nspawn import processes
+from espalier.realnodes.nspawn import balancer, processes, registry
 from espalier.realnodes.nspawn.commands import start_apart
 from espalier.realnodes.nspawn.processes import Process
+from espalier.realnodes.nspawn.registry import Shelf
 from espalier.realnodes.nspawn.state import State
 
 
 class Companion:
-    """One such program, which a file tells what to do. `program` is its source, of the standard library alone."""
+    """A helper process with a settings file. `program` is its source, which uses only the standard library."""
 
     def __init__(self, state: State, name: str, program: str) -> None:
         self._name = name
@@ -25,7 +31,7 @@ class Companion:
 
     @property
     def process(self) -> Process | None:
-        """The process, if it runs. A reused number would belong to a process with other arguments."""
+        """The process, if it runs. A reused PID belongs to a process with other arguments."""
         try:
             pid = int(self._pid.read_text())
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -41,7 +47,7 @@ class Companion:
             return None
 
     def tell(self, wanted: object) -> bool:
-        """Write down what it shall do; returns whether that is something else than before."""
+        """Write the settings; returns True if they changed."""
         content = json.dumps(wanted, indent=1).encode()
         if self._settings.exists() and self._settings.read_bytes() == content:
             return False
@@ -51,7 +57,7 @@ class Companion:
         return True
 
     async def start(self) -> None:
-        """Start it; it was told what to do. Raises `OSError` when it ends at once."""
+        """Start it with its settings. Raises `OSError` when it ends at once."""
         # The file itself, isolated: it needs nothing of this package, so it starts fast and stays small.
         command = (sys.executable, "-I", "-S", self._program, str(self._settings))
         await start_apart(command, pid=self._pid, log=self._log)
@@ -59,7 +65,7 @@ class Companion:
             raise OSError(f"the {self._name} ended at once: see {self._log}")
 
     async def end(self) -> None:
-        """Have it not run."""
+        """Stop it."""
         running = self.process
         if running is not None:
             processes.stop(running)
@@ -67,7 +73,7 @@ class Companion:
 
 
 def check_free(address: str, port: int, what: str) -> None:
-    """Raise `OSError` when somebody listens there already."""
+    """Raise `OSError` when the address is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -75,3 +81,74 @@ def check_free(address: str, port: int, what: str) -> None:
         except OSError as error:
             message = f"another program listens at {address}:{port}, where {what} should: stop it"
             raise OSError(error.errno, message) from error
+
+
+class Offering:
+    """The registry of a local environment. It outlives its process, because nodes pull at any time."""
+
+    def __init__(self, state: State) -> None:
+        self._program = Companion(state, "registry", registry.__file__)
+
+    async def offer(self, shelf: Shelf, host: str, port: int = registry.PORT) -> None:
+        """Serve these images. Raises `OSError` when the address does not exist, or is in use."""
+        running = self.process
+        if running is None:
+            check_free(host, port, "the registry of nodes")
+        self._program.tell({"host": host, "port": port, **shelf.to_settings()})
+        if running is None:
+            await self._program.start()
+
+    async def end(self) -> None:
+        """Stop the registry."""
+        await self._program.end()
+
+    @property
+    def process(self) -> Process | None:
+        """The registry's process, if it runs."""
+        return self._program.process
+
+
+class Front(TypedDict):
+    """A control plane: its endpoint and its nodes."""
+
+    address: str
+    port: int
+    backends: list[str]
+
+
+class Balancing:
+    """The balancer of a local environment. It does not run without control planes."""
+
+    def __init__(self, state: State) -> None:
+        self._program = Companion(state, "balancer", balancer.__file__)
+
+    async def front(self, fronts: list[Front]) -> None:
+        """Update the balancer: start it if it does not run, reload it when settings changed.
+
+        Raises `OSError` when another program listens at the endpoint of a control plane.
+        """
+        if not fronts:
+            await self.end()
+            return
+        running = self.process
+        before = cast("list[Front]", self._program.told() or []) if running is not None else []
+        for new in [front for front in fronts if _place(front) not in map(_place, before)]:
+            check_free(*_place(new), "the control plane")
+        changed = self._program.tell(sorted(fronts, key=lambda front: front["address"]))
+        if running is None:
+            await self._program.start()
+        elif changed:
+            processes.stop(running, signal.SIGHUP)
+
+    async def end(self) -> None:
+        """Stop the balancer."""
+        await self._program.end()
+
+    @property
+    def process(self) -> Process | None:
+        """The balancer's process, if it runs."""
+        return self._program.process
+
+
+def _place(front: Front) -> tuple[str, int]:
+    return front["address"], front["port"]

@@ -1,6 +1,6 @@
-"""One node as processes, mounts and an interface: switched on, found again, entered, taken away.
+"""One node as processes, mounts and an interface: start, find, enter, remove.
 
-Each function may be called again after it was interrupted anywhere: it looks at what is there first.
+Each function is idempotent, also after an interruption anywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from espalier.realnodes.nspawn.processes import Process
 from espalier.realnodes.nspawn.state import NodeFolder
 
 _RUN = Path("/run/systemd/nspawn")
-"""Directory in which systemd-nspawn leaves a folder and a lock for each machine that did not end by itself."""
+"""The directory in which systemd-nspawn leaves a folder and a lock for each killed machine."""
 
 Command = tuple[str, ...]
 
@@ -30,14 +30,14 @@ SYSTEM_CALLS = "@keyring bpf perf_event_open @mount @privileged"
 
 @dataclass(frozen=True)
 class Running:
-    """A node that is on: the process that supervises it, and the first process inside."""
+    """A running node: its supervising process, and its init process."""
 
     supervisor: Process
     init: Process
 
 
 def find(folder: NodeFolder) -> Running | None:
-    """The node's processes, None while it is off or only just being switched on."""
+    """The node's processes, None while it is off or starting."""
     supervisor = supervisor_of(folder)
     if supervisor is None:
         return None
@@ -46,7 +46,7 @@ def find(folder: NodeFolder) -> Running | None:
 
 
 def is_on(folder: NodeFolder) -> bool:
-    """True if something of the node runs."""
+    """True if any process of the node runs."""
     return next(cgroups.members(folder.id), None) is not None
 
 
@@ -56,7 +56,7 @@ def is_prepared(folder: NodeFolder) -> bool:
 
 
 async def prepare(folder: NodeFolder, base: NodeBase, files: Mapping[str, NodeFile]) -> None:
-    """Give the node a root file system over that of `base`, with its own files and the base's images."""
+    """Create the node's root file system over that of `base`, with its own files and the base's images."""
     if not folder.containerd.exists():
         fresh = _afresh(folder.path / "containerd.new")
         await asyncio.to_thread(base.clone_store, fresh)
@@ -75,7 +75,7 @@ async def prepare(folder: NodeFolder, base: NodeBase, files: Mapping[str, NodeFi
 
 
 def _afresh(path: Path) -> Path:
-    """A path without what an interrupted attempt left there."""
+    """A path, cleared of an interrupted attempt."""
     if path.exists():
         shutil.rmtree(path)
     return path
@@ -111,7 +111,7 @@ async def switch_on(folder: NodeFolder, *, hostname: str, uid: str, bridge: str)
 
 
 async def take_away(folder: NodeFolder) -> None:
-    """Have no process, control group, mount, interface or file of a node."""
+    """Remove all processes, control groups, mounts, interfaces and files of a node."""
     await cgroups.end_all(folder.id)
     cgroups.remove(folder.id)
     _lock_of(folder).unlink(missing_ok=True)
@@ -134,12 +134,12 @@ def supervisor_of(folder: NodeFolder) -> Process | None:
         pid = int(folder.pid.read_text())
     except (FileNotFoundError, ValueError):
         return None
-    # A reused number would belong to a process that is not in the node's control groups.
+    # A process with a reused PID is not in the node's control groups.
     return processes.identify(pid) if pid in cgroups.members(folder.id) else None
 
 
 def _lock_of(folder: NodeFolder) -> Path:
-    """The lock by which systemd-nspawn keeps others from the same root: named by device and inode."""
+    """systemd-nspawn's lock file of the root: named by device and inode."""
     try:
         root = folder.root.stat()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Names of a base's images in clusters. Pure.
 
-A base has images under the names that kubeadm knows. A cluster asks for those of its distribution: the same programs,
-of the same versions, by other names. The work of some is done here: their names mean a program that only waits.
+A base has images under kubeadm's names. A cluster uses its distribution's names for the same programs and versions.
+Some are not needed here: their names get a program that only waits.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ KINDNETD = "kindnetd"
 
 
 class Asked(NamedTuple):
-    """An image that some cluster may ask for; without a version it is the same in all."""
+    """An image that a cluster may use; without a version it is the same in all."""
 
     name: str
     program: str
     version: str = ""
-    """Of Kubernetes, without a leading v."""
+    """The Kubernetes version, without a leading v."""
 
 
 def asked_for(releases: Releases) -> list[Asked]:
@@ -39,7 +39,7 @@ def asked_for(releases: Releases) -> list[Asked]:
 
 
 def further_names(version: str, available: Iterable[str], asked: Iterable[Asked]) -> dict[str, list[str]]:
-    """By image of a base of this version: the further names that it has in clusters."""
+    """Additional names in clusters, by image of a base of this version."""
     by_program = {program_of(image): image for image in sorted(available)}
     by_program |= {KINDNETD: by_program[PAUSE]} if PAUSE in by_program else {}
     found: dict[str, list[str]] = {}
@@ -51,13 +51,13 @@ def further_names(version: str, available: Iterable[str], asked: Iterable[Asked]
 
 
 def lacking(version: str, available: Iterable[str], asked: Iterable[Asked]) -> list[str]:
-    """Programs that clusters of this version ask for and that no image of its base is."""
+    """Programs that clusters of this version use and its base lacks."""
     there = set(map(program_of, available))
     return sorted({one.program for one in asked if one.version == version} - there)
 
 
 def by_name(version: str, available: Mapping[str, str], asked: Iterable[Asked]) -> dict[str, str]:
-    """Digests of a base's images by each name that they have anywhere."""
+    """Digests of a base's images by all their names."""
     found = dict(available)
     for source, names in further_names(version, available, asked).items():
         found |= dict.fromkeys(names, available[source])

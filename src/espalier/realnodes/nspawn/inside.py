@@ -1,6 +1,6 @@
 """State of a running node, read from its files.
 
-Whoever is root in a node writes them: none is followed out of the node, waited for, or read without end.
+Root in a node may write anything there: links out of the node are not followed, and reads are bounded.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from espalier.realnodes.nspawn.state import NodeFolder
 from espalier.runtime import confined
 
 SENTINEL = "run/cluster-api/bootstrap-success.complete"
-"""Cluster API's contract for bootstrap data: this file tells that they ran to their end."""
+"""The sentinel file of Cluster API's bootstrap contract."""
 
 RESULT = "run/cloud-init/result.json"
 LOG = "var/log/cloud-init-output.log"
 LAST_LINES = 12
 LONGEST_END = 64 * 1024
-"""Bytes of the log's end in which the last lines are looked for."""
+"""The bytes at the log's end that are searched for the last lines."""
 _OWN_WORDS = re.compile(r"ci-info|Cloud-init v\.|[-0-9]{10} [:,0-9]{12} - \S+\.py\[")
-"""What cloud-init says itself, between what the commands say."""
+"""cloud-init's own log lines, between those of commands."""
 
 
 class _V1(msgspec.Struct):
@@ -38,7 +38,7 @@ class _Result(msgspec.Struct):
 
 
 def bootstrap(running: Running) -> Bootstrap:
-    """True if the bootstrap data ran, and well. Bootstrap data of others than Cluster API leave no sentinel."""
+    """True if the bootstrap data succeeded. Only those of Cluster API write the sentinel."""
     root = _root(running)
     begun, done = (confined.is_file(root, path) for path in (SENTINEL, RESULT))
     if begun:
@@ -51,7 +51,7 @@ def bootstrap(running: Running) -> Bootstrap:
 
 
 def last_lines(folder: NodeFolder) -> str:
-    """The end of what the bootstrap data said."""
+    """The last output of the bootstrap data."""
     try:
         text = confined.read(folder.root, LOG, start=-LONGEST_END).decode(errors="replace")
     except OSError:
@@ -61,7 +61,7 @@ def last_lines(folder: NodeFolder) -> str:
 
 
 def pod_range(folder: NodeFolder) -> str | None:
-    """The addresses of the node's pods, None until the cluster has given it some."""
+    """The node's pod CIDR, None until the cluster assigned one."""
     try:
         return str(IPv4Network(confined.text(folder.root, POD_RANGE).strip()))
     except (OSError, ValueError):
@@ -69,5 +69,5 @@ def pod_range(folder: NodeFolder) -> str | None:
 
 
 def _root(running: Running) -> Path:
-    """The node's own view of its files, which has what is in memory only."""
+    """The node's own view of its files, including tmpfs."""
     return Path(f"/proc/{running.init.pid}/root")

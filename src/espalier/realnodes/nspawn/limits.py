@@ -1,4 +1,4 @@
-"""What nodes share of the host's kernel and may run out of: nothing is changed there, but it is said in time. Pure."""
+"""Kernel limits of the host that nodes share: checked and reported, not changed. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from espalier.realnodes.nspawn.state import NodeRecord
 
 WATCHERS = Path("/proc/sys/fs/inotify/max_user_instances")
-"""Root's inotify instances: systemd, containerd and kubelet of every node have some (inotify(7))."""
+"""Root's inotify instances, used by systemd, containerd and kubelet of every node (inotify(7))."""
 
 OF_CONTROL_PLANE = 32
 OF_WORKER = 18
@@ -17,12 +17,12 @@ RECOMMENDED = 1024
 
 
 def watchers_wanted(nodes: Iterable[NodeRecord]) -> int:
-    """How many instances these nodes and the host itself need, as counted on nodes at work."""
+    """The number of instances that these nodes and the host need, measured on running nodes."""
     return OF_HOST + sum(OF_CONTROL_PLANE if node.control_plane else OF_WORKER for node in nodes)
 
 
 def shortage(nodes: Iterable[NodeRecord], allowed: int) -> str:
-    """Why this machine can't carry all of these nodes, and what to do; empty when it can."""
+    """Why this machine can't run all of these nodes, and what to do; empty when it can."""
     nodes = list(nodes)
     wanted = watchers_wanted(nodes)
     if wanted <= allowed:

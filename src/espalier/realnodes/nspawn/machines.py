@@ -35,10 +35,10 @@ from espalier.realnodes.nspawn.state import NodeRecord, node_id
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 
 START_PAUSE = 0.1
-"""Seconds until a process is looked for again that is about to come."""
+"""Seconds between checks for a starting process."""
 
 FREE_BYTES = 2 * 1024**3
-"""A node is not begun with less room on the disk."""
+"""The free disk space that a new node needs."""
 
 Enqueue = Callable[[Key], None]
 
@@ -46,7 +46,7 @@ _log = structlog.get_logger("espalier.nodes")
 
 
 class InfrastructureMachines:
-    """Reconciles the machine kind. `enqueue` brings a key back when something happened on the machine."""
+    """Reconciles the machine kind. `enqueue` adds a key after events on the machine."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -54,7 +54,7 @@ class InfrastructureMachines:
         self._watches: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one machine a step further."""
+        """Reconcile one machine."""
         site = self._site
         found = site.infrastructure_machines.get(key)
         for other in site.state.nodes():
@@ -76,7 +76,7 @@ class InfrastructureMachines:
         return outcome
 
     async def close(self) -> None:
-        """Stop watching nodes; they go on."""
+        """Stop watching nodes; they keep running."""
         tasks = list(self._watches.values())
         for task in tasks:
             task.cancel()
@@ -87,7 +87,7 @@ class InfrastructureMachines:
         return is_paused(found) or (cluster is not None and bool(cluster.tree["spec"].get("paused")))
 
     async def _advance(self, found: Object) -> Outcome:
-        """Steps, until one has to wait for something."""
+        """Run steps until one waits."""
         site = self._site
         id_ = node_id(found.metadata.uid)
         folder = site.state.folder(id_)
@@ -133,13 +133,13 @@ class InfrastructureMachines:
                 await cgroups.end_all(folder.id)
                 return Continue()
             case Step.STAY_OFF, _, _:
-                return Wait("NodeStopped", "the node was stopped as a machine that breaks, and stays off")
+                return Wait("NodeStopped", "the node was stopped to simulate a failure, and stays off")
             case Step.AWAIT_START, _, _:
-                return Wait("Booting", "the node boots", after=START_PAUSE)
+                return Wait("Booting", "the node is booting", after=START_PAUSE)
             case Step.AWAIT_BOOTSTRAP, _, Running() as on:
                 self._watch(found.key, folder.id, "boot", _booted(on))
                 self._watch(found.key, folder.id, "life", processes.ended(on.supervisor))
-                return Wait("Bootstrapping", "the node runs its bootstrap data")
+                return Wait("Bootstrapping", "the node is running its bootstrap data")
             case Step.SAY_FAILED, _, _:
                 said = inside.last_lines(folder)
                 message = "the bootstrap data failed" + (f"; their last lines:\n{said}" if said else "")
@@ -147,10 +147,10 @@ class InfrastructureMachines:
             case Step.PROVISION, NodeRecord() as node, Running() as on:
                 self._watch(found.key, folder.id, "life", processes.ended(on.supervisor))
                 return await self._provision(found, node)
-        raise AssertionError(f"step {step} is planned only for a node that is there")
+        raise AssertionError(f"step {step} needs an existing node")
 
     def _write_down(self, found: Object) -> Outcome:
-        """Give the node its name on the machine and its address, once there are its bootstrap data."""
+        """Allocate the node's id and address, once its bootstrap data exist."""
         site = self._site
         owner = site.owner_of(found, Machine.resource.kind, site.machines)
         if owner is None:
@@ -250,7 +250,7 @@ class InfrastructureMachines:
         await asyncio.to_thread(self._site.state.forget_node, record.id)
 
     async def _report(self, found: Object, ready: Condition, record: NodeRecord | None = None) -> None:
-        """`record` for a node that is there; what it was once provisioned as stays."""
+        """`record` for an existing node; what was provisioned stays."""
         typed = found.decode(InfrastructureMachine)
         before = typed.status
         conditions = stated(
@@ -269,7 +269,7 @@ class InfrastructureMachines:
         await self._site.writer.status(self._site.kinds.machine, found, status)
 
     def _watch(self, key: Key, id_: str, what: str, waiting: Coroutine[Any, Any, None]) -> None:
-        """Look at the machine again once `waiting` has returned; one watch of a kind for each node."""
+        """Enqueue the machine when `waiting` returns; one watch of a kind for each node."""
         if (id_, what) in self._watches:
             waiting.close()
             return
@@ -278,7 +278,7 @@ class InfrastructureMachines:
             del self._watches[id_, what]
             if not task.cancelled():
                 if error := task.exception():
-                    _log.warning("a node could not be watched", node=key.name, error=str(error))
+                    _log.warning("watching a node failed", node=key.name, error=str(error))
                 self.enqueue(key)
 
         task = asyncio.get_running_loop().create_task(waiting, name=f"{what} of {key}")

@@ -1,7 +1,7 @@
-"""The bridge of a local environment: made when its first cluster needs it, gone with the local environment.
+"""The bridge of a local environment: created for its first cluster, removed with the local environment.
 
-Nodes reach each other and the host over it, and nothing else: no packet filter and no forwarding of the host is
-touched, so pods have no way to other networks.
+It connects nodes with each other and the host only: packet filters and forwarding of the host are not changed, so pods
+can't reach other networks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ DEFAULT_BRIDGE = "esp0"
 
 
 class RangeInUse(Exception):
-    """Somebody else has addresses of the range, or an interface of the bridge's name."""
+    """The range or the bridge's name is in use by others."""
 
 
 async def occupied() -> list[Occupied]:
-    """Networks that this machine has addresses in or routes to."""
+    """Networks of this machine's addresses and routes."""
     found = []
     for link in msgspec.json.decode(await run("ip", "-json", "-4", "address", "show")):
         for address in link.get("addr_info", []):
@@ -47,18 +47,18 @@ class Bridge:
         self.name = name
 
     async def check(self) -> None:
-        """Raise `RangeInUse` when the range or the name is somebody else's. Makes nothing."""
+        """Raise `RangeInUse` when the range or the name is in use by others. Changes nothing."""
         recorded = self._state.network()
         if recorded is not None and recorded.range != str(self.range.network):
             raise RangeInUse(
                 f"this local environment's nodes have addresses of {recorded.range}, not of {self.range.network}: "
-                "leave --node-addresses away, or delete the local environment first (`espalier down --delete-data`)"
+                "omit --node-addresses, or delete the local environment first (`espalier down --delete-data`)"
             )
         ours = recorded.bridge if recorded else ""
         if not ours and await _link(self.name) is not None:
             raise RangeInUse(
-                f"there is an interface {self.name} already: another local environment runs real nodes here; only one "
-                "can, so end that one first, with its own ESPALIER_HOME (`espalier down --delete-data`)"
+                f"interface {self.name} exists already: another local environment runs real nodes here; only one "
+                "can, so delete that one first, with its own ESPALIER_HOME (`espalier down --delete-data`)"
             )
         other = clash(self.range, await occupied(), own_bridge=ours)
         if other is not None:
@@ -68,7 +68,7 @@ class Bridge:
             )
 
     async def claim(self) -> NetworkRecord:
-        """Write the network down as this local environment's, if it isn't. Raises `RangeInUse`."""
+        """Record the network, unless it is recorded. Raises `RangeInUse`."""
         record = self._state.network()
         if record is None:
             await self.check()
@@ -77,7 +77,7 @@ class Bridge:
         return record
 
     async def ensure(self) -> None:
-        """Have the bridge and every address of a control plane on it. Raises `RangeInUse`."""
+        """Create the bridge with the addresses of control planes. Raises `RangeInUse`."""
         async with self._alone:
             await self._ensure()
 
@@ -97,14 +97,14 @@ class Bridge:
             await run("ip", "link", "set", record.bridge, "up")
 
     async def remove(self) -> None:
-        """Have no bridge. Nodes must be gone."""
+        """Remove the bridge. Nodes must be deleted before."""
         record = self._state.network()
         if record is not None and await _link(record.bridge) is not None:
             await run("ip", "link", "del", record.bridge)
 
 
 async def remove_link(name: str) -> None:
-    """Have no interface of this name."""
+    """Remove the interface of this name."""
     if await _link(name) is not None:
         try:
             await run("ip", "link", "del", name)
@@ -114,7 +114,7 @@ async def remove_link(name: str) -> None:
 
 
 async def set_routes(pid: int, wanted: Iterable[tuple[str, str]]) -> None:
-    """Have exactly these routes (network, gateway) to pods of other nodes in the network of a process."""
+    """Set exactly these routes (network, gateway) to pods of other nodes in a process's network namespace."""
     inside = ("nsenter", "--target", str(pid), "--net", "ip")
     shown = await run(*inside, "-json", "-4", "route", "show", "proto", ROUTE_PROTOCOL)
     routes = msgspec.json.decode(shown or "[]")
@@ -127,7 +127,7 @@ async def set_routes(pid: int, wanted: Iterable[tuple[str, str]]) -> None:
 
 
 ROUTE_PROTOCOL = "77"
-"""Marks the routes that are ours in a node's table (any number that no routing daemon has)."""
+"""The protocol number of our routes (any that no routing daemon uses)."""
 
 
 async def _link(name: str) -> dict[str, Any] | None:

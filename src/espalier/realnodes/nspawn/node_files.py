@@ -1,7 +1,7 @@
-"""The files by which a base becomes a certain node: name, address, bootstrap data, kubelet, pod network. Pure.
+"""The files that make a node of a base: name, address, bootstrap data, kubelet, pod network. Pure.
 
-What Kubernetes needs to live in a container of this kind is said here, not in what the cluster asks for: a manifest
-for Docker works unchanged.
+Settings that Kubernetes needs in this kind of container are here, not in the Cluster: a manifest for Docker works
+unchanged.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ KUBELET_DROPINS = "/etc/kubernetes/kubelet.conf.d"
 CNI_CONFIGURATION = "/etc/cni/net.d/10-pods.conflist"
 PROXY_CONFIGURATION = "/usr/local/share/kube-proxy.yaml"
 POD_RANGE = "/etc/cni/pod-range"
-"""File in which the node keeps the addresses of its pods."""
+"""The file with the node's pod CIDR."""
 
 PATCHES = "/usr/local/share/kubeadm-patches"
 STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 PREFLIGHT = ("FileContent--proc-sys-net-bridge-bridge-nf-call-iptables", "Mem", "NumCPU", "Swap", "SystemVerification")
-"""Checks of kubeadm for what belongs to the host here: its kernel, its control groups, its swap."""
+"""kubeadm's preflight checks of the host: kernel, control groups, swap."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _kubernetes(identity: Identity) -> dict[str, NodeFile]:
 
 
 def _watched_closely(name: str) -> str:
-    """A patch of a static pod. kubeadm has it looked at after ten seconds, and every ten: it is there after three."""
+    """A patch of a static pod's probes. kubeadm's first check comes after ten seconds: the pod is ready after three."""
     probe = {"initialDelaySeconds": 1, "periodSeconds": 1, "failureThreshold": 240}
     return json.dumps({"spec": {"containers": [{"name": name, "startupProbe": probe}]}}) + "\n"
 
@@ -190,9 +190,9 @@ def _control_groups() -> dict[str, NodeFile]:
 
 
 def _pod_network(pods: str) -> dict[str, NodeFile]:
-    """What kindnetd does on a node: the plugin's configuration, from the range that the cluster gave the node.
+    """Replaces kindnetd on a node: the CNI configuration with the node's pod CIDR.
 
-    Pods reach pods as themselves, and what is outside of the cluster by the node's address.
+    Traffic to pods keeps its source address; traffic out of the cluster is masqueraded.
     """
     conflist = {
         "cniVersion": "1.0.0",
@@ -245,7 +245,7 @@ def _pod_network(pods: str) -> dict[str, NodeFile]:
 
 
 def _images(names: Mapping[str, Sequence[str]], mirror: str) -> dict[str, NodeFile]:
-    """Further names for the images of the base; what has none of them is asked of a registry on the bridge."""
+    """Additional names for the images of the base; other images are pulled from a registry on the bridge."""
     hosts = f'[host."{mirror}"]\n  capabilities = ["pull", "resolve"]\n'
     files = {"/etc/containerd/certs.d/_default/hosts.toml": _text(hosts)}
     tag = "ctr --namespace k8s.io images tag --force"

@@ -15,13 +15,13 @@ class Bootstrap(StrEnum):
 
 
 class Step(StrEnum):
-    """The next step; each leads to another situation, so that an interrupted one is done again."""
+    """The next step; each changes the observed state, so that an interrupted one is repeated."""
 
     WRITE_DOWN = "WriteDown"
     PREPARE = "Prepare"
     SWITCH_ON = "SwitchOn"
     CLEAR = "Clear"
-    """Something of the node runs, but not its first process: what is left is ended, and it is switched on again."""
+    """Processes of the node run without its init: kill them and start the node again."""
     STAY_OFF = "StayOff"
     AWAIT_START = "AwaitStart"
     AWAIT_BOOTSTRAP = "AwaitBootstrap"
@@ -31,7 +31,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True)
 class Situation:
-    """What is on the machine of a node that is wanted, and whether it was reported as ready for use before."""
+    """The observed state of a desired node, and whether it was reported as ready before."""
 
     is_written_down: bool = False
     is_prepared: bool = False
@@ -39,7 +39,7 @@ class Situation:
     """systemd-nspawn runs."""
     has_processes: bool = False
     has_started: bool = False
-    """Its first process runs."""
+    """Its init process runs."""
     is_crashed: bool = False
     is_provisioned: bool = False
     bootstrap: Bootstrap = Bootstrap.RUNNING

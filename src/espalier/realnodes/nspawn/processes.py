@@ -1,4 +1,4 @@
-"""Processes that outlive this one: known by number and start time, so that a reused number is never taken for them."""
+"""Processes that outlive this one: identified by PID and start time, so that a reused PID does not match."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ class Process(msgspec.Struct, frozen=True):
 
 
 def boot_id() -> str:
-    """Differs after each start of the machine."""
+    """The boot id of the machine."""
     return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def identify(pid: int) -> Process | None:
-    """The process that has this number now, None when there is none."""
+    """The process with this PID now, None when there is none."""
     _, started, runs = _stat(pid)
     return Process(pid, started, boot_id()) if runs else None
 
 
 def children(pid: int) -> list[int]:
-    """Numbers of the processes that a process started."""
+    """The PIDs of a process's children."""
     return [other for other in running() if _stat(other)[0] == pid]
 
 
 def running() -> Iterator[int]:
-    """Numbers of all processes."""
+    """All PIDs."""
     for entry in os.listdir(_PROC):
         if entry.isdecimal():
             yield int(entry)
 
 
 def stop(process: Process, number: signal.Signals = signal.SIGKILL) -> None:
-    """Send a signal, if the process still is who it was."""
+    """Send a signal, unless the PID was reused."""
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(process.pid)
         try:
@@ -65,7 +65,7 @@ def stop(process: Process, number: signal.Signals = signal.SIGKILL) -> None:
 
 
 async def ended(process: Process) -> None:
-    """Return once the process has ended. It need not be a child of ours."""
+    """Return when the process has ended. It need not be our child."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:

@@ -29,13 +29,13 @@ BLOBS = "io.containerd.content.v1.content/blobs/sha256"
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _ASKED = re.compile(r"/v2/(?P<path>.+)/(?P<what>manifests|blobs)/(?P<reference>[^/]+)")
 DIGEST = "digest"
-"""The file that says the digest of an image that was made; it is written last."""
+"""The file with the digest of a created image; it is written last."""
 _ONE_AT_A_TIME = threading.Lock()
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 class CanNotMake(Exception):
-    """An image can't be made; the message says why, and what helps."""
+    """An image can't be created; the message tells why, and what to do."""
 
 
 class Making(NamedTuple):
@@ -56,7 +56,7 @@ class Making(NamedTuple):
 
 
 class Shelf:
-    """Images of some stores, and those that are made: which digest each name has, and where the contents lie."""
+    """Images of some stores, and created ones: digests by name, and paths of contents."""
 
     def __init__(
         self, names: Mapping[str, str], stores: Sequence[Path], makings: Mapping[str, Making] | None = None
@@ -67,12 +67,12 @@ class Shelf:
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> Shelf:
-        """As it was written down."""
+        """Decode it from the settings."""
         makings = {name: Making(Path(one["folder"]), one["command"]) for name, one in settings["makings"].items()}
         return cls(settings["names"], [Path(store) for store in settings["stores"]], makings)
 
     def to_settings(self) -> dict[str, Any]:
-        """To be written down."""
+        """Encode it for the settings."""
         makings = {
             name: {"folder": str(one.folder), "command": list(one.command)}
             for name, one in sorted(self._makings.items())
@@ -81,13 +81,13 @@ class Shelf:
         return {"names": dict(sorted(self._names.items())), "stores": stores, "makings": makings}
 
     def digest(self, name: str) -> str | None:
-        """What a full name, `host/path:tag`, stands for; the image is made if need be. Raises `CanNotMake`."""
+        """The digest of a full name, `host/path:tag`; the image is created if needed. Raises `CanNotMake`."""
         if name in self._names or name not in self._makings:
             return self._names.get(name)
         return self._makings[name].digest()
 
     def blob(self, digest: str) -> Path | None:
-        """The file of a digest, None when no store has it, or it is none."""
+        """The file of a digest, None when it is unknown or invalid."""
         hexadecimal = _DIGEST.fullmatch(digest)
         if hexadecimal is None:
             return None
@@ -125,7 +125,7 @@ class Answering(BaseHTTPRequestHandler):
         if asked["what"] == "blobs":
             digest, missing = reference, ("BLOB_UNKNOWN", reference)
         else:
-            # A mirror is told by `ns` whose images are asked for (containerd's hosts.md).
+            # containerd's mirrors get the original registry as `ns` (containerd's hosts.md).
             name = f"{parse_qs(url.query).get('ns', [''])[0]}/{asked['path']}:{reference}"
             missing = ("MANIFEST_UNKNOWN", f"an image {name}")
             try:

@@ -1,4 +1,4 @@
-"""Real nodes as a component: how it is built, and how all that it made is removed."""
+"""Real nodes as a component: how it is built, and how its resources on the machine are removed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from espalier.clusterapi.objects import cluster_key
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import container, images
 from espalier.realnodes.nspawn.addresses import AddressRange
-from espalier.realnodes.nspawn.balancing import Balancing
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.clusters import InfrastructureClusters
+from espalier.realnodes.nspawn.companion import Balancing, Offering
 from espalier.realnodes.nspawn.machines import InfrastructureMachines
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
-from espalier.realnodes.nspawn.offering import Offering
 from espalier.realnodes.nspawn.registry import Making
 from espalier.realnodes.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.realnodes.nspawn.state import State
@@ -28,7 +27,7 @@ from espalier.runtime.manager import Runnable
 from espalier.runtime.reconciler import replanned
 
 WORKERS = 8
-"""Nodes that are worked on at a time; booting more at once makes none of them faster."""
+"""Concurrent reconciles; booting more nodes at once makes none faster."""
 
 
 def component(
@@ -42,7 +41,7 @@ def component(
     makings: Mapping[str, Making] | None = None,
     kinds: Sequence[type[KubeObject]] = (),
 ) -> Component:
-    """The component of a manager that makes real nodes. What a former run left is taken over.
+    """The component of a manager that creates real nodes. Nodes of a former run are taken over.
 
     `infrastructure` has the kinds whose machines they are, `kinds` are these with their schemas.
     `makings` are images that are offered to nodes beside those of the bases, and made when one asks.
@@ -101,9 +100,9 @@ def _controllers(site: Site, state: State) -> list[Controller | Runnable]:
 
 
 class _Inheritance:
-    """Looks, when the controllers begin, at all that a former run wrote down: also at nodes whose objects are gone.
+    """Enqueues, at the start, all recorded nodes of a former run, including those whose objects are gone.
 
-    Ends, with the controllers, what they began in this process.
+    Stops the controllers' background tasks when they end.
     """
 
     def __init__(self, state: State, machines: InfrastructureMachines) -> None:
@@ -120,7 +119,9 @@ class _Inheritance:
 
 
 async def remove_everything(state: State) -> None:
-    """Have no node, process, mount, interface or file of a local environment. No controllers of it may run."""
+    """Remove all nodes, processes, mounts, interfaces and files of a local environment. Its controllers must not
+    run.
+    """
     for record in state.nodes():
         await container.take_away(state.folder(record.id))
         state.forget_node(record.id)

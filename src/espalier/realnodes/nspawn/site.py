@@ -1,4 +1,4 @@
-"""Parts of the controllers here: the observed state, the way to write, and what lies on the machine."""
+"""Shared dependencies of the controllers: caches, writer, and state on the machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Site:
     machines: Cache
     secrets: Cache
     manifests: Cache
-    """The Clusters of users, which say what pod network they ask for."""
+    """The Clusters of users, for their CNI."""
     infrastructure_clusters: Cache
     infrastructure_machines: Cache
     kinds: Infrastructure
@@ -65,7 +65,7 @@ class Site:
         makings: Mapping[str, Making],
         kinds: Infrastructure,
     ) -> Site:
-        """With the caches of one management cluster."""
+        """Create it with the caches of one management cluster."""
         indexes = {BY_CLUSTER: _by_cluster, BY_OWNER: by_owner}
         infrastructure_clusters = caches.of(kinds.cluster, indexes=indexes)
         infrastructure_machines = caches.of(kinds.machine, indexes=indexes)
@@ -94,11 +94,11 @@ class Site:
 
     @staticmethod
     def finalizer(resource: Resource) -> str:
-        """Finalizer of an infrastructure object, until its node, or its address, is gone."""
+        """The finalizer of an infrastructure object, until its node or address is removed."""
         return f"{resource.group}/espalier-{resource.kind.lower()}"
 
     def asks_for_cilium(self, found: Object) -> bool:
-        """True if the manifest that an infrastructure object was made for names Cilium as the pod network."""
+        """True if the Cluster of an infrastructure object has Cilium as CNI."""
         labels = found.metadata.labels
         key = Key(labels.get(CLUSTER_NAMESPACE_LABEL, ""), labels.get(CLUSTER_NAME_LABEL, ""))
         manifest = self.manifests.get(key)
@@ -108,7 +108,7 @@ class Site:
         return bool(network.cni_config and network.cni_config.cilium) or network.cni.startswith("cilium")
 
     def shelf(self) -> Shelf:
-        """The images of all bases, and those that are made."""
+        """The images of all bases, and created ones."""
         names: dict[str, str] = {}
         bases = self.bases.all()
         for base in bases:

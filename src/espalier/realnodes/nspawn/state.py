@@ -1,4 +1,4 @@
-"""What this local environment made on the machine, on disk: written before it is made, forgotten after it is gone.
+"""The record on disk of what a local environment has on the machine: written before creation, deleted after removal.
 
 One folder for each node and one file about the network. Files are replaced whole, so a reader finds the old or the
 new content, whatever moment the writer ended at.
@@ -29,14 +29,14 @@ class NodeRecord(msgspec.Struct, frozen=True):
     name: str
     namespace: str
     uid: str
-    """Of the infrastructure object: another object of the same name is another node."""
+    """The uid of the infrastructure object: another object of the same name is another node."""
     cluster: str
     address: str
     version: str
     """Kubernetes version of the base that the node was made from."""
     control_plane: bool = False
     crashed: bool = False
-    """Stopped on purpose, as a machine that breaks: it is not switched on again."""
+    """Stopped on purpose to simulate a failure: it is not started again."""
 
     @property
     def key(self) -> Key:
@@ -50,7 +50,7 @@ class NodeRecord(msgspec.Struct, frozen=True):
 
 
 class EndpointRecord(msgspec.Struct, frozen=True):
-    """Address of a control plane on the bridge, by its Cluster."""
+    """The address of a control plane on the bridge, with its Cluster."""
 
     cluster: str
     """Namespace and name."""
@@ -60,7 +60,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
 
 
 class NetworkRecord(msgspec.Struct, frozen=True):
-    """The bridge, and the addresses of control planes that lie on it."""
+    """The bridge, and the addresses of control planes on it."""
 
     bridge: str
     range: str
@@ -68,12 +68,12 @@ class NetworkRecord(msgspec.Struct, frozen=True):
 
 
 def node_id(uid: str) -> str:
-    """Name of a node on the machine: short, because names of interfaces are."""
+    """The id of a node on the machine: short, because interface names are."""
     return f"esp-{uid.replace('-', '')[:8]}"
 
 
 class NodeFolder:
-    """Paths of one node. Nothing is created by naming it."""
+    """Paths of one node. Creates no files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -84,7 +84,7 @@ class NodeFolder:
         self.work = path / "work"
         self.containerd = path / "containerd"
         self.pid = path / "pid"
-        """Number of the supervising systemd-nspawn, written by itself before it becomes that."""
+        """The PID file of systemd-nspawn."""
         self.console = path / "console.log"
 
     @property
@@ -104,20 +104,20 @@ class State:
         return NodeFolder(self.root / id_)
 
     def nodes(self) -> list[NodeRecord]:
-        """All nodes that are written down, by name."""
+        """All recorded nodes, by name."""
         found = (_read(path, NodeRecord) for path in self._node_files())
         return sorted((record for record in found if record), key=lambda record: (record.namespace, record.name))
 
     def node(self, id_: str) -> NodeRecord | None:
-        """A node that is written down."""
+        """A recorded node."""
         return _read(self.folder(id_).record, NodeRecord)
 
     def write_node(self, record: NodeRecord) -> None:
-        """Write a node down."""
+        """Record a node."""
         _write(self.folder(record.id).record, record)
 
     def forget_node(self, id_: str) -> None:
-        """Delete the folder of a node of which nothing else is left; the record goes last."""
+        """Delete the folder of a removed node; the record last."""
         folder = self.folder(id_)
         with suppress(FileNotFoundError):
             for entry in os.listdir(folder.path):
@@ -136,18 +136,18 @@ class State:
         return _read(self.root / _NETWORK, NetworkRecord)
 
     def write_network(self, record: NetworkRecord) -> None:
-        """Write the network down."""
+        """Record the network."""
         _write(self.root / _NETWORK, record)
 
     def forget_network(self) -> None:
-        """Delete all that is written about the network, once it is gone."""
+        """Delete the record of the network after its removal."""
         for path in (*self.root.glob("balancer.*"), *self.root.glob("registry.*"), self.root / _NETWORK):
             path.unlink(missing_ok=True)
         with suppress(OSError):
             self.root.rmdir()
 
     def taken(self) -> Iterator[IPv4Address]:
-        """Addresses that are given away."""
+        """Addresses in use."""
         for record in self.nodes():
             yield IPv4Address(record.address)
         network = self.network()

@@ -1,5 +1,5 @@
-"""simulated Cluster API: what its core and the kubeadm providers promise to whoever writes their objects.
+"""Simulated Cluster API: the contract of its core and kubeadm providers towards clients.
 
-One file per controller. Each derives everything from objects each time and remembers nothing, so it may die and
-start again at any point; it writes only where something differs, so a settled world is quiet.
+One file per controller. Each is stateless and derives everything from objects, so it can crash and restart at any
+point; it writes only differences, so a settled environment is quiet.
 """

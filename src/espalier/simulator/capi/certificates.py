@@ -1,4 +1,4 @@
-"""The Secrets that a control plane needs before its first machine: authorities, service account key, kubeconfig."""
+"""The Secrets that a control plane needs before its first machine: CAs, service account key, kubeconfig."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, KeyPair
-from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.capi.inventory import Scheme
 
 AUTHORITIES = {"ca": "kubernetes", "etcd": "etcd-ca", "proxy": "front-proxy-ca"}
-"""Common names of the authorities, by the suffix of their Secret."""
+"""Common names of the CAs, by the suffix of their Secret."""
 
 RENEW_BEFORE = timedelta(days=180)
-"""The kubeconfig's client certificate (of a year) is made anew when it is valid for less than this."""
+"""The kubeconfig's client certificate (valid for a year) is renewed when it is valid for less than this."""
 
 
 def secret_name(cluster: str, purpose: str) -> str:
@@ -35,20 +35,20 @@ def secret_name(cluster: str, purpose: str) -> str:
 
 
 async def find(scheme: Scheme, cluster: Key, purpose: str) -> Object | None:
-    """A Secret of a cluster. One without the label by which Secrets are watched is asked for, as by Cluster API."""
+    """A Secret of a cluster. One without the label by which Secrets are watched is read directly, as by Cluster API."""
     key = Key(cluster.namespace, secret_name(cluster.name, purpose))
     return scheme.inventory.secrets.get(key) or await scheme.writer.read(SECRET, key)
 
 
 def unavailable(purposes: Sequence[str]) -> str:
-    """What Cluster API says of certificates that are gone."""
+    """Cluster API's message about missing certificates."""
     if len(purposes) == 1:
         return f"Cluster certificate for {purposes[0]} is not available, please check cluster certificate secrets"
     return f"Cluster certificates for {', '.join(purposes)} are not available, please check cluster certificate secrets"
 
 
 def authority_of(secret: Secret, keys: random.Random | None = None) -> Authority:
-    """The authority kept in a Secret; it issues with `keys`. Raises `ValueError` when the Secret holds none."""
+    """The CA in a Secret; it issues with `keys`. Raises `ValueError` when the Secret has none."""
     try:
         return Authority.load(secret.data["tls.crt"], secret.data["tls.key"], keys)
     except KeyError as missing:
@@ -58,7 +58,7 @@ def authority_of(secret: Secret, keys: random.Random | None = None) -> Authority
 def certificate_secrets(
     cluster: Key, owner: OwnerReference, *, now: datetime, keys: random.Random | None, existing: set[str]
 ) -> Iterator[Tree]:
-    """The Secrets with certificates and keys that are not there yet."""
+    """The missing Secrets with certificates and keys."""
     for purpose, common_name in AUTHORITIES.items():
         if secret_name(cluster.name, purpose) not in existing:
             pair: KeyPair = Authority.create(common_name, now=now, rng=keys)
@@ -85,16 +85,16 @@ def kubeconfig_secret(
 
 
 def needs_renewal(kubeconfig: bytes, endpoint: str, now: datetime) -> bool:
-    """Whether a kubeconfig made by `kubeconfig_secret` ends soon, or leads elsewhere."""
+    """True if a kubeconfig made by `kubeconfig_secret` expires soon, or has another server."""
     found = _facts(kubeconfig)
     return found is not None and (found[0] != endpoint or found[1] - now < RENEW_BEFORE)
 
 
 @lru_cache(maxsize=4096)
 def _facts(kubeconfig: bytes) -> tuple[str, datetime] | None:
-    """Where a kubeconfig leads, and when its certificate ends; None when it was brought by the user: his to mend.
+    """The server of a kubeconfig and the expiry of its certificate; None for a kubeconfig of the user.
 
-    Asked at every reconcile over a control plane, and YAML and certificates are slow to read.
+    Cached: called in every reconcile of a control plane, and YAML and certificates are slow to parse.
     """
     try:
         access = Kubeconfig.parse(kubeconfig).context()

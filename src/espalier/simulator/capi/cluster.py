@@ -1,4 +1,4 @@
-"""The Cluster controller: ties infrastructure, control plane and workers together, and takes them apart in order."""
+"""The Cluster controller: connects infrastructure, control plane and workers, and deletes them in order."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator.capi.cluster_status import Observed, status, taken_over
-from espalier.simulator.capi.inventory import in_cluster
-from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.capi.inventory import Scheme, in_cluster
 
 RESOURCE = Cluster.resource
 
 
 class Held(NamedTuple):
-    """An object of the cluster that keeps it from going."""
+    """An object that blocks the cluster's deletion."""
 
     resource: Resource
     object: Object
 
 
 def stages(observed: Observed) -> Iterator[tuple[str, list[Held]]]:
-    """What goes before what: workers, then the control plane, then the infrastructure."""
+    """The order of deletion: workers, control plane, infrastructure."""
     workers = [Held(MachineDeployment.resource, found) for found in observed.deployments]
     workers += [Held(MachineSet.resource, found) for found in observed.sets if not found.metadata.owner_references]
     workers += [
@@ -74,7 +73,7 @@ class Clusters:
         )
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one cluster a step further."""
+        """Reconcile one Cluster."""
         observed = self._observe(key)
         if observed is None or observed.cluster.spec.paused:
             return Done()
@@ -85,12 +84,12 @@ class Clusters:
         await self._adopt(observed)
         if spec := taken_over(observed):
             await writer.merge(RESOURCE, current, {"spec": spec})
-            return Wait("SpecChanged", "waiting to see the changed cluster")
+            return Wait("SpecChanged", "waiting for the cache to show the changed cluster")
         await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
         return Done()
 
     async def _adopt(self, observed: Observed) -> None:
-        """Infrastructure and control plane belong to the cluster."""
+        """Set the cluster as owner of infrastructure and control plane."""
         owner = owner_reference(RESOURCE, observed.object, controller=False)
         labels = {names.CLUSTER: observed.object.name}
         infrastructure = observed.infrastructure_object
@@ -105,12 +104,13 @@ class Clusters:
             if held:
                 for each in held:
                     await self._scheme.writer.delete(each.resource, each.object, found_by_owner)
-                return await self._still_deleting(observed, f"waiting for {len(held)} {what} to be gone")
+                return await self._still_deleting(observed, f"waiting for {len(held)} {what} to be deleted")
         infrastructure = observed.infrastructure_object
         resource = self._scheme.inventory.resource(infrastructure.kind) if infrastructure is not None else None
         if infrastructure is not None and resource is not None:
             await self._scheme.writer.delete(resource, infrastructure, found_by_owner)
-            return await self._still_deleting(observed, f"waiting for {resource.kind} {infrastructure.name} to be gone")
+            waiting = f"waiting for {resource.kind} {infrastructure.name} to be deleted"
+            return await self._still_deleting(observed, waiting)
         await self._scheme.writer.remove_finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER)
         return Done()
 

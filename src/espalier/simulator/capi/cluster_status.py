@@ -1,4 +1,4 @@
-"""A cluster as it was observed, and what is to be said of it. Pure."""
+"""An observed cluster, and its status. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Observed:
     machines: tuple[Machine, ...]
     machine_objects: tuple[Object, ...]
     answers: bool
-    """Whether its API server can be reached now."""
+    """True if its API server is reachable now."""
 
     @cached_property
     def typed_deployments(self) -> list[MachineDeployment]:
@@ -48,43 +48,43 @@ class Observed:
 
     @cached_property
     def all_of_it(self) -> Rollup:
-        """All machines together."""
+        """The rollup of all machines."""
         return _rollup(self.machines)
 
     @cached_property
     def workers(self) -> Rollup:
-        """The machines that aren't of the control plane."""
+        """The worker machines."""
         return _rollup(machine for machine in self.machines if names.CONTROL_PLANE not in machine.metadata.labels)
 
     @property
     def reached(self) -> bool:
-        """Whether its API server can be reached. A short absence does not count: Cluster API probes patiently."""
+        """True if its API server is reachable. Short outages do not count, as in Cluster API's probe."""
         if hindrance(self.infrastructure_object):
             return False
         return self.answers or condition_list.is_true(self.cluster.status.conditions, _PROBE)
 
     @property
     def provisioned(self) -> bool:
-        """Whether the infrastructure is there: once said, it stays said."""
+        """True once the infrastructure is provisioned; never reset."""
         return self.cluster.status.initialization.infrastructure_provisioned or bool(
             self.infrastructure and self.infrastructure.status.provisioned
         )
 
     @property
     def initialized(self) -> bool:
-        """Whether the control plane has answered: once said, it stays said."""
+        """True once the control plane is initialized; never reset."""
         return self.cluster.status.initialization.control_plane_initialized or bool(
             self.control_plane and self.control_plane.status.initialization.control_plane_initialized
         )
 
     @property
     def going(self) -> bool:
-        """Whether somebody asked for the cluster's deletion."""
+        """True if the cluster is being deleted."""
         return self.cluster.metadata.deletion_timestamp is not None
 
 
 def status(observed: Observed, now: datetime, waiting: str | None = None) -> ClusterStatus:
-    """The status of a cluster; `waiting` says what its deletion waits for."""
+    """The status of a cluster; `waiting` is what its deletion waits for."""
     generation = observed.cluster.metadata.generation
     infrastructure = observed.infrastructure
     return ClusterStatus(
@@ -106,7 +106,7 @@ def status(observed: Observed, now: datetime, waiting: str | None = None) -> Clu
 
 
 def taken_over(observed: Observed) -> Tree:
-    """What the cluster's spec takes over from its infrastructure: the address of the control plane."""
+    """The cluster's spec with the control plane endpoint from its infrastructure."""
     present = observed.cluster.spec.control_plane_endpoint
     found = observed.infrastructure.spec.control_plane_endpoint if observed.infrastructure else None
     if present is not None and present.host:
@@ -167,7 +167,7 @@ def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
         "ControlPlaneInitialized",
         observed.initialized,
         "Initialized" if observed.initialized else "NotInitialized",
-        "" if observed.initialized else "the control plane has not answered yet",
+        "" if observed.initialized else "the control plane is not initialized yet",
     )
     control_plane = _control_plane_condition(observed)
     workers = _workers_condition(observed)
@@ -195,7 +195,7 @@ def _conditions(observed: Observed, waiting: str | None) -> Iterator[Condition]:
 def _infrastructure_message(observed: Observed) -> str:
     reference = observed.cluster.spec.infrastructure_ref
     if reference is None:
-        return "the cluster names no infrastructure"
+        return "the cluster has no infrastructureRef"
     if observed.infrastructure is None:
         return f"{reference.kind} {reference.name} does not exist"
     ready = condition_list.get(observed.infrastructure.status.conditions, "Ready")

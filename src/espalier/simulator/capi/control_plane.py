@@ -1,4 +1,4 @@
-"""A control plane and its machines as they were observed, and the one change that is due (Cluster API's rules)."""
+"""An observed control plane with its machines, and the one change that is due (Cluster API's rules)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from espalier.runtime.outcome import Wait
 
 @dataclass(frozen=True)
 class OwnedMachine:
-    """A control plane machine and the objects it was made of."""
+    """A control plane machine and the objects that it was created from."""
 
     object: Object
     machine: Machine
@@ -35,12 +35,12 @@ class OwnedMachine:
 
     @property
     def going(self) -> bool:
-        """Whether somebody asked for its deletion."""
+        """True if it is being deleted."""
         return self.machine.metadata.deletion_timestamp is not None
 
     @property
     def parts(self) -> MachineParts:
-        """What it was made of."""
+        """The spec that it was created from."""
         return machine_change.of_control_plane_machine(
             self.machine,
             self.config.decode(KubeadmConfig) if self.config else None,
@@ -49,12 +49,12 @@ class OwnedMachine:
 
     @property
     def healthy(self) -> bool:
-        """Whether its part of the control plane runs. As for Cluster API, that does not need a pod network."""
+        """True if its control plane components run. As in Cluster API, that needs no pod network."""
         return self.machine.status.node_ref is not None and not self.going
 
     @property
     def ready(self) -> bool:
-        """Whether its node is ready as well."""
+        """True if its node is ready too."""
         return self.healthy and condition_list.is_true(self.machine.status.conditions, "Ready")
 
 
@@ -71,27 +71,27 @@ class Observed:
     infrastructure_template: Object | None
     other_machines: int
     orphans: tuple[Object, ...] = ()
-    """Control plane machines to adopt."""
+    """The control plane machines to adopt."""
     hindrance: str = ""
-    """Why its API server can't be run."""
+    """Why its API server can't run."""
     lost_certificates: tuple[str, ...] = ()
-    """The certificates of an initialized control plane that are not there any more, by the ends of their names."""
+    """The missing certificates of an initialized control plane, by the suffixes of their Secrets."""
     unlabelled: tuple[str, ...] = ()
-    """Names of Secrets with certificates that have lost the label of their cluster."""
+    """Names of Secrets with certificates that lack the label of their cluster."""
 
     @property
     def key(self) -> Key:
-        """Key of the cluster."""
+        """The key of the cluster."""
         return self.cluster_object.key
 
     @property
     def replicas(self) -> int:
-        """How many machines are wanted."""
+        """The desired number of machines."""
         return 1 if self.control_plane.spec.replicas is None else self.control_plane.spec.replicas
 
     @property
     def max_surge(self) -> int:
-        """How many machines may be too many during a rollout: 1, or 0."""
+        """The surge during a rollout: 1 or 0."""
         rollout = self.control_plane.spec.rollout
         rolling = rollout.strategy.rolling_update if rollout and rollout.strategy else None
         value = rolling.max_surge if rolling else None
@@ -99,20 +99,20 @@ class Observed:
 
     @property
     def endpoint(self) -> str:
-        """Address of the API server, empty while the infrastructure has not said it."""
+        """The address of the API server, empty while the infrastructure does not report it."""
         endpoint = self.cluster.spec.control_plane_endpoint
         return f"https://{endpoint.host}:{endpoint.port}" if endpoint and endpoint.host else ""
 
     @property
     def initialized(self) -> bool:
-        """Whether the API server has answered, ever: some machine became a node."""
+        """True if the control plane was ever initialized: some machine became a node."""
         return self.control_plane.status.initialization.control_plane_initialized or any(
             owned.machine.status.node_ref is not None for owned in self.machines
         )
 
     @cached_property
     def outdated(self) -> dict[str, tuple[str, ...]]:
-        """Names of machines that must be replaced, with the fields that differ."""
+        """Names of outdated machines, with the fields that differ."""
         desired = machine_change.of_control_plane(self.control_plane)
         fields = {owned.object.name: machine_change.reasons_to_replace(owned.parts, desired) for owned in self.machines}
         return {name: reasons for name, reasons in fields.items() if reasons}
@@ -120,21 +120,21 @@ class Observed:
 
 @dataclass(frozen=True)
 class Move:
-    """The one change that is due: a machine more (None), or this machine less."""
+    """The one change that is due: create a machine (None), or delete this machine."""
 
     remove: OwnedMachine | None
     remediates: Remediation | None = None
-    """What is remembered of it, when the machine goes because it is unhealthy."""
+    """The remediation record, when the machine is deleted because it is unhealthy."""
 
 
 def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
-    """What the number and the age of the machines ask for; one change at a time, on a healthy control plane only."""
+    """The change that replicas and outdated machines require; one at a time, on a healthy control plane only."""
     machines = observed.machines
     staying = [owned for owned in machines if not owned.going]
     outdated = [owned for owned in staying if owned.object.name in observed.outdated]
     sick = [owned for owned in staying if awaits_remediation(owned.machine)]
     if sick and len(staying) > 1:
-        # The only machine of a control plane is never replaced: nobody would be left to join to.
+        # The only machine of a control plane is never remediated: a new one could not join.
         doomed = _chosen(sick)
         remembered = _remediation(observed, doomed, now)
         if isinstance(remembered, Wait):
@@ -153,7 +153,7 @@ def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
         return move
     if going := [owned.object.name for owned in machines if owned.going]:
         return Wait("MachineDeleting", f"waiting for the deletion of machine {going[0]}")
-    # A machine may join before there is a pod network; none that is ready is taken away before the others are.
+    # A machine may join before there is a pod network; no ready machine is deleted before the others are ready.
     others = [owned for owned in machines if owned is not move.remove]
     needs_ready = move.remove is not None and move.remove.ready
     waiting = [owned.object.name for owned in others if not (owned.ready if needs_ready else owned.healthy)]
@@ -163,7 +163,7 @@ def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
 
 
 def unclaimed(observed: Observed) -> Remediation | None:
-    """The replacement of an unhealthy machine of which the next new machine is the second half."""
+    """The remediation that the next new machine completes."""
     known = last(observed.control_plane.status.last_remediation)
     if known is None or any(owned.object.name == known.machine for owned in observed.machines):
         return None
@@ -172,11 +172,11 @@ def unclaimed(observed: Observed) -> Remediation | None:
 
 
 def _remediation(observed: Observed, doomed: OwnedMachine, now: datetime) -> Remediation | Wait:
-    """What to remember of a machine that is replaced; or why it is not: too many before it failed as well."""
+    """The remediation record of a machine; or why it is not replaced: too many replacements failed."""
     limits = observed.control_plane.spec.remediation or ControlPlaneRemediation()
     known = last(observed.control_plane.status.last_remediation)
     if known is not None and known.machine == doomed.object.name:
-        return known  # its deletion is under way
+        return known  # it is being deleted
     found = Remediation(machine=doomed.object.name, time=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     before = noted(doomed.machine.metadata.annotations.get(FOR))
     if before is None or not before.at:
@@ -192,9 +192,9 @@ def _remediation(observed: Observed, doomed: OwnedMachine, now: datetime) -> Rem
 
 
 _HEALTHY_FOR = 3600
-"""Seconds for which the machine in place of another must have been healthy not to count as failed with it."""
+"""Seconds of health after which a replacement no longer counts as a retry of the same remediation."""
 
 
 def _chosen(machines: list[OwnedMachine]) -> OwnedMachine:
-    """Whom to remove: marked ones first, then unhealthy ones, then the oldest."""
+    """The machine to delete: annotated ones first, then unhealthy ones, then the oldest."""
     return min(machines, key=lambda owned: removal.of_control_plane(owned.machine))

@@ -1,4 +1,4 @@
-"""What a control plane says of itself and of its machines."""
+"""The status of a control plane and the conditions of its machines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def status(observed: Observed, now: datetime, deleting_waits_for: str | None = N
 
 
 def _last_remediation(observed: Observed, now: datetime) -> Tree | None:
-    """That of the machine that goes now, else what is known already."""
+    """The remediation of the machine that is deleted now, else the recorded one."""
     move = next_move(observed, now)
     if not isinstance(move, Move) or move.remediates is None:
         return observed.control_plane.status.last_remediation

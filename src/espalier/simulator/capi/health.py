@@ -1,4 +1,4 @@
-"""When a machine is unhealthy: the rules of MachineHealthCheck, without looking at anything."""
+"""The rules of MachineHealthCheck: when a machine is unhealthy. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from espalier.clusterapi.intstr import share
 from espalier.runtime import selectors
 
 STARTUP_SECONDS = 600
-"""Within this time a machine becomes a node, unless the check says otherwise (0: however long it takes)."""
+"""The default time within which a machine must become a node (0: no limit)."""
 
 
 class NodeCondition(Observed, frozen=True):
-    """What a node says of itself."""
+    """A condition of a node."""
 
     type: str
     status: str
@@ -23,29 +23,29 @@ class NodeCondition(Observed, frozen=True):
 
 
 class NodeHealth(Observed, frozen=True):
-    """Of a node's status."""
+    """The status of a node."""
 
     conditions: list[NodeCondition] = []  # noqa: RUF012  (msgspec copies empty defaults)
 
 
 class CheckedNode(Observed, frozen=True):
-    """A node, as far as its health goes."""
+    """A node, with the fields that its health depends on."""
 
     status: NodeHealth = NodeHealth()
 
 
 class Verdict(NamedTuple):
-    """Why a machine is unhealthy (empty: it is not), and in how many seconds it may become so if nothing changes."""
+    """Why a machine is unhealthy (empty: healthy), and in how many seconds it may become so if nothing changes."""
 
     problem: str = ""
     within: float | None = None
 
 
 def examine(machine: Machine, node: CheckedNode | None, checks: HealthChecks | None, now: datetime) -> Verdict:
-    """Judge one machine. `node` is None while it has none."""
+    """Check one machine. `node` is None while it has none."""
     if node is None:
         if machine.status.node_ref is not None:
-            return Verdict("its node is gone")
+            return Verdict("its node was deleted")
         limit = STARTUP_SECONDS
         if checks and checks.node_startup_timeout_seconds is not None:
             limit = checks.node_startup_timeout_seconds
@@ -68,7 +68,7 @@ def examine(machine: Machine, node: CheckedNode | None, checks: HealthChecks | N
 
 
 def remediations(trigger: RemediationTrigger | None, expected: int, unhealthy: int) -> int:
-    """How many more machines may be replaced; 0 when so many are unhealthy that something else must be wrong."""
+    """The number of machines that may still be replaced; 0 when too many are unhealthy."""
     if trigger is not None and trigger.unhealthy_in_range:
         low, _, high = trigger.unhealthy_in_range.strip("[]").partition("-")
         return int(high) - unhealthy + 1 if int(low) <= unhealthy <= int(high) else 0
@@ -77,7 +77,7 @@ def remediations(trigger: RemediationTrigger | None, expected: int, unhealthy: i
 
 
 def is_remediable(trigger: RemediationTrigger | None, expected: int, unhealthy: int) -> bool:
-    """Whether the unhealthy machines may be replaced."""
+    """True if the unhealthy machines may be replaced."""
     if trigger is not None and trigger.unhealthy_in_range:
         return remediations(trigger, expected, unhealthy) > 0
     return unhealthy <= share(trigger.unhealthy_less_than_or_equal_to if trigger else None, expected, default="100%")
@@ -100,7 +100,7 @@ def selector_of(selector: LabelSelector) -> str:
 
 
 def is_selected(machine: Machine, selector: LabelSelector) -> bool:
-    """Whether a health check looks at the machine."""
+    """True if a health check selects the machine."""
     return selectors.parse(selector_of(selector))(machine.metadata.labels)
 
 

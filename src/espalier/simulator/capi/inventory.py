@@ -1,9 +1,10 @@
-"""The caches of everything that belongs to clusters, with the indexes that controllers ask by."""
+"""The caches of all objects of clusters, with the indexes that controllers use."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
@@ -15,7 +16,10 @@ from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusterapi.objects import cluster_key
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
 from espalier.runtime.mapping import by_controller
+from espalier.runtime.writer import Writer
+from espalier.simulator.capi.reaching import WorkloadClusters
 
 BY_CLUSTER = "local/cluster"
 BY_CONTROLLER = "local/controller"
@@ -77,11 +81,13 @@ class Inventory:
 
     @property
     def machine_parts(self) -> list[Cache]:
-        """What machines consist of: their bootstrap configuration, and the machines of every provider."""
+        """The kinds that belong to machines: bootstrap configurations, and infrastructure machines of every
+        provider.
+        """
         return [self.configs, *(self.infrastructure[provider.machine.kind] for provider in self.kinds)]
 
     def resource(self, kind: str) -> Resource | None:
-        """Coordinates of an infrastructure kind, None for a kind of no provider here."""
+        """The resource of an infrastructure kind, None for an unknown kind."""
         for provider in self.kinds:
             for resource in (provider.cluster, provider.machine, provider.machine_template):
                 if resource.kind == kind:
@@ -89,7 +95,7 @@ class Inventory:
         return None
 
     def infrastructure_object(self, kind: str, key: Key) -> Object | None:
-        """An infrastructure object, None when it is not there or of an unknown kind."""
+        """An infrastructure object, None when it does not exist or its kind is unknown."""
         cache = self.infrastructure.get(kind)
         return cache.get(key) if cache is not None else None
 
@@ -105,7 +111,7 @@ def owned_by(cache: Cache, uid: str) -> list[Object]:
 
 
 def made_of(cache: Cache, template: Object) -> list[Object]:
-    """The sets whose machines are made of a template."""
+    """The sets whose machines are created from a template."""
     return cache.by_index(BY_TEMPLATE, f"{template.key}/{template.kind}")
 
 
@@ -119,3 +125,16 @@ def _templates_of_set(object_: Object) -> Iterable[str]:
 def _by_cluster(object_: Object) -> Iterable[str]:
     key = cluster_key(object_)
     return (str(key),) if key.name else ()
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Caches, writer, clock and random number generator. `rng` generates names and keys."""
+
+    inventory: Inventory
+    writer: Writer
+    workload_clusters: WorkloadClusters
+    clock: Clock
+    rng: random.Random = field(repr=False)
+    keys: random.Random | None = field(default=None, repr=False)
+    """The source of private keys; None for the system's, another one only in reproducible simulations."""

@@ -20,13 +20,12 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator import bootstrap_data
 from espalier.simulator.capi.certificates import find, unavailable
-from espalier.simulator.capi.inventory import Inventory, in_cluster
-from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.capi.inventory import Inventory, Scheme, in_cluster
 
 
 @dataclass(frozen=True)
 class Observed:
-    """A KubeadmConfig that is to be acted on, its machine and its cluster."""
+    """A KubeadmConfig to reconcile, with its machine and cluster."""
 
     object: Object
     config: KubeadmConfig
@@ -36,17 +35,17 @@ class Observed:
 
     @property
     def control_plane(self) -> bool:
-        """Whether the machine belongs to the control plane."""
+        """True if the machine belongs to the control plane."""
         return names.CONTROL_PLANE in self.machine.metadata.labels
 
     @property
     def initialized(self) -> bool:
-        """Whether the cluster's API server has answered."""
+        """True if the cluster's control plane is initialized."""
         return self.cluster.status.initialization.control_plane_initialized
 
 
 def observe(inventory: Inventory, key: Key) -> Observed | None:
-    """The config with what it belongs to; None while something is missing, going or paused."""
+    """The config with its machine and cluster; None while one is missing, deleted or paused."""
     found = inventory.configs.get(key)
     if found is None or found.metadata.deletion_timestamp is not None or is_paused(found):
         return None
@@ -72,7 +71,7 @@ def _is_oldest(inventory: Inventory, machine: Object) -> bool:
 
 
 def obstacle(observed: Observed) -> Wait | None:
-    """What the bootstrap data still wait for."""
+    """The outcome while bootstrap data can't be generated yet."""
     if not observed.cluster.status.initialization.infrastructure_provisioned:
         return Wait("WaitingForClusterInfrastructureReady", "waiting for the cluster's infrastructure")
     if observed.initialized:
@@ -111,7 +110,7 @@ class KubeadmConfigs:
         self._scheme = scheme
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Make the bootstrap data of one machine, as soon as they can be made."""
+        """Generate the bootstrap data of one machine, as soon as possible."""
         observed = observe(self._scheme.inventory, key)
         if observed is None:
             return Done()
@@ -131,7 +130,7 @@ class KubeadmConfigs:
         return waiting or Done()
 
     async def _without_authority(self, observed: Observed) -> Wait | None:
-        """Who joins knows the cluster by its authority."""
+        """The CA certificate hashes by which a joining machine trusts the cluster."""
         if not observed.initialized or await find(self._scheme, cluster_key(observed.object), "ca") is not None:
             return None
         return Wait("CertificatesMissing", unavailable(["ca"]), after=_LOOK_AGAIN)

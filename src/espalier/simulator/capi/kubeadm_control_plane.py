@@ -27,7 +27,6 @@ from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
 from espalier.simulator import addons
 from espalier.simulator.bootstrap_data import Kubeadm
-from espalier.simulator.capi.adoption import adopt, orphans
 from espalier.simulator.capi.certificates import (
     authority_of,
     certificate_secrets,
@@ -39,10 +38,9 @@ from espalier.simulator.capi.certificates import (
 )
 from espalier.simulator.capi.control_plane import Observed, OwnedMachine, next_move, unclaimed
 from espalier.simulator.capi.control_plane_status import component_conditions, status
-from espalier.simulator.capi.inventory import in_cluster, owned_by
-from espalier.simulator.capi.machine_parts import complete, machine_body
+from espalier.simulator.capi.inventory import Scheme, in_cluster, owned_by
+from espalier.simulator.capi.machine_parts import adopt, complete, machine_body, orphans
 from espalier.simulator.capi.reaching import hindrance
-from espalier.simulator.capi.scheme import Scheme
 from espalier.simulator.concurrency import together
 
 RESOURCE = KubeadmControlPlane.resource
@@ -103,7 +101,7 @@ class KubeadmControlPlanes:
         )
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one control plane a step further."""
+        """Reconcile one KubeadmControlPlane."""
         observed = self._observe(key)
         if observed is None:
             return Done()
@@ -135,7 +133,7 @@ class KubeadmControlPlanes:
         )
 
     async def _adopt_template(self, observed: Observed) -> Outcome:
-        """The template goes with its cluster."""
+        """Set the cluster as owner of the template."""
         template = observed.infrastructure_template
         if template is not None and (resource := self._scheme.inventory.resource(template.kind)) is not None:
             owner = owner_reference(Cluster.resource, observed.cluster_object, controller=False)
@@ -143,7 +141,7 @@ class KubeadmControlPlanes:
         return Continue()
 
     async def _with_certificates(self, observed: Observed) -> Observed:
-        """Look up what the machines of an initialized control plane were made with."""
+        """Check the certificates of an initialized control plane."""
         if not observed.initialized:
             return observed
         secrets, lost, unlabelled = dict(observed.secrets), [], []
@@ -159,9 +157,9 @@ class KubeadmControlPlanes:
         return replace(observed, secrets=secrets, lost_certificates=tuple(lost), unlabelled=tuple(unlabelled))
 
     async def _certificates(self, observed: Observed) -> Outcome:
-        """The Secrets with certificates are there, and the control plane's.
+        """Create the Secrets with certificates, owned by the control plane.
 
-        They are made until it is initialized: from then on its machines know those, and no others.
+        Only until it is initialized: from then on its machines trust these and no others.
         """
         owner = owner_reference(RESOURCE, observed.object)
         if observed.initialized:
@@ -179,7 +177,7 @@ class KubeadmControlPlanes:
 
     async def _kubeconfig(self, observed: Observed) -> Outcome:
         if not observed.endpoint:
-            return Wait("WaitingForControlPlaneEndpoint", "waiting for the address of the control plane")
+            return Wait("WaitingForControlPlaneEndpoint", "waiting for the control plane endpoint")
         present = observed.secrets.get(secret_name(observed.key.name, "kubeconfig"))
         now = self._scheme.clock.now()
         if present is not None:
@@ -188,7 +186,7 @@ class KubeadmControlPlanes:
                 return Continue()
         authority = observed.secrets.get(secret_name(observed.key.name, "ca"))
         if authority is None:
-            return Wait("WaitingForCertificates", "waiting to see the certificate authority")
+            return Wait("WaitingForCertificates", "waiting for the cache to show the CA")
         try:
             secret = kubeconfig_secret(
                 observed.key,
@@ -206,7 +204,7 @@ class KubeadmControlPlanes:
         return Continue()
 
     async def _update_in_place(self, observed: Observed) -> Outcome:
-        """Labels, annotations and deletion timeouts follow the template; missing parts are made; UpToDate is said."""
+        """Update labels, annotations and deletion timeouts in place, create missing parts, set UpToDate."""
         for owned in observed.machines:
             if owned.going:
                 continue
@@ -303,7 +301,7 @@ class KubeadmControlPlanes:
         )
 
     async def _addons(self, observed: Observed) -> Outcome:
-        """kube-proxy and CoreDNS follow the version once every machine has it."""
+        """Upgrade kube-proxy and CoreDNS once every machine has the version."""
         workload = self._scheme.workload_clusters.reach(observed.key)
         if not observed.initialized or workload is None or not observed.machines:
             return Continue()
@@ -316,16 +314,16 @@ class KubeadmControlPlanes:
         return Continue()
 
     async def _await_certificates(self, observed: Observed) -> Outcome:
-        """Who restores a Secret may forget its label, and then nothing tells of it."""
+        """Find restored Secrets without the label: no watch sees them."""
         if observed.lost_certificates:
             return Wait("CertificatesMissing", unavailable(observed.lost_certificates), after=_LOOK_AGAIN)
         return Continue()
 
     async def _delete(self, observed: Observed) -> Outcome:
-        """Workers go first; then all control plane machines."""
+        """Wait for workers to be deleted; then delete all control plane machines."""
         writer = self._scheme.writer
         if observed.other_machines:
-            waiting = f"waiting for {observed.other_machines} worker machines to be gone"
+            waiting = f"waiting for {observed.other_machines} worker machines to be deleted"
         elif observed.machines:
             for owned in observed.machines:
                 await writer.delete(Machine.resource, owned.object, found_by_owner)

@@ -1,4 +1,4 @@
-"""The Machine controller: brings bootstrap data, infrastructure and node together, and takes them apart."""
+"""The Machine controller: connects bootstrap data, infrastructure and node, and deletes them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.merging import difference
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.simulator.capi.inventory import in_cluster
+from espalier.simulator.capi.inventory import Scheme, in_cluster
 from espalier.simulator.capi.machine_status import Observed, available_in, node_deletion_in, spec_changes, status
-from espalier.simulator.capi.scheme import Scheme
 
 
 def _cluster_goes(observed: Observed) -> bool:
-    """A cluster that goes takes its nodes with it."""
+    """Nodes of a cluster that is being deleted are not deleted one by one."""
     return observed.cluster is None or observed.cluster.metadata.deletion_timestamp is not None
 
 
@@ -60,7 +59,7 @@ class Machines:
         )
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one machine a step further."""
+        """Reconcile one Machine."""
         observed = self._observe(key)
         if observed is None:
             return Done()
@@ -75,7 +74,7 @@ class Machines:
         await self._adopt(observed)
         if spec := spec_changes(observed):
             await writer.merge(Machine.resource, current, {"spec": spec})
-            return Wait("SpecChanged", "waiting to see the changed machine")
+            return Wait("SpecChanged", "waiting for the cache to show the changed machine")
         await self._label_node(observed)
         now = self._scheme.clock.now()
         wanted = status(observed, now)
@@ -91,7 +90,7 @@ class Machines:
         )
 
     async def _adopt(self, observed: Observed) -> None:
-        """Bootstrap and infrastructure objects belong to the machine, also when somebody else made them."""
+        """Set the machine as owner of its bootstrap and infrastructure objects, whoever created them."""
         owner = owner_reference(Machine.resource, observed.object)
         labels = {names.CLUSTER: observed.machine.spec.cluster_name}
         if observed.config_object is not None:
@@ -101,7 +100,7 @@ class Machines:
             await self._scheme.writer.add_owner(resource, observed.infrastructure_object, owner, labels)
 
     async def _label_node(self, observed: Observed) -> None:
-        """The node says to which machine it belongs."""
+        """Annotate the node with its machine."""
         if observed.node is None or observed.workload is None:
             return
         owner = controller_of(observed.machine.metadata)
@@ -117,7 +116,7 @@ class Machines:
             )
 
     async def _delete(self, observed: Observed) -> Outcome:
-        """In order: infrastructure, bootstrap data, node (nothing runs there any more), machine."""
+        """Delete in order: infrastructure, bootstrap data, node, machine."""
         writer = self._scheme.writer
         waiting = ""
         resource = self._scheme.inventory.resource(observed.machine.spec.infrastructure_ref.kind)
@@ -142,7 +141,7 @@ class Machines:
         return Done()
 
     async def _delete_node(self, observed: Observed) -> str:
-        """Delete the machine's node. Returns what hinders it and may pass."""
+        """Delete the machine's node. Returns a temporary obstacle, if there is one."""
         if _cluster_goes(observed):
             return ""
         hindered = ""
@@ -158,7 +157,7 @@ class Machines:
         return hindered if hindered and self._serves(observed) else ""
 
     def _serves(self, observed: Observed) -> bool:
-        """Whether a control plane machine is left that could ever answer."""
+        """True if a control plane machine is left that could run the API server."""
         cluster = Key(observed.object.namespace, observed.machine.spec.cluster_name)
         return any(
             names.CONTROL_PLANE in machine.metadata.labels and machine.metadata.deletion_timestamp is None

@@ -21,10 +21,9 @@ from espalier.clusterapi.objects import is_paused, new_object, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.simulator.capi.inventory import owned_by
+from espalier.simulator.capi.inventory import Scheme, owned_by
+from espalier.simulator.capi.machine_parts import is_current, propagated, template_hash
 from espalier.simulator.capi.rollup import Rollup, deleting, enough
-from espalier.simulator.capi.scheme import Scheme
-from espalier.simulator.capi.templates import is_current, propagated, template_hash
 
 
 @dataclass(frozen=True)
@@ -37,12 +36,12 @@ class OwnedSet:
 
     @property
     def replicas(self) -> int:
-        """How many machines it should have."""
+        """The desired number of machines."""
         return 1 if self.set.spec.replicas is None else self.set.spec.replicas
 
     @property
     def available(self) -> int:
-        """How many of its machines are available and stay, also when it has yet to remove some."""
+        """The number of available machines that stay, after pending removals."""
         available = sum(
             condition_list.is_true(machine.status.conditions, "Available")
             and machine.metadata.deletion_timestamp is None
@@ -62,17 +61,17 @@ class Observed:
 
     @property
     def replicas(self) -> int:
-        """How many machines are wanted."""
+        """The desired number of machines."""
         return 1 if self.deployment.spec.replicas is None else self.deployment.spec.replicas
 
     @cached_property
     def newest(self) -> OwnedSet | None:
-        """The set whose machines are those wanted."""
+        """The set whose machines match the template."""
         return next((owned for owned in self.sets if is_current(owned.set, self.deployment)), None)
 
     @property
     def limits(self) -> tuple[int, int]:
-        """How many machines may be too many, and how many may be missing: by default 1 and 0."""
+        """maxSurge and maxUnavailable: by default 1 and 0."""
         rollout = self.deployment.spec.rollout
         rolling = rollout.strategy.rolling_update if rollout and rollout.strategy else None
         surge = share(rolling.max_surge if rolling else None, self.replicas, default=1, round_up=True)
@@ -83,9 +82,9 @@ class Observed:
 def scale(
     replicas: int, limits: tuple[int, int], newest: OwnedSet, old: Sequence[OwnedSet]
 ) -> Iterator[tuple[OwnedSet, int]]:
-    """Replicas of each set: the newest grows within the surge, old ones shrink as far as enough machines are available.
+    """Replicas of each set: the newest scales up within maxSurge, old ones scale down within maxUnavailable.
 
-    Machines that still exist count against the surge also when their set no longer wants them.
+    Machines that still exist count against maxSurge even when their set no longer wants them.
     """
     surge, missing = limits
     existing = sum(max(owned.replicas, len(owned.machines)) for owned in (*old, newest))
@@ -125,7 +124,7 @@ class MachineDeployments:
         return OwnedSet(found, found.decode(MachineSet), tuple(machine.decode(Machine) for machine in machines))
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one deployment a step further."""
+        """Reconcile one MachineDeployment."""
         observed = self._observe(key)
         if observed is None:
             return Done()
@@ -147,7 +146,7 @@ class MachineDeployments:
         return Done()
 
     async def _adopt_templates(self, observed: Observed) -> None:
-        """Templates go with their cluster."""
+        """Set the cluster as owner of the templates."""
         spec = observed.deployment.spec.template.spec
         owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
         labels: Tree = {}
@@ -246,7 +245,7 @@ class MachineDeployments:
                 generation=generation,
             ),
             selector=",".join(f"{name}={value}" for name, value in sorted(match.items())),
-            # As in Cluster API: what the sets said last, so that it may speak of the template before.
+            # As in Cluster API: from the sets' last statuses, so it may be about the previous template.
             replicas=sum(counts.replicas or 0 for counts in told),
             ready_replicas=sum(counts.ready_replicas or 0 for counts in told),
             available_replicas=sum(counts.available_replicas or 0 for counts in told),

@@ -1,4 +1,4 @@
-"""The MachineHealthCheck controller: says which machines are unhealthy, so that their owners replace them."""
+"""The MachineHealthCheck controller: marks unhealthy machines, so that their owners replace them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from espalier.clusterapi.objects import is_paused, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator.capi.health import CheckedNode, Verdict, examine, is_remediable, is_selected, remediations
-from espalier.simulator.capi.inventory import in_cluster
-from espalier.simulator.capi.scheme import Scheme
+from espalier.simulator.capi.inventory import Scheme, in_cluster
 
 RESOURCE = MachineHealthCheck.resource
 
 
 @dataclass(frozen=True)
 class Target:
-    """A machine that is looked after."""
+    """A checked machine."""
 
     object: Object
     machine: Machine
@@ -44,12 +43,12 @@ class Observed:
 
     @property
     def unhealthy(self) -> int:
-        """How many machines are unhealthy."""
+        """The number of unhealthy machines."""
         return sum(bool(target.verdict.problem) for target in self.targets)
 
     @property
     def remediable(self) -> bool:
-        """Whether they may be replaced."""
+        """True if they may be replaced."""
         remediation = self.check.spec.remediation
         return is_remediable(remediation.trigger_if if remediation else None, len(self.targets), self.unhealthy)
 
@@ -87,7 +86,7 @@ class MachineHealthChecks:
         return Observed(found, check, cluster, tuple(targets))
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Look at the machines of one health check."""
+        """Reconcile one MachineHealthCheck."""
         observed = self._observe(key)
         if observed is None:
             return Done()
@@ -101,7 +100,7 @@ class MachineHealthChecks:
         return Done() if soonest is None else Wait("Watching", "machines may become unhealthy", after=soonest)
 
     async def _tell(self, target: Target, remediable: bool) -> None:
-        """Machines get the verdict when it is bad, and when it was."""
+        """Write the condition to machines that are or were unhealthy."""
         present = target.machine.status.conditions
         problem = target.verdict.problem
         if not problem and condition_list.get(present, "HealthCheckSucceeded") is None:

@@ -1,26 +1,29 @@
-"""How machines and the objects that belong to them are made from templates."""
+"""Creates, updates and adopts machines and their objects, by the templates of their owners."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig
-from espalier.api.capi.machine import Machine, MachineSpec
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet, MachineSpec, MachineTemplate
 from espalier.api.meta import OwnerReference, Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import names
-from espalier.clusterapi.objects import cloned_from, new_object, owner_reference
+from espalier.clusterapi.machine_change import of_machine_template, reasons_to_replace
+from espalier.clusterapi.objects import cloned_from, controller_of, new_object, owner_reference
 from espalier.kube.objects import Object
-from espalier.simulator.capi.scheme import Scheme
+from espalier.runtime.outcome import Wait
+from espalier.simulator.capi.inventory import Scheme, in_cluster
 from espalier.simulator.concurrency import together
 
 
 def machine_body(
     key: Key, owner: OwnerReference, spec: MachineSpec, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> Tree:
-    """A Machine to create. What `spec` names as templates becomes the machine's own objects, which have its name."""
+    """A Machine to create. The templates in `spec` are cloned into objects with the machine's name."""
     tree = msgspec.to_builtins(spec)
     for reference in (tree["infrastructureRef"], tree["bootstrap"].get("configRef")):
         if reference is not None:
@@ -39,10 +42,10 @@ def machine_body(
 async def complete(
     scheme: Scheme, machine: Object, typed: Machine, *, infrastructure_template: Object | None, config: Tree | None
 ) -> None:
-    """Make what the machine still lacks: its infrastructure object (a clone of the template) and its KubeadmConfig.
+    """Create the machine's missing objects: the infrastructure machine (a clone of the template) and the KubeadmConfig.
 
-    The Machine is made first and these follow, so that the next reconcile after a crash finds what is missing.
-    `config` has the labels, annotations and spec of the KubeadmConfig.
+    The Machine is created first, so that the next reconcile after a crash finds what is missing. `config` has the
+    labels, annotations and spec of the KubeadmConfig.
     """
     if machine.metadata.deletion_timestamp is not None:
         return
@@ -82,4 +85,52 @@ def _part_metadata(machine: Object, typed: Machine, template: Tree) -> Tree:
         "labels": labels,
         "annotations": dict(template.get("annotations") or {}),
         "ownerReferences": [msgspec.to_builtins(owner_reference(Machine.resource, machine))],
+    }
+
+
+def orphans(scheme: Scheme, cluster: Key, selects: Callable[[Machine], bool]) -> tuple[Object, ...]:
+    """The selected machines of a cluster without a controller, except those being deleted."""
+    return tuple(
+        found
+        for found in in_cluster(scheme.inventory.machines, cluster)
+        if controller_of(found.metadata) is None
+        and found.metadata.deletion_timestamp is None
+        and selects(found.decode(Machine))
+    )
+
+
+async def adopt(scheme: Scheme, found: tuple[Object, ...], owner: OwnerReference) -> Wait:
+    """Make `owner` the controller of these machines. They count once the change shows in the cache."""
+    await together(scheme.writer.add_owner(Machine.resource, machine, owner) for machine in found)
+    return Wait(
+        "MachinesAdopted", f"waiting for the cache to show adopted machines {', '.join(one.name for one in found)}"
+    )
+
+
+IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
+"""Fields of a machine's spec that are updated without a new machine (Cluster API's rule)."""
+
+
+def template_hash(template: MachineTemplate) -> str:
+    """A hash of the fields whose change requires new machines."""
+    spec: Tree = msgspec.to_builtins(template.spec)
+    lasting = {name: value for name, value in spec.items() if name not in ("clusterName", *IN_PLACE)}
+    return hashlib.sha256(msgspec.json.encode(lasting, order="sorted")).hexdigest()[:10]
+
+
+def is_current(set_: MachineSet, deployment: MachineDeployment) -> bool:
+    """True if the set has the deployment's template."""
+    current, desired = of_machine_template(set_.spec.template), of_machine_template(deployment.spec.template)
+    return not reasons_to_replace(current, desired)
+
+
+def propagated(template: MachineTemplate) -> Tree:
+    """The fields that are updated in place: labels, annotations, deletion timeouts and the like."""
+    spec = msgspec.to_builtins(template.spec)
+    return {
+        "metadata": {
+            "labels": dict(template.metadata.labels),
+            "annotations": dict(template.metadata.annotations),
+        },
+        "spec": {name: spec[name] for name in IN_PLACE if name in spec},
     }

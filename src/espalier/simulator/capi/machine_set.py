@@ -1,4 +1,4 @@
-"""The MachineSet controller: so many machines of one template."""
+"""The MachineSet controller: keeps a number of machines of one template."""
 
 from __future__ import annotations
 
@@ -18,19 +18,16 @@ from espalier.clusterapi.remediation import awaits_remediation
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.simulator.capi.adoption import adopt, orphans
 from espalier.simulator.capi.health import is_selected
-from espalier.simulator.capi.inventory import owned_by
-from espalier.simulator.capi.machine_parts import complete, machine_body
+from espalier.simulator.capi.inventory import Scheme, owned_by
+from espalier.simulator.capi.machine_parts import adopt, complete, is_current, machine_body, orphans, propagated
 from espalier.simulator.capi.rollup import Rollup, deleting
-from espalier.simulator.capi.scheme import Scheme
-from espalier.simulator.capi.templates import is_current, propagated
 from espalier.simulator.concurrency import together
 
 
 @dataclass(frozen=True)
 class Observed:
-    """A set, its machines, and what new ones are made of."""
+    """A set, its machines, and the templates of new ones."""
 
     object: Object
     set: MachineSet
@@ -39,16 +36,16 @@ class Observed:
     infrastructure_template: Object | None
     config_template: Object | None
     orphans: tuple[Object, ...]
-    """Machines to adopt."""
+    """The machines to adopt."""
 
     @property
     def staying(self) -> list[tuple[Object, Machine]]:
-        """Machines that nobody asked to delete."""
+        """Machines that are not being deleted."""
         return [pair for pair in self.machines if pair[1].metadata.deletion_timestamp is None]
 
     @cached_property
     def current(self) -> bool:
-        """Whether machines of this set are what the deployment wants."""
+        """True if machines of this set match the deployment's template."""
         return self.deployment is None or is_current(self.set, self.deployment)
 
 
@@ -85,7 +82,7 @@ class MachineSets:
         )
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one set a step further."""
+        """Reconcile one MachineSet."""
         observed = self._observe(key)
         if observed is None:
             return Done()
@@ -140,7 +137,7 @@ class MachineSets:
         )
 
     async def _bring_up_to_date(self, observed: Observed, machine: Object, typed: Machine) -> None:
-        """What changes in place, what was never made, and whether the machine is what its owner wants."""
+        """Update machines in place, create missing parts, set UpToDate."""
         await self._complete(observed, machine, typed)
         machine = await self._scheme.writer.merge(Machine.resource, machine, propagated(observed.set.spec.template))
         verdict = (

@@ -1,4 +1,4 @@
-"""A machine as it was observed, and what is to be said of it. Pure."""
+"""An observed machine, and its status. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from espalier.simulator.capi.reaching import Reachable
 
 @dataclass(frozen=True)
 class Observed:
-    """A machine and everything that belongs to it, as far as it is there."""
+    """A machine and its existing objects."""
 
     object: Object
     machine: Machine
@@ -50,7 +50,7 @@ class _Node(msgspec.Struct, rename="camel"):
 
 
 def spec_changes(observed: Observed) -> Tree:
-    """What the machine's spec takes over from bootstrap and infrastructure objects."""
+    """The machine's spec with values from bootstrap and infrastructure objects."""
     spec: Tree = {}
     config = observed.config
     if observed.machine.spec.bootstrap.data_secret_name is None and config and config.status.data_secret_name:
@@ -66,7 +66,7 @@ def spec_changes(observed: Observed) -> Tree:
 
 
 def status(observed: Observed, now: datetime, *, deleting: str = "") -> MachineStatus:
-    """The machine's status. `deleting` says what its deletion waits for."""
+    """The machine's status. `deleting` is what its deletion waits for."""
     machine = observed.machine
     bootstrapped = machine.status.initialization.bootstrap_data_secret_created or bool(
         machine.spec.bootstrap.data_secret_name or (observed.config and observed.config.status.data_secret_name)
@@ -118,7 +118,7 @@ def _conditions(
         "BootstrapConfigReady",
         bootstrapped,
         "Ready" if bootstrapped else "NotReady",
-        "" if bootstrapped else (config and config.message) or "the bootstrap data are not made yet",
+        "" if bootstrapped else (config and config.message) or "the bootstrap data are not generated yet",
     )
     infrastructure = condition(
         "InfrastructureReady",
@@ -152,10 +152,10 @@ def _infrastructure_message(observed: Observed) -> str:
 def _node_conditions(observed: Observed) -> tuple[Condition, Condition]:
     known = [condition_list.get(observed.machine.status.conditions, type_) for type_ in ("NodeHealthy", "NodeReady")]
     if observed.workload is None and known[0] is not None and known[1] is not None:
-        return known[0], known[1]  # Nobody can look: what was seen last stays said.
+        return known[0], known[1]  # Unreachable: the last observed condition stays.
     if observed.node is None:
         if observed.machine.status.node_ref is not None:
-            reason, message = "NodeDeleted", "the node of this machine is gone"
+            reason, message = "NodeDeleted", "the node of this machine was deleted"
             return condition("NodeHealthy", False, reason, message), condition("NodeReady", False, reason, message)
         reason, message = "InspectionFailed", "waiting for the machine to register its node"
         return condition("NodeHealthy", None, reason, message), condition("NodeReady", None, reason, message)
@@ -170,7 +170,7 @@ def _node_conditions(observed: Observed) -> tuple[Condition, Condition]:
 
 
 def available_in(machine: Machine, ready: Condition, now: datetime) -> float:
-    """Seconds until a ready machine has been so for `minReadySeconds`; 0 when it has."""
+    """Seconds until a ready machine is available (`minReadySeconds`); 0 when it is."""
     minimum = machine.spec.min_ready_seconds or 0
     if not minimum:
         return 0.0
@@ -181,11 +181,11 @@ def available_in(machine: Machine, ready: Condition, now: datetime) -> float:
 
 
 NODE_DELETION_SECONDS = 10
-"""For how long a machine waits for the deletion of its node when its spec does not say."""
+"""The default nodeDeletionTimeout."""
 
 
 def node_deletion_in(machine: Machine, now: datetime) -> float:
-    """Seconds for which a machine that goes still waits for the deletion of its node, infinite without a limit."""
+    """Seconds for which a deleted machine still waits for the deletion of its node, infinite without a limit."""
     asked = machine.spec.deletion.node_deletion_timeout_seconds if machine.spec.deletion else None
     timeout = NODE_DELETION_SECONDS if asked is None else asked
     since = machine.metadata.deletion_timestamp

@@ -1,7 +1,7 @@
-"""What of an object matters to the controllers of other kinds: most reports change a message that none of them reads.
+"""Views of objects for predicates of other controllers: most updates change messages that none of them reads.
 
-A controller sees every change of its own kind. Of others it sees those that can change what it does: whatever it reads
-of them has to be in the view by which it watches them.
+A controller sees every change of its own kind. Of other kinds it sees changes of the view by which it watches them, so
+every field that it reads must be in that view.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class _Machine(Observed, frozen=True):
     status: _Status = _Status()
 
 
-@lru_cache(maxsize=512)  # several controllers look at each change
+@lru_cache(maxsize=512)  # several controllers evaluate each change
 def _machine(object_: Object) -> _Machine:
     return object_.decode(_Machine)
 
 
 def ties(object_: Object) -> Any:
-    """To what an object belongs, and whether it goes."""
+    """The owners of an object, and whether it is being deleted."""
     metadata = object_.metadata
     return (metadata.uid, metadata.labels, metadata.owner_references, metadata.deletion_timestamp)
 
@@ -55,9 +55,10 @@ _COUNTED = ("Ready", "Available", "UpToDate")
 
 
 def owned_machine(object_: Object) -> Any:
-    """A machine as whoever keeps it as it should be: what is asked of it, and what holds of it.
+    """A machine for its owner: spec and conditions.
 
-    What a machine takes over from its parts is its own: for that alone the owner would only write a generation anew.
+    Without the fields that a machine copies from its parts: for those the owner would only write a new
+    observedGeneration.
     """
     found = _machine(object_)
     asked = {name: value for name, value in found.spec.items() if name not in _TAKEN_OVER}
@@ -67,11 +68,11 @@ def owned_machine(object_: Object) -> Any:
 
 
 _TAKEN_OVER = ("providerID", "failureDomain")
-"""And of what a machine boots with, the name of the Secret."""
+"""And the name of the bootstrap data Secret."""
 
 
 def examined_machine(object_: Object) -> Any:
-    """A machine as health checks see it. What its node says is in messages, and not watched by itself."""
+    """A machine for health checks. The node's conditions show in messages; nodes are not watched themselves."""
     found = _machine(object_)
     health = [one for one in found.status.conditions if one.type in _HEALTH]
     return (ties(object_), object_.metadata.annotations, found.spec.get("providerID"), found.status.node_ref, health)
@@ -81,18 +82,18 @@ _HEALTH = ("NodeHealthy", "HealthCheckSucceeded", "OwnerRemediated")
 
 
 def compared_part(object_: Object) -> Any:
-    """What a machine consists of as its control plane compares it: its spec, and from which template it was made."""
+    """A machine's part as its control plane compares it: its spec, and the template that it was cloned from."""
     metadata = object_.metadata
     return (ties(object_), metadata.generation, metadata.annotations)
 
 
 def awaited_cluster(object_: Object) -> Any:
-    """A Cluster as those who wait for its infrastructure and its control plane."""
+    """A Cluster for controllers that wait for its infrastructure and control plane."""
     metadata = object_.metadata
     initialization = object_.decode(Cluster).status.initialization
     return (metadata.uid, metadata.generation, is_paused(object_), initialization)
 
 
 def booting_machine(object_: Object) -> Any:
-    """A machine's infrastructure as that of its cluster."""
+    """An infrastructure machine for its infrastructure cluster."""
     return (ties(object_), object_.decode(InfrastructureMachine).status.provisioned)

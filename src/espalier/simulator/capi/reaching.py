@@ -1,4 +1,4 @@
-"""How controllers of the management cluster see the nodes of workload clusters."""
+"""Access of the management cluster's controllers to nodes of workload clusters."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from espalier.kube.objects import Object
 
 
 class Reachable(Protocol):
-    """A workload cluster whose API server answers."""
+    """A reachable workload cluster."""
 
     @property
     def client(self) -> Client:
-        """Speaks to its API server as an administrator."""
+        """An administrator's client."""
 
     def object(self, resource: Resource, key: Key) -> Object | None:
         """A node, pod, DaemonSet, Deployment or ReplicaSet, from a cache."""
 
     def node(self, provider_id: str) -> Object | None:
-        """The node of the machine that its infrastructure calls `provider_id`, from a cache."""
+        """The node with this provider ID, from a cache."""
 
 
 class WorkloadClusters(Protocol):
     """All workload clusters."""
 
     def reach(self, cluster: Key) -> Reachable | None:
-        """A workload cluster, None while it cannot be reached. Never waits."""
+        """A workload cluster, None while it is unreachable. Never blocks."""
 
 
 CLOSED = "ControlPlaneClosed"
-"""Reason of a cluster's infrastructure whose API server can't be run at present."""
+"""Reason of an infrastructure cluster whose API server can't run at present."""
 
 
 def hindrance(infrastructure: Object | None) -> str:
-    """Why the API server of a cluster can't be run, as its infrastructure says it; empty if nothing hinders it."""
+    """Why the API server of a cluster can't run, from the infrastructure's condition; empty if it can."""
     if infrastructure is None:
         return ""
     ready = conditions.get(infrastructure.decode(InfrastructureCluster).status.conditions, "Ready")

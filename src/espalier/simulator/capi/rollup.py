@@ -1,4 +1,4 @@
-"""What a number of machines are together: counts, versions, and the conditions that say so."""
+"""Rollup of machines: counts, versions and summary conditions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from espalier.clusterapi.conditions import condition
 
 @dataclass(frozen=True)
 class Rollup:
-    """Counts of machines; `up_to_date` as their owner judged."""
+    """Counts of machines; `up_to_date` is the owner's judgement."""
 
     replicas: int = 0
     ready: int = 0
@@ -28,7 +28,7 @@ class Rollup:
 
     @classmethod
     def of(cls, machines: Iterable[Machine], outdated: Iterable[str] = ()) -> Rollup:
-        """Counts the machines; `outdated` names those that are not as wanted."""
+        """Count the machines; `outdated` are the names of those that differ from the template."""
         listed = list(machines)
         old = set(outdated)
         versions = Counter(machine.spec.version for machine in listed if machine.spec.version)
@@ -72,14 +72,14 @@ class Rollup:
 
 
 def deleting(waiting: str | None) -> Condition:
-    """The Deleting condition; None when nobody asked for a deletion."""
+    """The Deleting condition; None unless it is being deleted."""
     if waiting is None:
         return condition("Deleting", False, "NotDeleting")
     return condition("Deleting", True, "Deleting", waiting)
 
 
 def enough(type_: str, available: int, needed: int, total: int) -> Condition:
-    """Whether enough machines are available."""
+    """The Available condition."""
     if available >= needed:
         return condition(type_, True, "Available")
     return condition(

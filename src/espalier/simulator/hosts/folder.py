@@ -10,12 +10,12 @@ CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
 CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap", "ptp")
 KUBERNETES = ("kubeadm", "kubelet", "kubectl")
 UNITS = {"containerd": "/usr/local/bin/containerd", "kubelet": "/usr/bin/kubelet"}
-"""Service -> the program that it starts, where image-builder puts it."""
+"""Service -> path of its program, as installed by image-builder."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a simulated machine was installed with."""
+    """The versions and images installed on a simulated machine."""
 
     name: str
     kubernetes: str
@@ -27,7 +27,7 @@ class Machine:
 
 
 def program(name: str, version: str) -> str:
-    """A program that does nothing but tell its version, as a file; the stand-ins look there for it."""
+    """A program file that only prints its version; the stand-ins read it there."""
     return f"#!/bin/sh\n# simulated {name} {version}\necho {name} {version}\n"
 
 
@@ -44,7 +44,7 @@ def programs(machine: Machine) -> Mapping[str, str]:
 
 
 def components(kubernetes: str, containerd: str, cni_plugins: str) -> Mapping[str, str]:
-    """`component/program` -> text of what an upgrader image for simulated nodes carries."""
+    """`component/program` -> text of the programs in an upgrader image for simulated nodes."""
     groups: Sequence[tuple[str, Sequence[str], str]] = (
         ("kubernetes", KUBERNETES, kubernetes),
         ("containerd", CONTAINERD, containerd),
@@ -54,7 +54,7 @@ def components(kubernetes: str, containerd: str, cni_plugins: str) -> Mapping[st
 
 
 def make(root: Path, machine: Machine) -> None:
-    """Install a machine into a folder; what is there already stays, so that a node keeps what was done to it."""
+    """Install a machine into a folder; existing files are kept, so that a node keeps its changes."""
     files: dict[str, str] = {
         "etc/os-release": f'ID={machine.system}\nPRETTY_NAME="Simulated {machine.system}"\n',
         "etc/hostname": f"{machine.name}\n",

@@ -17,7 +17,7 @@ from espalier.runtime import confined
 
 STATE = "var/lib/simulated-node/state.json"
 FAULTS = "var/lib/simulated-node/faults.json"
-"""What a test wants to fail: `{"kubelet": ["v1.36.3"]}`, versions that don't come up; `{"kubeadm": "why it fails"}`."""
+"""Faults that tests inject: `{"kubelet": ["v1.36.3"]}`, versions that don't start; `{"kubeadm": "why it fails"}`."""
 ACCESS = "var/lib/simulated-node/access.json"
 """How the stand-ins reach the API server: `server` (host:port), `authority`, `certificate` and `key` (PEM)."""
 NODE = "SIMULATED_NODE"
@@ -31,7 +31,7 @@ MERGE = "application/merge-patch+json"
 Ask = Callable[[str, str, Any], "tuple[int, Any]"]
 """One request to the node's API server: method, path, body -> status, object."""
 Ended = tuple[int, str]
-"""Exit code, and what was said."""
+"""Exit code and output."""
 
 
 class Host:
@@ -42,7 +42,7 @@ class Host:
         self._ask = ask
 
     def run(self, command: Sequence[str]) -> Ended:
-        """Run a command as `nsenter` is given it."""
+        """Run a command as passed to `nsenter`."""
         words = list(command)
         if "--" in words:
             words = words[words.index("--") + 1 :]
@@ -62,7 +62,7 @@ class Host:
         return known[name](arguments) if name in known else (127, f"{name}: no such stand-in")
 
     def boot(self) -> None:
-        """Start all services with the programs that lie on the disk, unless they run already."""
+        """Start all services with the programs on the disk, unless they run already."""
         for unit in self._names("etc/systemd/system", "*.service"):
             if unit.stem not in self._services():
                 self._start(unit.stem)
@@ -110,7 +110,7 @@ class Host:
         return (0, f"Server:\n  Version: {version}") if version else (1, "ctr: cannot access the containerd socket")
 
     def _report(self) -> None:
-        """What a kubelet reports when it starts: its version, and the runtime's."""
+        """Report, as a starting kubelet, its version and the runtime's."""
         info = {"kubeletVersion": self.running("kubelet")}
         if runtime := self.running("containerd"):
             info["containerRuntimeVersion"] = f"containerd://{runtime}"
@@ -170,9 +170,9 @@ class Host:
         return 0, f'[upgrade] SUCCESS! A control plane node of your cluster was upgraded to "{version}".'
 
     def _static_pods(self, version: str, etcd: str = "") -> None:
-        """Write the manifests anew; the kubelet then runs the pods with these images and shows them in the API.
+        """Rewrite the manifests; the kubelet then runs the pods with these images and shows them in the API.
 
-        As kubeadm does, keep what was there, etcd's data included, and take none of it away.
+        Like kubeadm, keep a backup of the old files, including etcd's data, and delete none.
         """
         number = len(self._names(TEMPORARY, "kubeadm-backup-manifests-*"))
         for manifest in self._names(MANIFESTS, "*.yaml"):
@@ -222,7 +222,7 @@ class Host:
         return found[1] if found else ""
 
     def _version(self, path: str) -> str:
-        """The version of a program of the disk; empty when it is not there, or is not whole."""
+        """The version of a program on the disk; empty when it is missing or incomplete."""
         found = re.match(r"#!/bin/sh\n# simulated (\S+) (\S+)\necho \1 \2\n$", self._text(path))
         return found[2] if found else ""
 
@@ -247,7 +247,7 @@ class Host:
         confined.write(self._root, path, text, 0o644)
 
     def _text(self, path: str) -> str:
-        """What a file of the disk says; nothing when it is not there, or no file."""
+        """The content of a file on the disk; empty when it is missing or not a file."""
         try:
             return confined.text(self._root, path)
         except OSError:
@@ -270,10 +270,10 @@ def _tagged(image: str, tag: str) -> str:
 
 
 def api_of(root: Path) -> Ask | None:
-    """The API server of the node's cluster; None when the node has no way to one."""
+    """The API server of the node's cluster; None when the node has no access to one."""
     if not confined.is_file(root, ACCESS):
         return None
-    import http.client  # noqa: PLC0415 - only some stand-ins ask anything, and all start often
+    import http.client  # noqa: PLC0415 - only some stand-ins send requests, and all start often
     import ssl  # noqa: PLC0415
     import tempfile  # noqa: PLC0415
 

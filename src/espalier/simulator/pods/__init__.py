@@ -1,5 +1,5 @@
-"""Pods of simulated nodes that run: as processes of this machine, for images that have a program here.
+"""Pods of simulated nodes that run as processes of this machine, for images with a registered program.
 
-All other pods stay as simulated as their nodes: they are said to run. Decision 0063 says what this is for and where it
-ends; in short, there is no container around a process, only a folder that stands for its `/`.
+All other pods are simulated like their nodes: they are only reported as running. Decision 0063 describes purpose and
+limits; in short, a process has no container, only a folder that stands for its `/`.
 """

@@ -1,4 +1,5 @@
-"""Which pods run: those bound to nodes of this process whose images have a program. One pass looks at one cluster."""
+"""Runs pods that are bound to nodes of this process and whose images have a program. One reconcile covers one
+cluster."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ from espalier.simulator.workloads import Workloads
 
 ENDED = ("Succeeded", "Failed")
 LONGEST_LOG = confined.LONGEST_READ
-"""Of a longer log, its end."""
+"""The maximum length of a log; of longer ones the end is kept."""
 
 _log = structlog.get_logger("espalier.simulator.pods")
 
 
 class Pods:
-    """Runs the pods of all workload clusters of this process. What it keeps on disk lies below `home`."""
+    """Runs the pods of all workload clusters of this process. Its files are below `home`."""
 
     def __init__(self, workloads: Workloads, programs: Programs, home: Path, clock: Clock) -> None:
         self._workloads = workloads
@@ -46,11 +47,11 @@ class Pods:
         self._tasks: dict[Key, dict[str, asyncio.Task[None]]] = {}
 
     def runs(self, pod: Pod) -> bool:
-        """Whether a pod is one that runs as processes."""
+        """True if a pod runs as processes."""
         return any(self._programs(container.image) is not None for container in pod.spec.containers)
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Begin what is to run in one cluster, and end what is to run no longer."""
+        """Start and stop the pods of one cluster."""
         workload = self._workloads.reach(key)
         tasks = self._tasks.setdefault(key, {})
         if workload is None:
@@ -73,12 +74,12 @@ class Pods:
         return Done()
 
     async def close(self) -> None:
-        """End all processes; the pods stay as they are in the API."""
+        """Stop all processes; the pods stay unchanged in the API."""
         await self._end([task for tasks in self._tasks.values() for task in tasks.values()])
         self._tasks.clear()
 
     async def read_log(self, pod: Tree, container: str) -> bytes:
-        """What a container has said in its last run; nothing for one that is only simulated."""
+        """The log of a container's last run; empty for one that is only simulated."""
         folder = self._folder(pod["metadata"]["uid"])
         try:
             return await asyncio.to_thread(confined.read, folder, log_path(container), start=-LONGEST_LOG)
@@ -126,7 +127,7 @@ class Pods:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _delete(self, workload: WorkloadCluster, pod: Object) -> None:
-        """The processes of a pod that is to be deleted have ended: it may go."""
+        """Delete a pod whose processes have ended."""
 
         async def delete() -> None:
             key = pod.key
@@ -135,13 +136,13 @@ class Pods:
         try:
             await retried(delete)
         except NotFound:
-            _log.debug("the pod is gone already", pod=pod.name)
+            _log.debug("the pod is deleted already", pod=pod.name)
 
     def _folder(self, uid: str) -> Path:
         return confined.child(self._home / "pods", uid)
 
     def _sweep(self, pods: Mapping[str, Object]) -> None:
-        """Remove the folders of pods that are gone from every cluster."""
+        """Remove the folders of deleted pods, in every cluster."""
         running = {uid for tasks in self._tasks.values() for uid in tasks}
         known = {
             pod.metadata.uid
@@ -156,7 +157,7 @@ class Pods:
 
 
 async def _account(workload: WorkloadCluster, pod: Tree, token: str) -> dict[str, str]:
-    """The files of the pod's ServiceAccount, whose token the API server takes from now on. Raises `NotYet`."""
+    """The files of the pod's ServiceAccount; the API server accepts its token from now on. Raises `NotYet`."""
     namespace, name = pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName") or "default"
     try:
         await workload.client.get(SERVICE_ACCOUNT, name, namespace)

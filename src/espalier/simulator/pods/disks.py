@@ -1,4 +1,4 @@
-"""The disks of simulated nodes: made when the first pod that runs comes to a node, and kept as long as the node."""
+"""The disks of simulated nodes: created for the first running pod of a node, and kept as long as the node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VERSION = re.compile(r"[\w.+-]{1,64}", re.ASCII)
 
 
 class Disks:
-    """Below one folder, one for each node that needs it."""
+    """The disks below one folder, one for each node that needs it."""
 
     def __init__(self, place: Path, clock: Clock) -> None:
         self._place = place
@@ -34,9 +34,9 @@ class Disks:
         self._booted: set[Path] = set()
 
     def of(self, workload: WorkloadCluster, node: Object) -> Path:
-        """The disk of a node, booted; made as the Node says it was installed, if it is not there.
+        """The disk of a node, booted; installed with the versions of the Node, if it does not exist.
 
-        Pods write to it as they like. One that can't be booted any more is made anew.
+        Pods may write to it. A disk that can't boot any more is recreated.
         """
         root = confined.child(self._folder(workload), _name(node))
         if root in self._booted:
@@ -44,7 +44,7 @@ class Disks:
         try:
             self._boot(workload, node, root)
         except (OSError, ValueError) as error:
-            _log.warning("the disk of a simulated node is broken, and made anew", node=node.name, error=str(error))
+            _log.warning("the disk of a simulated node is broken, and is recreated", node=node.name, error=str(error))
             confined.remove(root.parent, root.name)
             self._boot(workload, node, root)
         self._booted.add(root)
@@ -69,7 +69,7 @@ class Disks:
         return confined.child(self._place, f"{workload.key.namespace}-{workload.key.name}")
 
     def _connect(self, workload: WorkloadCluster, root: Path, name: str) -> None:
-        """Give the stand-ins their way to the API server (they act for kubelet and kubeadm), and a name to start by."""
+        """Give the stand-ins access to the API server (they act for kubelet and kubeadm), and an executable."""
         now = self._clock.now()
         pair = workload.authority.issue_client(f"system:node:{name}", groups=["system:masters"], now=now)
         access = {
@@ -87,7 +87,7 @@ class Disks:
 
 
 def entrance(root: Path) -> dict[str, str]:
-    """Environment of a program that enters a node by `nsenter`: the stand-in is what it finds by that name."""
+    """The environment of a program that enters a node by `nsenter`: PATH leads to the stand-in."""
     return {"PATH": str(root / TOOLS), programs.NODE: str(root)}
 
 

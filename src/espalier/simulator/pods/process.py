@@ -16,29 +16,29 @@ from espalier.runtime import confined
 from espalier.simulator.pods.program import ROOT, Program
 
 ROOTS, LOGS = "roots", "logs"
-"""In the folder of a pod."""
+"""Subfolders of a pod's folder."""
 MESSAGE = "dev/termination-log"
 LONGEST_MESSAGE = 4096
 LAST_LINES = 80
-"""Of a log that stands for a termination message, at most so many lines (and `LONGEST_FALLBACK` bytes)."""
+"""The maximum lines of a log that serves as termination message (and `LONGEST_FALLBACK` bytes)."""
 LONGEST_FALLBACK = 2048
 NO_SUCH_PROGRAM = 127
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a container runs, and where."""
+    """The program of a container, and its folders."""
 
     program: Program
     container: Tree
     folder: Path
-    """Of the pod; `folder_of` and `LOGS` are below it."""
+    """The pod's folder; `folder_of` and `LOGS` are below it."""
     mounts: Mapping[str, Path]
     environment: Mapping[str, str]
 
     @property
     def name(self) -> str:
-        """Of the container."""
+        """The container's name."""
         return str(self.container["name"])
 
     @property
@@ -47,11 +47,11 @@ class Run:
         return confined.child(self.folder / ROOTS, self.name)
 
     async def to_the_end(self, grace: float) -> int:
-        """Run it; returns its exit code. One that is cancelled is asked to end, and killed after `grace` seconds."""
+        """Run it; returns its exit code. On cancellation it is terminated, and killed after `grace` seconds."""
         words = self._words()
         confined.write(self.folder, log_path(self.name), "")
         if not words:
-            said = f"exec: {self._command()[:1]}: the image's program does not have it\n"
+            said = f"exec: {self._command()[:1]}: not found in the image's program\n"
             confined.write(self.folder, log_path(self.name), said)
             return NO_SUCH_PROGRAM
         log = confined.open_file(self.folder, log_path(self.name), os.O_WRONLY)
@@ -75,7 +75,7 @@ class Run:
         return code if code >= 0 else 128 - code
 
     def message(self, code: int) -> str:
-        """The termination message: what the program left, or the end of its log where the pod asks for that."""
+        """The termination message: the program's file, or the end of its log if the pod's policy says so."""
         said = _read(self.root, MESSAGE, limit=LONGEST_MESSAGE)
         if said or not code or self.container.get("terminationMessagePolicy") != "FallbackToLogsOnError":
             return said
@@ -83,9 +83,9 @@ class Run:
         return "\n".join(lines[-LAST_LINES:])
 
     def furnish(self) -> None:
-        """Make the folder that stands for `/`, with nothing in it of an earlier run.
+        """Create the folder that stands for `/`, without files of an earlier run.
 
-        Raises `OSError`, and `ValueError` for a mount that would lie in another one, or in what the image has.
+        Raises `OSError`, and `ValueError` for a mount inside of another one, or of the image's files.
         """
         root = self.root
         confined.remove(self.folder / ROOTS, self.name)
@@ -94,11 +94,11 @@ class Run:
             parts = confined.relative(path)
             above = [root.joinpath(*parts[:count]) for count in range(1, len(parts))]
             place = root.joinpath(*parts)
-            # A link in the way is a mount: what is put below it would be written where that leads.
+            # A link in the path is a mount: files below it would be written to its target.
             if not parts or os.path.lexists(place) or any(one.is_symlink() or one.is_file() for one in above):
                 raise ValueError(
-                    f"volumeMounts of {self.name}: mountPath {path!r} lies in or around another mount, or what the "
-                    "image has: that is not simulated; choose another path"
+                    f"volumeMounts of {self.name}: mountPath {path!r} overlaps another mount or a file of the "
+                    "image, which is not simulated; choose another path"
                 )
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to(target)
@@ -113,21 +113,21 @@ class Run:
 
 
 def log_path(container: str) -> str:
-    """Where the log of a container's last run lies, in the folder of its pod. Raises `ValueError`."""
+    """The path of a container's log, in the folder of its pod. Raises `ValueError`."""
     return str(confined.child(Path(LOGS), container)) + ".log"
 
 
 def _read(root: Path, path: str, *, start: int = 0, limit: int = confined.LONGEST_READ) -> str:
     try:
         return confined.read(root, path, start=start, limit=limit).decode(errors="replace")
-    except OSError:  # the container took it away, or put something else there
+    except OSError:  # the container deleted or replaced it
         return ""
 
 
 def end_left_over(folder: Path) -> None:
-    """Kill what still runs of a pod, of a program that was killed before it could end it: its node was down since.
+    """Kill the processes of a pod that a killed program left behind.
 
-    Found by an environment that every process of a container inherits. Nothing is found where there is no /proc.
+    Found by an environment variable that every process of a container inherits. Finds none without /proc.
     """
     mark = os.fsencode(f"{ROOT}={folder / ROOTS}/")
     while found := list(_with_environment(mark)):
@@ -139,18 +139,18 @@ def end_left_over(folder: Path) -> None:
 
 def _with_environment(mark: bytes) -> Iterator[int]:
     for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # ended, or somebody else's
+        with suppress(OSError):  # ended, or another user's
             if any(one.startswith(mark) for one in (place / "environ").read_bytes().split(b"\0")):
                 yield int(place.name)
 
 
 async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
-    """End a process and all that it started."""
+    """Stop a process and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
         # Not asyncio.timeout: in a task that is cancelled, Python before 3.11.3 takes its end for the cancellation.
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), grace)
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # itself if it resists, and what it left behind
+        os.killpg(process.pid, signal.SIGKILL)  # the process if it ignores SIGTERM, and its children
     await process.wait()

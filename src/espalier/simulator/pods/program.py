@@ -1,4 +1,4 @@
-"""Which images have a program here."""
+"""The registry of programs for images."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 from typing import TypeAlias
 
 ROOT = "ESPALIER_CONTAINER_ROOT"
-"""Environment variable by which a program finds the folder that stands for the `/` of its container."""
+"""The environment variable with the folder that stands for the `/` of the container."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What runs in place of an image."""
+    """The program that runs in place of an image."""
 
     commands: Mapping[str, Sequence[str]]
     """First word of a container's command -> the words that start it on this machine."""
     content: Mapping[str, Path] = field(default_factory=dict)
-    """Path in the container, without leading slash -> what lies there."""
+    """Path in the container, without leading slash -> the file."""
     variables: Collection[str] = ()
-    """Which variables of the pod it reads; it gets no others. Whoever makes a pod chooses them, so none of those that
-    tell an interpreter, a loader or a library what to run (PYTHONPATH, LD_PRELOAD, OPENSSL_CONF) may be among them."""
+    """The variables of the pod that it reads; it gets no others. Whoever creates a pod sets them, so none that make an
+    interpreter, a loader or a library run code (PYTHONPATH, LD_PRELOAD, OPENSSL_CONF) may be included."""
 
 
 Programs: TypeAlias = Callable[[str], Program | None]
-"""The program of an image, None for an image that has none."""
+"""The program of an image, None if there is none."""
 
 
 def none(_image: str) -> Program | None:
-    """No image has a program: every pod is simulated."""
+    """Return None: every pod is simulated."""
     return None

@@ -1,4 +1,4 @@
-"""Runs one pod: its init containers one by one, then its containers, and says in its status what becomes of them."""
+"""Runs one pod: its init containers one by one, then its containers, and writes its status."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from espalier.simulator.pods.volumes import NotYet, Source
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 """Seconds before a container is started again; doubled each time, as kubelets do."""
 LOOK_AGAIN = 2.0
-"""Seconds until a container is tried again that lacks something."""
+"""Seconds until a container with missing dependencies is tried again."""
 GRACE = 30.0
 
 _log = structlog.get_logger("espalier.simulator.pods")
 
 
 class PodRun:
-    """One pod that runs."""
+    """A running pod."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class PodRun:
         self.grace = float(spec.get("terminationGracePeriodSeconds", GRACE))
 
     async def to_the_end(self) -> None:
-        """Run the pod until nothing of it is to be run any more; cancelled, its processes are ended."""
+        """Run the pod until it is complete; on cancellation its processes are stopped."""
         try:
             if any(one.reason == LOST_REASON for one in (*self.pod.inits, *self.pod.mains)):
                 await asyncio.to_thread(end_left_over, self._folder)
@@ -80,8 +80,8 @@ class PodRun:
                     for main in self.pod.mains:
                         group.create_task(self._as_long_as_it_should(main))
             await self._report()
-        except (NotFound, Conflict):  # another pod of the same name, perhaps
-            _log.debug("the pod is gone", pod=self._tree["metadata"]["name"])
+        except (NotFound, Conflict):  # possibly another pod of the same name
+            _log.debug("the pod was deleted", pod=self._tree["metadata"]["name"])
 
     async def _until_succeeded(self, init: Container) -> bool:
         while not init.succeeded:
@@ -103,7 +103,7 @@ class PodRun:
         await asyncio.sleep(min(FIRST_PAUSE * 2**container.restarts, LONGEST_PAUSE))
 
     async def _once(self, container: Container) -> None:
-        """Run a container once. What it lacks is waited for."""
+        """Run a container once; wait for missing dependencies."""
         run = await self._prepared(container)
         container.start(self._now(), f"{self._tree['metadata']['uid']}-{container.name}-{container.restarts}")
         await self._report()
@@ -131,7 +131,7 @@ class PodRun:
             return run
 
     async def _report(self) -> None:
-        """Write the status. Raises `NotFound`, `Conflict` when the pod is gone."""
+        """Write the status. Raises `NotFound`, `Conflict` when the pod was deleted."""
         metadata = self._tree["metadata"]
         status = self.pod.status(self._conditions, self._now())
         self._conditions = status["conditions"]
@@ -148,7 +148,7 @@ class PodRun:
 
 
 async def retried(write: Callable[[], Awaitable[object]]) -> None:
-    """Write, again and again while the API server does not take it. Raises `NotFound`, `Conflict`."""
+    """Write, with retries while the API server is unavailable. Raises `NotFound`, `Conflict`."""
     pause = 0.05
     while True:
         try:
@@ -157,7 +157,7 @@ async def retried(write: Callable[[], Awaitable[object]]) -> None:
             raise
         except KubeError as error:
             if pause > 1:
-                _log.warning("the status of a pod is not taken", error=str(error))
+                _log.warning("could not write the status of a pod", error=str(error))
             await asyncio.sleep(pause)
             pause = min(pause * 2, 10)
         else:

@@ -1,4 +1,4 @@
-"""What is known of a pod's containers, and the status that says so; pure."""
+"""The states of a pod's containers, and its status; pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from espalier.api.meta import Tree
 
 LOST, LOST_REASON = 137, "ContainerStatusUnknown"
-"""Exit code and reason of a container whose process went away with the program that ran it: as kubelets have them for
-one that is gone after its node was down."""
+"""Exit code and reason of a container whose process ended together with the program that ran it: as kubelets report
+containers that are gone after the node was down."""
 
 
 @dataclass
 class Container:
-    """One container of a pod, and what became of it."""
+    """A container of a pod, and its state."""
 
     spec: Tree
     restarts: int = 0
@@ -24,7 +24,7 @@ class Container:
     code: int | None = None
     message: str = ""
     reason: str = ""
-    """Why it has ended, unless its exit code says it."""
+    """Why it ended, unless the exit code tells."""
     waiting: str = "PodInitializing"
     last: Tree = field(default_factory=dict)
     id: str = ""
@@ -36,15 +36,15 @@ class Container:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended well."""
+        """True if it succeeded."""
         return self.code == 0
 
     def wait(self, reason: str, message: str = "") -> None:
-        """It does not run, for a reason."""
+        """Set it to waiting, for a reason."""
         self.waiting, self.message, self.code, self.started = reason, message, None, ""
 
     def start(self, now: str, id_: str) -> None:
-        """It runs."""
+        """Set it to running."""
         if self.code is not None:
             self.restarts += 1
         self.started, self.finished, self.code, self.message, self.waiting = now, "", None, "", ""
@@ -52,7 +52,7 @@ class Container:
         self.id = f"process://{id_}"
 
     def end(self, now: str, code: int, message: str, reason: str = "") -> None:
-        """It has ended."""
+        """Set it to terminated."""
         self.finished, self.code, self.message, self.reason = now, code, message, reason
         self.last = self.state
 
@@ -89,7 +89,7 @@ class Container:
 
 
 def restored(spec: Tree, statuses: Sequence[Any], now: str) -> Container:
-    """A container as its pod's status tells of it. One that is said to run has no process any more."""
+    """A container from its pod's status. One that is reported as running has no process any more."""
     container = Container(spec)
     status = next((status for status in statuses if status.get("name") == spec["name"]), None)
     if status is None:
@@ -110,7 +110,7 @@ def restored(spec: Tree, statuses: Sequence[Any], now: str) -> Container:
 
 @dataclass
 class Pod:
-    """A pod that is run."""
+    """The state of a running pod."""
 
     inits: list[Container]
     mains: list[Container]
@@ -132,7 +132,7 @@ class Pod:
         return "Succeeded" if all(main.succeeded for main in self.mains) else "Failed"
 
     def again(self, container: Container, *, init: bool = False) -> bool:
-        """Whether a container that has ended is to be started again."""
+        """True if a terminated container must be restarted."""
         if container.code is None:
             return False
         if container.code == 0:
@@ -140,7 +140,7 @@ class Pod:
         return self.restart_policy != "Never"
 
     def status(self, before: Sequence[Any], now: str) -> Tree:
-        """The whole status; `before` are the conditions that the pod had."""
+        """The whole status; `before` are the previous conditions."""
         initialized = all(init.succeeded for init in self.inits)
         ready = initialized and all("running" in main.state for main in self.mains)
         phase = self.phase

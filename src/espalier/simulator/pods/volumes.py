@@ -16,17 +16,17 @@ from espalier.kube.errors import NotFound
 from espalier.runtime import confined
 
 KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
-"""As Kubernetes has it for keys of ConfigMaps and Secrets."""
+"""The valid keys of ConfigMaps and Secrets."""
 SECRETS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 class NotYet(Exception):
-    """A container can't be made before something is there. The message names it, as a kubelet does."""
+    """A dependency of a container is missing. The message names it, as a kubelet does."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where volumes come from."""
+    """The sources of volumes."""
 
     client: Client
     pod: Tree
@@ -34,10 +34,10 @@ class Source:
     folder: Path
     """For the volumes of this pod."""
     account: Callable[[], Awaitable[Mapping[str, str]]]
-    """Token, authority and namespace for its ServiceAccount, by file name. Raises `NotYet`."""
+    """Token, CA and namespace for its ServiceAccount, by file name. Raises `NotYet`."""
 
     async def mounts(self, container: Tree) -> dict[str, Path]:
-        """Path in the container -> what lies there. Raises `NotYet`, or `ValueError` for what is not simulated."""
+        """Path in the container -> its content. Raises `NotYet`, or `ValueError` for unsupported volumes."""
         spec = self.pod["spec"]
         volumes = {volume["name"]: volume for volume in spec.get("volumes") or ()}
         found: dict[str, Path] = {}
@@ -45,16 +45,14 @@ class Source:
             if mount.get("subPath") or mount.get("subPathExpr"):
                 raise ValueError(f"volumeMounts of {container['name']}: subPath is not simulated")
             if mount["name"] not in volumes:
-                raise ValueError(
-                    f"volumeMounts of {container['name']} name the volume {mount['name']!r}: there is none"
-                )
+                raise ValueError(f"volumeMounts of {container['name']}: volume {mount['name']!r} does not exist")
             found[mount["mountPath"]] = await self._volume(volumes[mount["name"]])
         if spec.get("automountServiceAccountToken", True) and SECRETS not in found:
             found[SECRETS] = self._written("kube-api-access", await self.account())
         return found
 
     async def environment(self, container: Tree) -> dict[str, str]:
-        """The variables that a container asks for. Raises `NotYet`, `ValueError`."""
+        """The environment variables of a container. Raises `NotYet`, `ValueError`."""
         found: dict[str, str] = {}
         for variable in container.get("env") or ():
             source = variable.get("valueFrom") or {}
@@ -87,8 +85,7 @@ class Source:
         if "emptyDir" in volume:
             return self._written(name, {})
         raise ValueError(
-            f"volume {name}: of its kind none is simulated; there are hostPath, configMap, secret, "
-            "projected and emptyDir"
+            f"volume {name}: its kind is not simulated; allowed are hostPath, configMap, secret, projected and emptyDir"
         )
 
     def _of_host(self, host: Tree) -> Path:
@@ -119,7 +116,7 @@ class Source:
         return files
 
     async def _authority_or(self, name: str) -> dict[str, str]:
-        """A ConfigMap; that of the cluster's authority is known here, whether a controller has made it or not."""
+        """A ConfigMap; the cluster's CA is known here, even before a controller created its ConfigMap."""
         if name == "kube-root-ca.crt":
             return {"ca.crt": (await self.account())["ca.crt"]}
         return await self._data(CONFIG_MAP, name)
@@ -145,7 +142,7 @@ class Source:
 
 
 def field_of(pod: Tree, path: str) -> str:
-    """A field of the pod, as the downward API gives it. Raises `ValueError`."""
+    """A field of the pod, by the downward API. Raises `ValueError`."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     known = {
         "metadata.name": metadata["name"],
@@ -157,12 +154,12 @@ def field_of(pod: Tree, path: str) -> str:
         "status.podIP": status.get("podIP", ""),
     }
     if path not in known:
-        raise ValueError(f"the field {path} is not simulated; there are {', '.join(known)}")
+        raise ValueError(f"the field {path} is not simulated; allowed are {', '.join(known)}")
     return str(known[path])
 
 
 def _picked(data: Mapping[str, str], reference: Tree) -> dict[str, str]:
-    """What a volume shows of the keys: all, or those that it names. Raises `ValueError` for what is no key."""
+    """The keys in a volume: all, or its items. Raises `ValueError` for an invalid key."""
     for key in data:
         if not KEY.fullmatch(key) or key in (".", ".."):
             raise ValueError(f"found the key {key!r}, allowed are letters, digits, '-', '_' and '.', and not '..'")

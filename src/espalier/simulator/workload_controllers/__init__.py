@@ -1,5 +1,5 @@
-"""What kube-controller-manager, the scheduler and kubelets would do in a workload cluster of simulated machines.
+"""Simulated kube-controller-manager, scheduler and kubelets of workload clusters.
 
-One pure planner per concern looks at a `Snapshot` of the cluster and yields the writes that are missing.
-`controller.py` drives them by watch events and makes the writes. A settled cluster yields none.
+One pure planner per concern reads a `Snapshot` of the cluster and yields the missing writes. `controller.py` runs them
+on watch events and executes the writes. A settled cluster yields none.
 """

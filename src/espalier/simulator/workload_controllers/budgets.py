@@ -1,4 +1,4 @@
-"""What the disruption controller does: it counts, for each PodDisruptionBudget, how many pods may be evicted now."""
+"""The disruption controller: computes for each PodDisruptionBudget how many pods may be evicted now."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from espalier.simulator.workload_controllers.views import Budget, Pod
 from espalier.simulator.workload_controllers.writes import Change, Write
 
 CONFIRMED_WITHIN = timedelta(minutes=2)
-"""A pod whose eviction was granted and that is still there after this time counts as one that stays."""
+"""Seconds after which a pod with a granted eviction that still exists counts as staying."""
 
 
 def plan(world: Snapshot) -> Iterator[Write]:
-    """What is missing for the budgets."""
+    """The missing writes for PodDisruptionBudgets."""
     for budget in world.budgets:
         if budget.deleting:
             continue
@@ -65,7 +65,7 @@ def _status(world: Snapshot, budget: Budget, pods: Sequence[Pod]) -> Tree:
 
 
 def _unconfirmed(now: datetime, budget: Budget, pods: Sequence[Pod]) -> dict[str, str]:
-    """Pods whose eviction was granted and that have not begun to go."""
+    """Pods with a granted eviction that are not being deleted yet."""
     staying = {pod.metadata.name for pod in pods if not pod.deleting}
     return {
         name: since
@@ -75,7 +75,7 @@ def _unconfirmed(now: datetime, budget: Budget, pods: Sequence[Pod]) -> dict[str
 
 
 def _counts(world: Snapshot, budget: Budget, pods: Sequence[Pod]) -> tuple[int, int]:
-    """How many pods there should be, and how many of them must be healthy."""
+    """The expected number of pods, and the required number of healthy ones."""
     least, most = budget.spec.min_available, budget.spec.max_unavailable
     if most is not None:
         expected = _expected(world, pods)
@@ -87,7 +87,7 @@ def _counts(world: Snapshot, budget: Budget, pods: Sequence[Pod]) -> tuple[int, 
 
 
 def _expected(world: Snapshot, pods: Sequence[Pod]) -> int:
-    """As many as their controllers want; those that nobody controls count for nothing."""
+    """The sum of the controllers' replicas; pods without a controller don't count."""
     owners = {pod.owner for pod in pods if pod.owner}
     sets = {found.metadata.uid: found for found in world.replica_sets}
     deployments = {found.metadata.uid: found.spec.replicas for found in world.deployments}
@@ -95,7 +95,7 @@ def _expected(world: Snapshot, pods: Sequence[Pod]) -> int:
     for uid in owners:
         owned = sets.get(uid)
         if owned is None:
-            # One pod for each node: what there is of a DaemonSet is what there should be.
+            # One pod for each node: the existing pods of a DaemonSet are the expected ones.
             wanted[uid] = sum(pod.owner == uid for pod in pods)
         elif owned.owner in deployments:
             wanted[owned.owner] = deployments[owned.owner]

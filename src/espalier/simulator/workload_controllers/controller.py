@@ -1,4 +1,4 @@
-"""Drives the planners: an event in a workload cluster leads to one reconcile of it, which makes the writes."""
+"""Runs the planners: an event in a workload cluster triggers a reconcile, which executes the writes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ PLANNERS: tuple[Planner, ...] = (
     kubelet.plan,
     budgets.plan,
 )
-"""All planners, in the order in which one reconcile asks them."""
+"""All planners, in the order in which a reconcile runs them."""
 
 
 class WorkloadControllers:
-    """Reconciles workload clusters as wholes; the key is that of the Cluster."""
+    """Reconciles whole workload clusters; the key is the Cluster's."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class WorkloadControllers:
         self._runs = runs
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Make the writes that are missing in one cluster; their events bring it back until none is."""
+        """Execute the missing writes in one cluster; their events trigger further reconciles until none is missing."""
         workload = self._workloads.reach(key)
         if workload is None:
             return Done()
         world = self._look(workload)
         writes = [write for planner in PLANNERS for write in planner(world)]
-        await together(_make(workload, write) for write in writes)  # at once: made durable together
+        await together(_make(workload, write) for write in writes)  # concurrently: committed together
         return Done()
 
     def _look(self, workload: WorkloadCluster) -> Snapshot:
@@ -81,7 +81,7 @@ class WorkloadControllers:
 
 
 async def _make(workload: WorkloadCluster, write: Write) -> None:
-    """One write. What somebody else did meanwhile makes it void: the event of that brings the cluster back."""
+    """Execute one write. A conflicting write of somebody else is ignored here: its event triggers a reconcile."""
     try:
         written = await _send(workload.client, write)
     except (AlreadyExists, Conflict, NotFound):

@@ -1,4 +1,4 @@
-"""What the DaemonSet controller does: one pod on every node that fits, replaced step by step when it changes."""
+"""The DaemonSet controller: one pod on every matching node, replaced by rolling update."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from espalier.api.core import DAEMON_SET, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.intstr import share
-from espalier.simulator.workload_controllers.placing import DAEMON_TOLERATIONS, NETWORK_TOLERATION, fits
-from espalier.simulator.workload_controllers.pods import controlled_pod
+from espalier.simulator.workload_controllers.scheduler import DAEMON_TOLERATIONS, NETWORK_TOLERATION, fits
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Pod, Workload
-from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
+from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write, controlled_pod
 
 REVISION = "controller-revision-hash"
 
 
 def plan(world: Snapshot) -> Iterator[Write]:
-    """What is missing for the DaemonSets."""
+    """The missing writes for DaemonSets."""
     for daemon_set in world.daemon_sets:
         if not daemon_set.deleting:
             yield from _plan(world, daemon_set)
@@ -66,7 +65,7 @@ def _replace_outdated(daemon_set: Workload, revision: str, wanted: int, on_node:
 
 
 def _status(daemon_set: Workload, revision: str, wanted: int, on_node: dict[str, Pod], made: int) -> Tree:
-    """Pods that are being made count: who counts them at the next reconcile only has to report twice."""
+    """The status, including pods that are being created, to save a second write."""
     ready = sum(1 for pod in on_node.values() if pod.ready)
     status: Tree = {
         "currentNumberScheduled": len(on_node) + made,

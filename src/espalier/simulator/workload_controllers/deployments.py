@@ -1,4 +1,4 @@
-"""What the Deployment controller does: a ReplicaSet per template, and a rolling update from one to the next."""
+"""The Deployment controller: a ReplicaSet per template, and a rolling update from one to the next."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from espalier.api.core import DEPLOYMENT, REPLICA_SET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.intstr import share
-from espalier.simulator.workload_controllers.pods import controller_reference
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Workload
-from espalier.simulator.workload_controllers.writes import Change, Create, Write
+from espalier.simulator.workload_controllers.writes import Change, Create, Write, controller_reference
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
 
 
 def plan(world: Snapshot) -> Iterator[Write]:
-    """What is missing for the Deployments."""
+    """The missing writes for Deployments."""
     owned: dict[str, list[Workload]] = {}
     for replica_set in world.replica_sets:
         if not replica_set.deleting:
@@ -47,7 +46,7 @@ def _plan(world: Snapshot, deployment: Workload, replica_sets: list[Workload]) -
 
 
 def _scale(deployment: Workload, new: Workload, old: list[Workload]) -> Iterator[tuple[Workload, int]]:
-    """Replicas of each set: the new one grows within the surge, the old ones shrink as pods become available."""
+    """Replicas of each set: the new one scales up within maxSurge, old ones scale down as pods become available."""
     replicas = deployment.spec.replicas
     if deployment.spec.strategy.type == "Recreate":
         yield from ((replica_set, 0) for replica_set in old)
@@ -125,7 +124,7 @@ def _status(world: Snapshot, deployment: Workload, new: Workload | None, all_: l
 
 
 def _available(replica_set: Workload) -> int:
-    """Available pods that stay: the status may still count some that are about to go."""
+    """Available pods that stay: the status may still count some that are about to be deleted."""
     return min(replica_set.spec.replicas, _count(replica_set, "availableReplicas"))
 
 

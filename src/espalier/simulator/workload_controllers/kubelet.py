@@ -1,4 +1,4 @@
-"""What kubelets do, as far as the API shows it: pods run, pods that should go do go, nodes become ready."""
+"""The kubelets, as seen through the API: run pods, remove deleted pods, report nodes as ready."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from espalier.api.core import NODE, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.simulator.nodes import ready_conditions
-from espalier.simulator.workload_controllers.placing import NOT_READY
+from espalier.simulator.workload_controllers.scheduler import NOT_READY
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Node, Pod
 from espalier.simulator.workload_controllers.writes import Change, Delete, Write
 
 CNI_NAMES = frozenset({"kindnet", "kindnetd", "cilium"})
-"""Values of the labels below that mark an agent which brings the pod network to its node."""
+"""Values of the labels below by which CNI agents are recognized."""
 
 CNI_LABELS = ("k8s-app", "app.kubernetes.io/name", "app")
 
 
 def plan(world: Snapshot) -> Iterator[Write]:
-    """What kubelets (and the node and pod garbage collectors) have yet to report."""
+    """The missing writes of kubelets (and of the node and pod garbage collectors)."""
     yield from _nodes(world)
     for name, pods in world.pods_by_node.items():
         node = world.node_by_name.get(name)
@@ -35,7 +35,7 @@ def plan(world: Snapshot) -> Iterator[Write]:
             if node is None or pod.deleting:
                 yield Delete(POD, key, pod.metadata.uid)
             elif pod.spec.restart_policy == "Never":
-                continue  # it runs to an end: whoever runs its programs reports of it
+                continue  # it runs to completion: `simulator/pods` reports its status
             elif pod.status.phase != "Running" and (pod.spec.host_network or node.ready):
                 address = node.internal_ip if pod.spec.host_network else next(addresses, "")
                 yield Change(POD, key, {"status": running(world, pod, node, address)}, "status")
@@ -54,7 +54,7 @@ def _nodes(world: Snapshot) -> Iterator[Write]:
             spec["taints"] = taints or None
         if spec:
             yield Change(NODE, key, {"spec": spec})
-        if has_network and node.readiness == "False":  # One that is Unknown has a kubelet that does not report.
+        if has_network and node.readiness == "False":  # Unknown means that the kubelet does not report.
             yield Change(NODE, key, {"status": {"conditions": ready_conditions(world.timestamp)}}, "status")
 
 
@@ -97,7 +97,7 @@ def running(world: Snapshot, pod: Pod, node: Node, address: str) -> Tree:
 
 
 def _free_ranges(world: Snapshot) -> Iterator[str]:
-    """Ranges for the pods of one node each (a /24 as kube-controller-manager gives), that no node has."""
+    """Free pod CIDRs for nodes (each a /24, as kube-controller-manager allocates)."""
     whole = ipaddress.ip_network(world.pod_range)
     if whole.version != 4:
         return

@@ -1,4 +1,4 @@
-"""What the ReplicaSet controller does: so many pods of one template."""
+"""The ReplicaSet controller: keeps a number of pods of one template."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from espalier.api.core import POD, REPLICA_SET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.simulator.workload_controllers.pods import controlled_pod
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Pod, Workload
-from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
+from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write, controlled_pod
 
 
 def plan(world: Snapshot) -> Iterator[Write]:
-    """What is missing for the ReplicaSets."""
+    """The missing writes for ReplicaSets."""
     for replica_set in world.replica_sets:
         if not replica_set.deleting:
             yield from _plan(world, replica_set)
@@ -35,12 +34,12 @@ def _plan(world: Snapshot, replica_set: Workload) -> Iterator[Write]:
 
 
 def _goes_first(pod: Pod) -> tuple[bool, bool, str]:
-    """Order of removal: without a node, then not ready, then by name."""
+    """The order of deletion: without a node, then not ready, then by name."""
     return (bool(pod.spec.node_name), pod.ready, pod.metadata.name)
 
 
 def _status(replica_set: Workload, pods: list[Pod], made: int) -> Tree:
-    """Pods that are being made count: who counts them at the next reconcile only has to report twice."""
+    """The status, including pods that are being created, to save a second write."""
     ready = sum(1 for pod in pods if pod.ready)
     return {
         "availableReplicas": ready,

@@ -1,19 +1,18 @@
-"""What kube-scheduler does: each pod without a node gets the least occupied node that fits."""
+"""The scheduler: rules where a pod may run, and binding each pending pod to the least occupied matching node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from espalier.api.core import POD
 from espalier.api.resource import Key
-from espalier.simulator.workload_controllers.placing import fits
 from espalier.simulator.workload_controllers.snapshot import Snapshot
-from espalier.simulator.workload_controllers.views import Pod
+from espalier.simulator.workload_controllers.views import Node, Pod, PodSpec, Toleration
 from espalier.simulator.workload_controllers.writes import Change, Write
 
 
 def plan(world: Snapshot) -> Iterator[Write]:
-    """Binds pods; a pod that fits nowhere says so once."""
+    """The missing bindings; a pod that fits no node gets the condition once."""
     occupied = {name: len(pods) for name, pods in world.pods_by_node.items()}
     siblings = {(pod.owner, pod.spec.node_name) for pod in world.pods if pod.owner and pod.spec.node_name}
     for pod in world.pods:
@@ -42,3 +41,39 @@ def _unschedulable(world: Snapshot, pod: Pod) -> Iterator[Write]:
     }
     patch = {"status": {"phase": "Pending", "conditions": [condition]}}
     yield Change(POD, Key(pod.metadata.namespace, pod.metadata.name), patch, "status")
+
+
+NOT_READY = "node.kubernetes.io/not-ready"
+"""The taint of a node without network."""
+
+KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
+
+_NODE_TROUBLES = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+
+DAEMON_TOLERATIONS = tuple(
+    Toleration(
+        key=f"node.kubernetes.io/{trouble}",
+        operator="Exists",
+        effect="NoExecute" if trouble in ("not-ready", "unreachable") else "NoSchedule",
+    )
+    for trouble in _NODE_TROUBLES
+)
+"""Tolerations that the DaemonSet controller adds to its pods."""
+
+NETWORK_TOLERATION = Toleration(key="node.kubernetes.io/network-unavailable", operator="Exists", effect="NoSchedule")
+"""Tolerations that it adds to pods with hostNetwork."""
+
+
+def fits(pod: PodSpec, node: Node, extra: Iterable[Toleration] = (), *, ignore_readiness: bool = False) -> bool:
+    """True if the pod may run on the node. DaemonSet pods may run before the node is ready."""
+    labels = node.metadata.labels
+    if any(labels.get(name) != value for name, value in pod.node_selector.items()):
+        return False
+    if node.deleting or (node.spec.unschedulable and not ignore_readiness):
+        return False
+    tolerations = (*pod.tolerations, *extra)
+    return all(
+        any(toleration.tolerates(taint) for toleration in tolerations)
+        for taint in node.spec.taints
+        if taint.effect in KEEPS_OFF and not (ignore_readiness and taint.key == NOT_READY)
+    )

@@ -1,4 +1,4 @@
-"""One look at a workload cluster, indexed by what the planners ask for."""
+"""A snapshot of a workload cluster, indexed for the planners."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The observed objects. `now` dates what is written; `random` makes names of new pods."""
+    """The observed objects. `now` is the time of writes; `random` generates names of new pods."""
 
     now: datetime
     random: random.Random = field(repr=False, compare=False)
@@ -29,7 +29,7 @@ class Snapshot:
     replica_sets: tuple[Workload, ...] = ()
     budgets: tuple[Budget, ...] = ()
     runs: Callable[[Pod], bool] = field(default=lambda _pod: False, repr=False, compare=False)
-    """Whether a pod runs as processes, so that what becomes of it is not for the planners to say."""
+    """True if a pod runs as processes, so that the planners must not write its status."""
 
     @cached_property
     def pods_by_owner(self) -> dict[str, list[Pod]]:
@@ -48,15 +48,15 @@ class Snapshot:
 
     @property
     def timestamp(self) -> str:
-        """`now` as objects write it."""
+        """`now` as a timestamp in objects."""
         return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def suffix(self) -> str:
-        """Five letters for a new name, of those that spell no words."""
+        """Five random characters for a new name, as Kubernetes chooses them."""
         return "".join(self.random.choices(SUFFIX_LETTERS, k=5))
 
     def dated(self, current: list[Tree], wanted: list[Tree]) -> list[Tree]:
-        """Conditions as they are wanted, each with the time when its status last changed."""
+        """The desired conditions, each with the time of its last transition."""
         before = {condition["type"]: condition for condition in current}
         return [
             {

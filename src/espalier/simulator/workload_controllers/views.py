@@ -1,4 +1,4 @@
-"""What the planners see of the objects in a workload cluster: decoded only as far as they look."""
+"""Views of a workload cluster's objects: only the fields that planners read are decoded."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 
@@ -21,29 +21,29 @@ class View(Observed, frozen=True):
 
     @property
     def owner(self) -> str:
-        """The uid of the controlling owner, empty when there is none."""
+        """The uid of the controller, empty when there is none."""
         return next((owner.uid for owner in self.metadata.owner_references if owner.controller), "")
 
     @property
     def deleting(self) -> bool:
-        """Whether somebody asked for the object's deletion."""
+        """True if the object is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
 
 class Observation(Observed, frozen=True):
-    """The two fields of a condition that decide something here."""
+    """The fields of a condition that are read here."""
 
     type: str
     status: str
 
 
 def is_true(observations: list[Observation], type_: str) -> bool:
-    """Whether the condition of this type is there and True."""
+    """True if the condition of this type exists and is True."""
     return any(seen.type == type_ and seen.status == "True" for seen in observations)
 
 
 class Toleration(Observed, frozen=True):
-    """Lets a pod onto a node with a taint. An empty key with operator Exists tolerates every taint."""
+    """A toleration. An empty key with operator Exists tolerates every taint."""
 
     key: str = ""
     operator: str = ""
@@ -60,14 +60,14 @@ class Toleration(Observed, frozen=True):
 
 
 class Address(Observed, frozen=True):
-    """One address of a node."""
+    """An address of a node."""
 
     type: str
     address: str
 
 
 class NodeSpec(Observed, frozen=True):
-    """What the scheduler looks at."""
+    """The spec of a node, for the scheduler."""
 
     taints: list[Taint] = []
     unschedulable: bool = False
@@ -75,7 +75,7 @@ class NodeSpec(Observed, frozen=True):
 
 
 class NodeStatus(Observed, frozen=True):
-    """What the kubelet reported."""
+    """The status that the kubelet reported."""
 
     conditions: list[Observation] = []
     addresses: list[Address] = []
@@ -94,24 +94,24 @@ class Node(View, frozen=True):
 
     @property
     def ready(self) -> bool:
-        """Whether its Ready condition is True."""
+        """True if its Ready condition is True."""
         return self.readiness == "True"
 
     @property
     def internal_ip(self) -> str:
-        """Its address inside the cluster, empty when it has none."""
+        """Its internal IP, empty when it has none."""
         return next((address.address for address in self.status.addresses if address.type == "InternalIP"), "")
 
 
 class Container(Observed, frozen=True):
-    """Of a container."""
+    """The port of a container."""
 
     name: str
     image: str = ""
 
 
 class PodSpec(Observed, frozen=True):
-    """What scheduler and kubelet look at."""
+    """The spec of a pod, for scheduler and kubelet."""
 
     node_name: str = ""
     node_selector: dict[str, str] = {}
@@ -122,7 +122,7 @@ class PodSpec(Observed, frozen=True):
 
 
 class PodStatus(Observed, frozen=True):
-    """What the kubelet reported."""
+    """The status that the kubelet reported."""
 
     phase: str = ""
     conditions: list[Observation] = []
@@ -137,32 +137,32 @@ class Pod(View, frozen=True):
 
     @property
     def ready(self) -> bool:
-        """Whether its Ready condition is True."""
+        """True if its Ready condition is True."""
         return is_true(self.status.conditions, "Ready")
 
 
 class TemplateView(Observed, frozen=True):
-    """A pod template, as far as placing its pods asks for it."""
+    """A pod template, with the fields that scheduling needs."""
 
     spec: PodSpec = PodSpec()
 
 
 class RollingUpdate(Observed, frozen=True):
-    """How many pods may be missing or too many during a rollout: numbers or percentages."""
+    """maxUnavailable and maxSurge of a rolling update: numbers or percentages."""
 
     max_unavailable: int | str | None = None
     max_surge: int | str | None = None
 
 
 class Strategy(Observed, frozen=True):
-    """How pods are replaced when the template changes."""
+    """The update strategy."""
 
     type: str = "RollingUpdate"
     rolling_update: RollingUpdate = RollingUpdate()
 
 
 class WorkloadSpec(Observed, frozen=True):
-    """What DaemonSets, Deployments and ReplicaSets have in common; the template stays as it came."""
+    """The common spec of DaemonSets, Deployments and ReplicaSets; the template is kept undecoded."""
 
     replicas: int = 1
     selector: Tree = {}
@@ -186,18 +186,18 @@ class Workload(View, frozen=True):
 
     @property
     def placing(self) -> PodSpec:
-        """Of the template, what decides where its pods run."""
+        """The fields of the template that scheduling needs."""
         return msgspec.json.decode(self.spec.template, type=TemplateView).spec
 
     @property
     def template_hash(self) -> str:
-        """A short name of the template's content, the same for equal content however it is written down."""
+        """A hash of the template's content, independent of its encoding."""
         canonical = msgspec.json.encode(self.template, order="sorted")
         return hashlib.sha256(canonical).hexdigest()[:10]
 
 
 class BudgetSpec(Observed, frozen=True):
-    """How many pods of a selection must stay healthy, or may go."""
+    """The spec of a PodDisruptionBudget."""
 
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
@@ -212,5 +212,5 @@ class Budget(View, frozen=True):
 
     @property
     def disrupted(self) -> dict[str, str]:
-        """Pods whose eviction was granted, and when."""
+        """Pods with a granted eviction, and when it was granted."""
         return dict(self.status.get("disruptedPods") or {})

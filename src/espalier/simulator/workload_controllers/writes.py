@@ -1,16 +1,18 @@
-"""The writes that planners ask for, as values."""
+"""The writes that planners ask for, as values, and the pods among them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from espalier.api.core import POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
+from espalier.simulator.workload_controllers.views import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make an object; it is fine when it is there already."""
+    """Create an object; no error when it exists already."""
 
     resource: Resource
     body: Tree
@@ -28,7 +30,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove an object; it is fine when it is gone already. `uid` guards against removing a namesake."""
+    """Delete an object; no error when it is gone already. `uid` protects a namesake."""
 
     resource: Resource
     key: Key
@@ -36,3 +38,28 @@ class Delete:
 
 
 Write = Create | Change | Delete
+
+
+def controlled_pod(workload: Workload, template: Tree, name: str, labels: dict[str, str], node_name: str = "") -> Tree:
+    """A pod of the workload, from its template (which is mutated)."""
+    metadata = template.setdefault("metadata", {})
+    metadata["name"] = name
+    metadata["namespace"] = workload.metadata.namespace
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    metadata["ownerReferences"] = [controller_reference(workload)]
+    spec = template.setdefault("spec", {})
+    if node_name:
+        spec["nodeName"] = node_name
+    return {"apiVersion": POD.api_version, "kind": POD.kind, **template}
+
+
+def controller_reference(workload: Workload) -> Tree:
+    """The owner reference that makes the workload the controller of an object."""
+    return {
+        "apiVersion": workload.api_version,
+        "kind": workload.kind,
+        "name": workload.metadata.name,
+        "uid": workload.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

@@ -57,7 +57,7 @@ async def test_a_range_of_which_the_machine_has_addresses_is_refused(
 @looks
 async def test_an_interface_of_the_name_is_that_of_another_world(tmp_path: Path) -> None:
     said = await reasons(RealSettings(ELSEWHERE, bridge="lo"), State(tmp_path))
-    assert "there is an interface lo already: another local environment runs real nodes here; only one can" in said
+    assert "interface lo exists already: another local environment runs real nodes here; only one can" in said
 
 
 @looks

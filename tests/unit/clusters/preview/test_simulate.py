@@ -104,7 +104,7 @@ MANAGEMENT = "ManagementClusterRefInvalid: spec.managementCluster.name: "
         ({"eksaVersion": "v0.99.0"}, "EksaVersionInvalid: "),
         (
             {"managementCluster": {"name": "nobody"}},
-            MANAGEMENT + '"nobody" is not the management cluster, that is Cluster default/laptop',
+            MANAGEMENT + '"nobody" is not the management cluster, which is Cluster default/laptop',
         ),
         ({"managementCluster": {"name": "orchard"}}, MANAGEMENT + '"orchard" is not the management cluster'),
         ({"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "nobody"}}, "MissingDependentObjects: "),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from espalier.realnodes.nspawn import processes
-from espalier.realnodes.nspawn.balancing import Balancing, Front
+from espalier.realnodes.nspawn.companion import Balancing, Front
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 
 

@@ -41,5 +41,5 @@ async def test_a_command_that_fails_is_told_with_its_last_words() -> None:
 
 
 async def test_a_command_that_takes_too_long_is_ended() -> None:
-    with pytest.raises(CommandFailed, match=r"not done after 0\.1 s"):
+    with pytest.raises(CommandFailed, match=r"timed out after 0\.1 s"):
         await run("sleep", "1000", seconds=0.1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from espalier.realnodes.nspawn.offering import Offering
+from espalier.realnodes.nspawn.companion import Offering
 from espalier.realnodes.nspawn.registry import BLOBS, Making, Shelf
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 

@@ -1,4 +1,4 @@
-"""The manifests of the CNI that a cluster asks for, as data of its release."""
+"""The manifests of a cluster's CNI, rendered with the images of its release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def manifests(design: Design) -> list[Manifest]:
-    """In the order in which they are applied; none when no CNI is asked for."""
+    """The objects in the order in which they are applied; empty when no CNI is configured."""
     config = cni_of(design.spec)
     bundle = design.of_control_plane.bundle
     network = design.spec.cluster_network
@@ -31,7 +31,7 @@ def manifests(design: Design) -> list[Manifest]:
 
 
 def digests(bundle: VersionsBundle) -> dict[str, str]:
-    """Digests of the images of all CNIs, by their URIs, as far as the Bundles have them."""
+    """Digests of the images of all CNIs by URI, where the Bundles have them."""
     of_cilium, of_kindnetd = bundle.cilium, bundle.kindnetd
     images = (
         *((of_cilium.cilium, of_cilium.operator) if of_cilium is not None else ()),

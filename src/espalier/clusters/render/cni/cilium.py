@@ -1,4 +1,4 @@
-"""Cilium: an agent on every node, an operator, their configuration and their rights."""
+"""Cilium: an agent on every node, an operator, their configuration and RBAC."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _OPERATOR_RULES = (
 
 
 def objects(bundle: CiliumBundle | None, config: CiliumConfig, cluster: str) -> list[tuple[Resource, Tree]]:
-    """Agent and operator with their rights and configuration."""
+    """Agent and operator with their RBAC and configuration."""
     agent, operator = (bundle.cilium, bundle.operator) if bundle else (None, None)
     config_map = {"metadata": {"name": CONFIG, "namespace": NAMESPACE}, "data": configuration(config, cluster)}
     return [
@@ -91,7 +91,7 @@ def objects(bundle: CiliumBundle | None, config: CiliumConfig, cluster: str) -> 
 
 
 def configuration(config: CiliumConfig, cluster: str) -> dict[str, str]:
-    """The options of both; those of the Cluster over those that EKS Anywhere gives."""
+    """The options of both: those of the Cluster override EKS Anywhere's defaults."""
     is_direct = config.routing_mode == "direct"
     data = {
         "cluster-name": cluster,

@@ -1,4 +1,4 @@
-"""kindnetd: routes between nodes, and the plugin configuration on each. For clusters of containers."""
+"""kindnetd: routes between nodes, and the CNI plugin configuration on each. For clusters of containers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RULES = (
 
 
 def objects(bundle: KindnetdBundle | None, pods: Sequence[str]) -> list[tuple[Resource, Tree]]:
-    """The agent of every node, with its rights; `pods` are the address ranges of pods."""
+    """The agent of every node, with its RBAC; `pods` are the CIDRs of pods."""
     image = bundle.image.uri if bundle and bundle.image else ""
     return [*account(NAME, _LABELS, _RULES), (DAEMON_SET, _daemon_set(image, pods))]
 

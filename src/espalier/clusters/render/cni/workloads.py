@@ -1,4 +1,4 @@
-"""Pieces that the manifests of network plugins have in common."""
+"""Parts that the manifests of CNIs share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from espalier.api.resource import Resource
 NAMESPACE = "kube-system"
 
 EVERYWHERE: list[Tree] = [{"operator": "Exists"}]
-"""Tolerations of what must run on every node, also on those that are not ready for anything else."""
+"""Tolerations of pods that must run on every node, including nodes that are not ready."""
 
 
 def account(name: str, labels: dict[str, str], rules: Sequence[Tree]) -> list[tuple[Resource, Tree]]:
-    """A ServiceAccount with these rights in the whole cluster."""
+    """A ServiceAccount with a ClusterRole and its binding."""
     subject = {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
     role = {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": name}
     metadata = {"name": name, "labels": labels}
@@ -32,12 +32,14 @@ def rule(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) 
 
 
 def from_field(name: str, path: str) -> Tree:
-    """An environment variable with a field of the pod. Written out as it is kept: a reference is owned as a whole."""
+    """An environment variable from a field of the pod. Includes the API server's defaults: the reference is owned as a
+    whole.
+    """
     return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
 
 
 def host_path(name: str, path: str, kind: str = "") -> Tree:
-    """A volume with a path of the node."""
+    """A hostPath volume."""
     source: Tree = {"path": path}
     if kind:
         source["type"] = kind
