@@ -87,6 +87,7 @@ def node_upgrade(done: int, progressing: str, node_type: str = "ControlPlane", *
     conditions = [
         *({"type": step, "status": "True", "reason": "Done"} for step in STEPS[:done]),
         {"type": "Progressing", "status": progressing, "reason": "So"},
+        {"type": "Ready", "status": str(completed), "reason": "So"},
     ]
     return as_object(
         {
