@@ -34,7 +34,6 @@ def test_the_program_understands_every_command_of_the_pod(
         role=role,
         kubernetes_version="v1.36.3",
         account="a",
-        etcd_version="3.6.8-0",
         ignored=("Swap", "Mem"),
         patches="/etc/kubernetes/patches",
     )
