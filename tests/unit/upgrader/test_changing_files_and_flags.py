@@ -175,7 +175,7 @@ def test_flags_with_which_the_kubelet_does_not_come_up_are_taken_back(worker: Si
 
 @pytest.mark.parametrize("step", ["kubeadm", "kubelet"])
 def test_wherever_a_step_is_killed_its_changes_are_made_when_it_is_run_again(tmp_path: Path, step: str) -> None:
-    undisturbed = list(killed(tmp_path / "undisturbed", step, -1))[0].doom.moments
+    undisturbed = next(killed(tmp_path / "undisturbed", step, -1)).doom.moments
     assert [one for one in undisturbed if one.endswith(POLICY if step == "kubeadm" else FLAGS)], (
         "it is in what is tried"
     )
