@@ -203,6 +203,8 @@ def _moves(group: Group) -> Lines:
         of = f" of {group.present}" if group.present != replaced else ""
         pace = "one at a time" if group.at_once == 1 else f"{group.at_once} at a time"
         yield f"{replaced}{of} replaced, {pace}" if replaced > 1 else f"{replaced}{of} replaced"
+    if group.fallback:
+        yield f"replaced by upgradeRolloutStrategy.fallback: not possible in place: {', '.join(group.fallback)}"
     if more > 0:
         yield f"{more} made"
     if fewer > 0:
@@ -325,4 +327,5 @@ def _machines(group: Group) -> Tree:
         "inPlace": list(group.in_place),
         "upgradedInPlace": [{"name": one.name, "because": list(one.why)} for one in group.upgraded],
         "refusedInPlace": list(group.refused),
+        "fallbackBecauseOf": list(group.fallback),
     }

@@ -21,15 +21,25 @@ CONTROL_PLANE_FIELDS: tuple[str, ...] = (
 WORKER_FIELDS: tuple[str, ...] = ()
 """Of a worker's KubeadmConfigTemplate: `bootstrap.` and a field of its `spec.template.spec`."""
 
-_BY_NAME = frozenset({"version", "infrastructure", "bootstrap.configRef.name"})
-"""Fields that every machine can get in place. Templates stand here by name: their content is compared as well."""
+INFRASTRUCTURE = "infrastructure"
+"""Another infrastructure template, of whose content no field differs, or nothing is known."""
 
-_TEMPLATE = "template.spec."
+BOOTSTRAP_TEMPLATE = "bootstrap.configRef"
+"""Another bootstrap template, of whose content nothing is known."""
+
+BOOTSTRAP_TEMPLATE_NAME = "bootstrap.configRef.name"
+"""Another bootstrap template of the same content."""
+
+_OF_EVERY_MACHINE = frozenset({"version", INFRASTRUCTURE, BOOTSTRAP_TEMPLATE_NAME})
+
+TEMPLATE = "template.spec."
+"""Below the spec of a template: where that of a machine is."""
 
 
 def ignored_fields(infrastructure: Infrastructure | None) -> frozenset[str]:
-    """Fields of a machine template's spec in which a running machine does not differ from what is asked for."""
-    return infrastructure.image_fields | infrastructure.provisioning_fields if infrastructure else frozenset()
+    """Fields of a machine template, like `infrastructure.image`, in which a running machine never differs."""
+    fields = infrastructure.image_fields | infrastructure.provisioning_fields if infrastructure else ()
+    return frozenset(f"{INFRASTRUCTURE}.{field.removeprefix(TEMPLATE)}" for field in fields)
 
 
 def refused(fields: Iterable[str], rows: Iterable[str], infrastructure: Infrastructure | None) -> tuple[str, ...]:
@@ -37,10 +47,11 @@ def refused(fields: Iterable[str], rows: Iterable[str], infrastructure: Infrastr
 
     `rows` is the part of the table for machines of this kind.
     """
-    of_template = (f"infrastructure.{field.removeprefix(_TEMPLATE)}" for field in ignored_fields(infrastructure))
-    accepted = (*rows, *of_template)
+    accepted = (*rows, *ignored_fields(infrastructure))
     return tuple(
-        field for field in fields if field not in _BY_NAME and not any(is_within(field, one) for one in accepted)
+        field
+        for field in fields
+        if field not in _OF_EVERY_MACHINE and not any(is_within(field, one) for one in accepted)
     )
 
 
@@ -52,6 +63,6 @@ def is_within(field: str, whole: str) -> bool:
 def sentence(fields: Iterable[str], machine: str) -> str:
     """Which fields can't be changed in place, and what to do."""
     return (
-        f"{', '.join(fields)} of {machine} can't be changed in place: take the change back, "
-        "or set upgradeRolloutStrategy.fallback to RollingUpdate to have the machines replaced"
+        f"{', '.join(fields)} of {machine} can't be changed in place: take the change back, or set "
+        "upgradeRolloutStrategy.fallback to RollingUpdate, or its type, to have the machines replaced"
     )

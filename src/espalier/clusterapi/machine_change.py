@@ -67,8 +67,15 @@ class MachineParts(msgspec.Struct, frozen=True):
     failure_domain: str = ""
     in_place: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Labels, annotations and the fields of the machine's spec that follow without another machine."""
+    is_of_group: bool = False
+    """Whether it is of a worker node group: then `bootstrap` is the reference to a template."""
     has_foreign_marks: bool = False
     """Whether labels and annotations may also be others'; then only those asked for are compared."""
+
+    @property
+    def bootstrap_template(self) -> str:
+        """Name of the KubeadmConfigTemplate of a worker; empty without one."""
+        return str(((self.bootstrap or {}).get("configRef") or {}).get("name", "")) if self.is_of_group else ""
 
 
 def machine_change(current: MachineParts, desired: MachineParts) -> MachineChange:
@@ -150,6 +157,7 @@ def of_machine_template(template: MachineTemplate) -> MachineParts:
             "annotations": _given(template.metadata.annotations),
             **{name: spec[name] for name in _IN_PLACE if name in spec},
         },
+        is_of_group=True,
     )
 
 

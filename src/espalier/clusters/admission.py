@@ -18,12 +18,12 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.api.violations import Violation, shown
-from espalier.clusters import generated, names
-from espalier.clusters.downgrade import way_back
+from espalier.clusters import downgrade, generated, in_place, names, plan
 from espalier.clusters.observe import Observer
 from espalier.clusters.observed_versions import running
 from espalier.clusters.preview import summary
 from espalier.clusters.provider import Name
+from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import (
     annotation_values,
     changes,
@@ -51,6 +51,8 @@ VALIDATE_CLUSTER = f"/validate-{_PATH}-cluster"
 VALIDATE_RELEASE = f"/validate-{_PATH}-eksarelease"
 VALIDATE_BUNDLES = f"/validate-{_PATH}-bundles"
 VALIDATE_DISTRO = "/validate-distro-eks-amazonaws-com-v1alpha1-release"
+
+_CONTROL_PLANE = "controlPlaneConfiguration"
 
 _WRITES_AND_DELETIONS = (*WRITES, "DELETE")
 WEBHOOKS = (
@@ -152,6 +154,8 @@ class Admission:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
         violations = list(self._violations(old, new, management))
+        if not violations and request.old is not None:
+            violations = list(self._in_place_violations(request.old, asked))
         warnings = (
             *wished,
             *unsupported.warnings(new.spec, self._observer.providers),
@@ -163,6 +167,27 @@ class Admission:
         if is_self_managed(new):
             warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
         return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
+
+    def _in_place_violations(self, old: Object, new: Object) -> Iterator[Violation]:
+        """What can't be done in place, of control plane and groups, as far as caches tell; the controller asks again.
+
+        What was refused before and stays is not refused again: it is no matter of this write.
+        """
+        before = {one.refusal for one in self._owner_changes(old)}
+        changed = [field for field, *_ in _differences("spec", old.tree.get("spec") or {}, new.tree.get("spec") or {})]
+        groups = [group_name(group) for group in read(new).spec.worker_node_group_configurations]
+        for one in self._owner_changes(new):
+            if one.refusal and one.refusal not in before:
+                place = f"workerNodeGroupConfigurations[{groups.index(one.group)}]" if one.group else _CONTROL_PLANE
+                field = f"spec.{place}.upgradeRolloutStrategy"
+                message = messages.not_in_place(one.refusal, changed)
+                yield Violation(field, "type InPlace", "type RollingUpdate, or fallback RollingUpdate", message)
+
+    def _owner_changes(self, asked: Object) -> Iterable[in_place.OwnerChange]:
+        scope = self._observer.scope_of(asked)
+        if scope.design is None or scope.is_paused or scope.is_settled or scope.is_self_managed:
+            return ()
+        return plan.owner_changes(scope.design, scope.capi_objects)
 
     def _deletion(self, record: Object) -> AdmissionResponse:
         """The record of the management cluster stays while that manages clusters."""
@@ -203,7 +228,10 @@ class Admission:
             yield from self._generated_name_violations(old, new, capi_objects)
         is_made = capi_objects.cluster_object is not None
         known = self._observer.releases.versions()
-        yield from releases.version(old, new, known=known, management=management, is_made=is_made)
+        is_unused = old is not None and downgrade.is_unused(
+            old.metadata.annotations, self._observer.releases.content(new.spec)
+        )
+        yield from releases.version(old, new, known=known, management=management, is_made=is_made, is_unused=is_unused)
         if is_self_managed(new):
             yield from self._record_violations(old, new)
         if old is not None:
@@ -314,7 +342,7 @@ def _kubernetes_violations(
     """Steps from what was written last, and from what machines have. What stays is not judged again."""
     if changes.versions(old.spec) == changes.versions(new.spec):
         return
-    steps = list(changes.kubernetes(old.spec, new, way_back(capi_objects)))
+    steps = list(changes.kubernetes(old.spec, new, downgrade.way_back(capi_objects)))
     yield from steps
     at = running(capi_objects)
     before = set(changes.too_early(old, at)) if not steps else ()

@@ -11,9 +11,10 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
+from espalier.api.eksa.distro import DistroRelease
 from espalier.clusterapi import contract
 from espalier.clusterapi.kubernetes_versions import after, minor, minor_of
-from espalier.clusters import in_place, names
+from espalier.clusters import gate, in_place, names, release_content
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 
@@ -61,6 +62,18 @@ def step_down(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> 
     if earlier and later and minor(earlier) < minor(later):
         marks = {contract.SKIP_COREDNS_ANNOTATION: "true"}
         wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
+
+
+def is_unused(annotations: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Whether nothing was made yet with the release that a Cluster names, and all there is with the one `wanted`.
+
+    `annotations` are those of the Cluster, `wanted` the content of the release. Before anything is written the content
+    hash is opened, and the release that it is written with is noted.
+    """
+    found = annotations.get(names.GATE_ANNOTATION, gate.OPENED)
+    noted = release_content.recorded(annotations)
+    of_release = {name: digest for name, digest in wanted.items() if not name.startswith(DistroRelease.resource.kind)}
+    return found != gate.OPENED and bool(of_release) and of_release.items() <= noted.items()
 
 
 def _running(machines: Iterable[Object]) -> set[str]:

@@ -1,5 +1,7 @@
 """Machines that are upgraded where they stand: what keeps them from being replaced, and what is told of it. Pure.
 
+Each change of a KubeadmControlPlane or MachineDeployment is classified before it is written. One that is refused is not
+written at all; one that falls back to a rolling update is written as any other. For what can be done in place:
 By annotations, what is marked is paused in the same write that brings another spec, so that Cluster API never sees the
 one without the other. Component `upgrades` upgrades the machines, and takes both away when nothing is left to roll.
 By hooks, Cluster API goes on, asks component `upgrades` first, and makes no machine beyond the count.
@@ -7,10 +9,14 @@ By hooks, Cluster API goes on, asks component `upgrades` first, and makes no mac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
 from espalier.api.conditions import is_false, is_true
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
@@ -27,19 +33,22 @@ from espalier.api.eksa.upgrades import (
     FrontEnd,
     MachineDeploymentUpgrade,
     NodeUpgrade,
-    refused,
 )
-from espalier.api.meta import Condition
+from espalier.api.eksa.upgrades import (
+    refused as refused_by_hooks,
+)
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Condition, Tree
+from espalier.clusterapi import in_place_fields
+from espalier.clusterapi.classification import BOOTSTRAP_TEMPLATE, Classified, Fate, Way, classify
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATION, desired_replicas, is_observed
-from espalier.clusterapi.machine_change import (
-    ChangeKind,
-    MachineParts,
-    machine_change,
-    of_control_plane,
-    of_machine_template,
-)
-from espalier.clusters import runtime_hooks
+from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.clusterapi.machine_change import MachineParts, of_control_plane, of_machine_template
+from espalier.clusters import names, ownership, runtime_hooks
+from espalier.clusters.generated import is_template
+from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.runtime_hooks import Owner
+from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 
@@ -58,39 +67,135 @@ TOO_FEW = "TooFewMachinesForHooks"
 NOT_ASKED = "RuntimeHooksNotDiscovered"
 """Reason while Cluster API would not ask at all."""
 
-Strategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy | None
+UpgradeRolloutStrategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy
 
 
-def hold(wanted: Owner, live: Owner | None, strategy: Strategy, front_end: FrontEnd) -> None:
-    """Have machines be upgraded in place, if they are to be: see to it that what is about to be written is marked.
+class OwnerChange(NamedTuple):
+    """What is about to be written of the control plane, or of a worker node group, whose machines are to stay."""
+
+    wanted: Owner
+    live: Owner | None
+    strategy: UpgradeRolloutStrategy
+    classified: Classified
+    """What it does to machines that are as `live` has them."""
+    group: str = ""
+    """The worker node group; empty for the control plane."""
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing of it is written, and what to do; empty when it is."""
+        if self.classified.fate is not Fate.REFUSED:
+            return ""
+        what = f"worker node group {self.group}" if self.group else "the control plane"
+        return in_place_fields.sentence(self.classified.refused, what)
+
+
+def owner_changes(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> list[OwnerChange]:
+    """The changes of those whose machines are to be upgraded in place, among the objects that are about to be written.
+
+    `wanted` has the templates to which they refer, if these are new.
+    """
+    wanted = list(wanted)
+    new = {(one.resource.kind, one.metadata.name): one for one in wanted if is_template(one.resource)}
+    found = []
+    for one in wanted:
+        if not isinstance(one, KubeadmControlPlane | MachineDeployment):
+            continue
+        group, strategy = _strategy(one, design)
+        if strategy is not None and strategy.type == "InPlace":
+            found.append(_owner_change(one, group, strategy, new, design, capi_objects))
+    return found
+
+
+def _strategy(owner: Owner, design: Design) -> tuple[str, UpgradeRolloutStrategy | None]:
+    """The worker node group of an owner, empty for the control plane, and how its machines are upgraded."""
+    if isinstance(owner, KubeadmControlPlane):
+        return "", design.control_plane.upgrade_rollout_strategy
+    for group in design.groups:
+        if names.machine_deployment(design.name, group_name(group)) == owner.metadata.name:
+            return design.whole_group(group_name(group)), group.upgrade_rollout_strategy
+    return "", None
+
+
+def _owner_change(
+    wanted: Owner,
+    group: str,
+    strategy: UpgradeRolloutStrategy,
+    new: Mapping[tuple[str, str], KubeObject],
+    design: Design,
+    capi_objects: ClusterAPIObjects,
+) -> OwnerChange:
+    found = capi_objects.of(wanted.resource).get(wanted.metadata.name)
+    if found is None:
+        return OwnerChange(wanted, None, strategy, Classified(), group)
+    live = found.decode(type(wanted))
+    before = _parts(live)
+    # What others have set or the API server has filled in stays, so it is no difference.
+    after = _parts(msgspec.convert(ownership.laid_over(found, msgspec.to_builtins(wanted)), type(wanted)))
+
+    def template(kind: str, name: str) -> Tree | None:
+        there = capi_objects.template(kind, name)
+        if there is not None:
+            return _spec(there.tree)
+        made = new.get((kind, name))
+        if made is None:
+            return None
+        body = msgspec.to_builtins(made)
+        replaced = capi_objects.template(kind, _named(before, kind))
+        return _spec(body if replaced is None else ownership.laid_over(replaced, body))
+
+    known = Infrastructures([design.provider.infrastructure])
+    classified = classify(before, after, Way.of(strategy.type, strategy.fallback), known, template)
+    told = story(live, capi_objects.upgrades)
+    if classified.fate is Fate.REFUSED and told is not None and told.reason == STOPPED:
+        # Machines are not as it has them: what an earlier manager or a person wrote was refused. Component `upgrades`
+        # compares what is written now with the machines themselves, and nothing is done to them until then.
+        classified = Classified(Fate.IN_PLACE, classified.fields)
+    return OwnerChange(wanted, live, strategy, classified, group)
+
+
+def _named(parts: MachineParts, kind: str) -> str:
+    """Name of the template of a kind."""
+    if kind == BOOTSTRAP_TEMPLATE:
+        return parts.bootstrap_template
+    return parts.infrastructure.name if parts.infrastructure else ""
+
+
+def _spec(tree: Tree) -> Tree:
+    spec: Tree = tree.get("spec") or {}
+    return spec
+
+
+def refused(changes: Iterable[OwnerChange]) -> Wait | None:
+    """Why nothing of a cluster is written: all that can't be done in place at once, before anything is touched."""
+    told = [one.refusal for one in changes if one.refusal]
+    return Wait(STOPPED, "; ".join(told)) if told else None
+
+
+def hold(change: OwnerChange, front_end: FrontEnd) -> None:
+    """Have machines be upgraded in place: see to it that what is about to be written is marked.
 
     What is upgraded by annotations already goes on so to its end.
     """
-    if strategy is None or strategy.type != "InPlace":
-        return
+    wanted, live, strategy, classified, _ = change
     if front_end is FrontEnd.HOOKS and not (live and is_held(live)):
         runtime_hooks.leave_to(wanted, strategy.fallback or "Fail")
         return
-    if live is None:
+    if live is None or not (is_held(live) or classified.fate in (Fate.IN_PLACE, Fate.REFUSED)):
         return
-    change = machine_change(_parts(live), _parts(wanted))
-    if is_held(live) or change.kind is ChangeKind.REPLACE:
-        marks = {_mark(wanted): "true"}
-        paused = live.metadata.annotations.get(PAUSED_ANNOTATION, PAUSED_FOR_UPGRADE)  # any other is a person's own
-        if REPLACING not in live.metadata.annotations and paused == PAUSED_FOR_UPGRADE:
-            marks[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
-        if strategy.fallback == "RollingUpdate":
-            marks[FALLBACK_ANNOTATION] = "RollingUpdate"
-        wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
+    marks = {_mark(wanted): "true"}
+    paused = live.metadata.annotations.get(PAUSED_ANNOTATION, PAUSED_FOR_UPGRADE)  # any other is a person's own
+    if REPLACING not in live.metadata.annotations and paused == PAUSED_FOR_UPGRADE:
+        marks[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
+    if strategy.fallback == "RollingUpdate":
+        marks[FALLBACK_ANNOTATION] = "RollingUpdate"
+    wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
 
 
-def obstacle(
-    wanted: Owner, live: Owner | None, strategy: Strategy, front_end: FrontEnd, extension: Object | None
-) -> Wait | None:
+def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None) -> Wait | None:
     """Why this may not be written yet: Cluster API would replace machines that are to be upgraded in place."""
-    if front_end is not FrontEnd.HOOKS or strategy is None or strategy.type != "InPlace":
-        return None
-    if live is None or is_held(live) or machine_change(_parts(live), _parts(wanted)).kind is not ChangeKind.REPLACE:
+    wanted, live, strategy, classified, _ = change
+    if front_end is not FrontEnd.HOOKS or live is None or is_held(live) or not classified.is_outdated:
         return None
     if runtime_hooks.is_too_small(wanted):
         return Wait(TOO_FEW, runtime_hooks.too_small(wanted)) if strategy.fallback != "RollingUpdate" else None
@@ -112,12 +217,13 @@ def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
     return f"all of its {told} machines are there (now {there})" if there < told else ""
 
 
-def postponed(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None, strategy: Strategy, has_cni: bool) -> str:
+def postponed(change: OwnerChange, has_cni: bool) -> str:
     """What is said while a control plane is still being made and may not be changed yet; empty when it may."""
-    if strategy is None or strategy.type != "InPlace" or live is None or is_held(live):
+    wanted, live = change.wanted, change.live
+    if not isinstance(wanted, KubeadmControlPlane) or not isinstance(live, KubeadmControlPlane) or is_held(live):
         return ""
     lacks = lacking(live, has_cni)
-    if not lacks or machine_change(_parts(live), _parts(wanted)).kind is not ChangeKind.REPLACE:
+    if not lacks or not change.classified.is_outdated:
         return ""
     is_version = wanted.spec.version != live.spec.version
     what = f"Kubernetes {wanted.spec.version}" if is_version else "what was changed since"
@@ -178,7 +284,7 @@ def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
     fallback = live.metadata.annotations.get(IN_PLACE_HOOKS)
     if fallback is None or (is_observed(live) and up_to_date >= replicas):
         return None
-    sentence = refused(live.metadata)
+    sentence = refused_by_hooks(live.metadata)
     if sentence:  # Cluster API does not say that it observed what it could not begin with
         return None if fallback == "RollingUpdate" else Wait(STOPPED, sentence)
     if not is_observed(live):

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
@@ -67,10 +67,28 @@ def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
     template.metadata.name = naming(capi_objects, template, referenced)
     of_machines = wanted.control_plane.spec.machine_template.spec
     of_machines.infrastructure_ref.name = template.metadata.name
-    in_place.hold(wanted.control_plane, live, design.control_plane.upgrade_rollout_strategy, design.front_end)
     downgrade.step_down(wanted.control_plane, live)
     own = [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
-    return [*wanted.extras, *own]
+    return _held([*wanted.extras, *own], design, capi_objects)
+
+
+def _held(wanted: list[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
+    """With marks where machines are to be upgraded in place."""
+    for change in in_place.owner_changes(wanted, design, capi_objects):
+        in_place.hold(change, design.front_end)
+    return wanted
+
+
+def owner_changes(design: Design, capi_objects: ClusterAPIObjects) -> list[in_place.OwnerChange]:
+    """What is about to change of the control plane and all groups whose machines are to be upgraded in place."""
+    strategies = [
+        design.control_plane.upgrade_rollout_strategy,
+        *(group.upgrade_rollout_strategy for group in design.groups),
+    ]
+    if capi_objects.control_plane is None or not any(one and one.type == "InPlace" for one in strategies):
+        return []
+    wanted = [*control_plane(design, capi_objects), *worker_groups(design, capi_objects)]
+    return in_place.owner_changes(wanted, design, capi_objects)
 
 
 def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) -> None:
@@ -91,13 +109,9 @@ def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) 
 
 def postponed(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> str:
     """Why the control plane is left as it is until all of it is there; empty if it may be changed."""
-    strategy, has_cni = design.control_plane.upgrade_rollout_strategy, bool(capi_objects.installed_cni)
-    found = (
-        in_place.postponed(one, capi_objects.control_plane, strategy, has_cni)
-        for one in wanted
-        if isinstance(one, KubeadmControlPlane)
-    )
-    return next(found, "")
+    has_cni = bool(capi_objects.installed_cni)
+    told = (in_place.postponed(one, has_cni) for one in in_place.owner_changes(wanted, design, capi_objects))
+    return next(filter(None, told), "")
 
 
 def carriers(design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
@@ -109,7 +123,6 @@ def carriers(design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject
 def worker_groups(design: Design, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name) -> list[KubeObject]:
     """Everything of the worker node groups; the objects to which others refer come first."""
     wanted: list[KubeObject] = []
-    strategies = {group_name(group): group.upgrade_rollout_strategy for group in design.groups}
     for group in rendered(design).groups:
         live = capi_objects.typed_deployments.get(group.deployment.metadata.name)
         spec = live.spec.template.spec if live else None
@@ -121,31 +134,17 @@ def worker_groups(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
         of_machines.infrastructure_ref.name = machines.metadata.name
         if of_machines.bootstrap.config_ref is not None:
             of_machines.bootstrap.config_ref.name = bootstrap.metadata.name
-        in_place.hold(group.deployment, live, strategies.get(group.name), design.front_end)
         wanted += [machines, bootstrap, group.deployment, group.health_check]
-    return wanted
+    return _held(wanted, design, capi_objects)
 
 
 def obstacle(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> Wait | None:
     """Why these objects may not be written yet: machines would be replaced that are to be upgraded in place."""
-    strategies = {
-        names.machine_deployment(design.name, group_name(group)): group.upgrade_rollout_strategy
-        for group in design.groups
-    }
-    for object_ in wanted:
-        found: Wait | None = None
-        if isinstance(object_, KubeadmControlPlane):
-            strategy, live = design.control_plane.upgrade_rollout_strategy, capi_objects.control_plane
-            found = in_place.obstacle(object_, live, strategy, design.front_end, capi_objects.extension)
-        elif isinstance(object_, MachineDeployment):
-            name = object_.metadata.name
-            live_group = capi_objects.typed_deployments.get(name)
-            found = in_place.obstacle(
-                object_, live_group, strategies.get(name), design.front_end, capi_objects.extension
-            )
-        if found is not None:
-            return found
-    return None
+    found = (
+        in_place.obstacle(one, design.front_end, capi_objects.extension)
+        for one in in_place.owner_changes(wanted, design, capi_objects)
+    )
+    return next(filter(None, found), None)
 
 
 def changes(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> list[Change]:

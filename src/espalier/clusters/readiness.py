@@ -52,7 +52,6 @@ PROGRESS = frozenset(
         UNHEALTHY,
         CONTROL_PLANE_NOT_READY,
         in_place.UPGRADING,
-        in_place.STOPPED,
         in_place.FAILED,
     }
 )
@@ -199,6 +198,8 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     upgrade = in_place.story(control_plane, scope.capi_objects.upgrades)
     if upgrade is not None:
         return _false(type_, upgrade)
+    if refused := _refused(scope, KubeadmControlPlane.resource.kind):
+        return _false(type_, refused)
     wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
         return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_REPORTED}")
@@ -238,6 +239,14 @@ def _postponed(scope: Scope) -> str:
     if not in_place.lacking(capi_objects.control_plane, bool(capi_objects.installed_cni)):
         return ""
     return plan.postponed(plan.control_plane(design, capi_objects), design, capi_objects)
+
+
+def _refused(scope: Scope, kind: str) -> Wait | None:
+    """What of a change can't be done in place, of owners of a kind."""
+    if scope.design is None or scope.is_paused or scope.is_settled:
+        return None
+    changes = plan.owner_changes(scope.design, scope.capi_objects)
+    return in_place.refused(one for one in changes if one.wanted.kind == kind)
 
 
 def stopped_check(scope: Scope) -> Object | None:
@@ -332,6 +341,7 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", NOT_INITIALIZED, "workers join once the control plane is available")
     deployments = scope.capi_objects.typed_deployments
     upgrades = [in_place.story(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()]
+    upgrades.append(_refused(scope, MachineDeployment.resource.kind))
     # What does not go on tells more than progress.
     stories = sorted((story for story in upgrades if story is not None), key=_tells_more)
     if stories:

@@ -45,15 +45,19 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
     taken: tuple[Taken, ...] = ()
     """Objects of others under names that the cluster needs."""
     upgrades: tuple[Object, ...] = ()
+    """Upgrades in place of the cluster's control plane and workers."""
     node_upgrades: tuple[Object, ...] = ()
     """Those of its nodes, for who asks whether an upgrade can be taken back; what they say, the others say."""
-    """Upgrades in place of the cluster's control plane and workers."""
     extension: Object | None = None
     """The ExtensionConfig by which Cluster API asks whether machines can be upgraded in place."""
 
     def of(self, resource: Resource) -> Mapping[str, Object]:
         """The objects of a kind."""
         return self.objects.get(resource, {})
+
+    def template(self, kind: str, name: str) -> Object | None:
+        """A template of machines or of their bootstrap configuration."""
+        return next((found.get(name) for resource, found in self.objects.items() if resource.kind == kind), None)
 
     @property
     def cluster_object(self) -> Object | None:

@@ -278,6 +278,11 @@ def find_left_over_secrets(scope: Scope) -> Decision:
     return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.left_over), after=60.0)
 
 
+def check_in_place(scope: Scope) -> Decision:
+    """What can't be done in place is refused before anything is written, paused or begun: all of the cluster's."""
+    return in_place.refused(plan.owner_changes(_design(scope), scope.capi_objects)) or Continue()
+
+
 def make_control_plane(scope: Scope) -> Decision:
     """The objects of the control plane are as they should be; one to be upgraded in place is made whole first."""
     design, capi_objects = _design(scope), scope.capi_objects
@@ -396,6 +401,7 @@ LIFE = (
     copy_kubeconfig,
     read_left_over_secrets,
     Step(find_left_over_secrets),
+    Step(check_in_place),
     restore_cni,
     Step(make_control_plane),
     Step(begin_workers),

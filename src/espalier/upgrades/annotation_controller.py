@@ -117,11 +117,11 @@ class ControlPlaneSide:
         """
         control_plane = owner.decode(KubeadmControlPlane)
         found = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
-        verdicts = [(view, control_plane_group.verdict(capi_objects, control_plane, view)) for view in found]
-        machines = tuple(view for view, verdict in verdicts if verdict.accepted or verdict.refused)
+        changes = [(view, control_plane_group.classified(capi_objects, control_plane, view)) for view in found]
+        machines = tuple(view for view, change in changes if change.is_outdated)
         if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
             return Due((), (), is_due=False)
-        refused = tuple(dict.fromkeys(field for _, verdict in verdicts for field in verdict.refused))
+        refused = tuple(dict.fromkeys(field for _, change in changes for field in change.refused))
         return Due(machines, refused, bool(machines))
 
     def lost(self, capi_objects: ClusterAPIObjects, owner: Object, upgrade: Object) -> str:
@@ -171,10 +171,10 @@ class DeploymentSide:
         sets = deployment_group.sets_of(capi_objects, owner)
         if sets.latest is None:
             return Due((), (), is_due=False)
-        verdict = deployment_group.verdict(capi_objects, deployment, sets.latest)
+        change = deployment_group.classified(capi_objects, deployment, sets.latest)
         machines = tuple(deployment_group.outdated(deployment, sets.machines))
-        refused = (*verdict.refused, *(f"machines of MachineSet {name}" for name in sets.older))
-        return Due(machines, refused, bool(machines or verdict.accepted or refused))
+        refused = (*change.refused, *(f"machines of MachineSet {name}" for name in sets.older))
+        return Due(machines, refused, bool(machines or change.is_outdated or refused))
 
     def lost(self, capi_objects: ClusterAPIObjects, owner: Object, upgrade: Object) -> str:
         """None: what is left of a worker node group is upgraded without those that are missing."""

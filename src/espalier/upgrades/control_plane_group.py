@@ -18,6 +18,7 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import in_place_fields, machine_change
+from espalier.clusterapi.classification import Classified, Way, classify
 from espalier.clusterapi.contract import desired_replicas
 from espalier.clusterapi.machine_change import ChangeKind
 from espalier.clusterapi.remediation import awaits_remediation
@@ -25,22 +26,16 @@ from espalier.kube.objects import Object
 from espalier.runtime.mapping import by_controller
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
-from espalier.upgrades import classify, expected, health, names
+from espalier.upgrades import expected, health, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
 
 
-def verdict(
-    capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView
-) -> classify.Verdict:
-    """What of the difference between a machine and what its control plane asks for can be made in place."""
-    before, after = machine.parts, machine_change.of_control_plane(control_plane)
-    templates = tuple(
-        capi_objects.template(one.group_kind.partition(".")[0], one.name) if one else None
-        for one in (before.infrastructure, after.infrastructure)
-    )
-    return classify.verdict(before, after, capi_objects.infrastructures, (templates[0], templates[1]))
+def classified(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView) -> Classified:
+    """What the difference between a machine and what its control plane asks for means in place."""
+    desired = machine_change.of_control_plane(control_plane)
+    return classify(machine.parts, desired, Way.IN_PLACE, capi_objects.infrastructures, capi_objects.template)
 
 
 def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence[str]) -> str:
@@ -118,7 +113,7 @@ class ControlPlaneGroup:
             return found
         for member in scope.members:
             if member.machine and not member.is_done:
-                refused = verdict(scope.cluster_view.capi_objects, control_plane, member.machine).refused
+                refused = classified(scope.cluster_view.capi_objects, control_plane, member.machine).refused
                 if refused:
                     return Wait("Refused", in_place_fields.sentence(refused, f"Machine {member.name}"))
         return None

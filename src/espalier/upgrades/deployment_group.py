@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet, MachineTemplate
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
     MachineDeploymentUpgradeStatus,
@@ -14,12 +14,13 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.clusterapi import in_place_fields, kubernetes_versions, machine_change
+from espalier.clusterapi.classification import Classified, Way, classify
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
 from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
-from espalier.upgrades import classify, expected, names, sequence
+from espalier.upgrades import expected, names, sequence
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
 from espalier.upgrades.sequence import Counts, Member
@@ -51,17 +52,13 @@ def sets_of(capi_objects: ClusterAPIObjects, deployment: Object) -> Sets:
     return Sets(latest, machines, tuple(one.name for one in earlier))
 
 
-def verdict(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, latest: Object) -> classify.Verdict:
-    """What of the difference between a MachineSet and what its deployment asks for can be made in place."""
-    before, after = latest.decode(MachineSet).spec.template, deployment.spec.template
-    templates = [
-        capi_objects.template(one.spec.infrastructure_ref.kind, one.spec.infrastructure_ref.name)
-        for one in (before, after)
-    ]
-    configs = [_config(capi_objects, one) for one in (before, after)]
-    return classify.verdict_of_sets(
-        before, after, capi_objects.infrastructures, (templates[0], templates[1]), (configs[0], configs[1])
+def classified(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, latest: Object) -> Classified:
+    """What the difference between a MachineSet and what its deployment asks for means in place."""
+    before, after = (
+        machine_change.of_machine_template(one)
+        for one in (latest.decode(MachineSet).spec.template, deployment.spec.template)
     )
+    return classify(before, after, Way.IN_PLACE, capi_objects.infrastructures, capi_objects.template)
 
 
 def outdated(deployment: MachineDeployment, machines: Sequence[MachineView]) -> list[MachineView]:
@@ -122,7 +119,7 @@ class DeploymentGroup:
         problem = shared_problem(scope, name, deployment.spec.template.spec.version, asked_for)
         if problem:
             return problem
-        refused = verdict(scope.cluster_view.capi_objects, deployment, found.latest).refused if found.latest else ()
+        refused = classified(scope.cluster_view.capi_objects, deployment, found.latest).refused if found.latest else ()
         return Wait("Refused", in_place_fields.sentence(refused, name)) if refused else None
 
     def at_once(self, scope: GroupScope) -> int:
@@ -228,11 +225,6 @@ def _differences(found: Object, deployment: Object) -> tuple[str, ...]:
 def _revision(found: Object) -> int:
     revision = found.metadata.annotations.get(names.REVISION_ANNOTATION, "0")
     return int(revision) if revision.isdecimal() else 0
-
-
-def _config(capi_objects: ClusterAPIObjects, template: MachineTemplate) -> Tree | None:
-    reference = template.spec.bootstrap.config_ref
-    return capi_objects.template(reference.kind, reference.name) if reference else None
 
 
 def _template_of(name: str) -> machine_change.Template:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,16 +11,19 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
+    PAUSED_FOR_UPGRADE,
     ControlPlaneUpgrade,
     FrontEnd,
     MachineDeploymentUpgrade,
     NodeUpgrade,
 )
 from espalier.api.meta import Tree
-from espalier.clusters import in_place
+from espalier.clusterapi.classification import Classified, Fate
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.clusters import in_place, plan
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
-from tests.unit.clusters.made import objects
+from tests.unit.clusters.made import made, objects
 from tests.unit.clusters.seen import as_object
 
 
@@ -139,13 +144,14 @@ def asked(
     replicas: int, front_end: FrontEnd = FrontEnd.HOOKS, kind: str | None = "InPlace", fallback: str | None = None
 ) -> str:
     """Why another version may not be written to a control plane of so many machines yet; empty when it may."""
-    [tree] = [one for one in objects() if one["kind"] == "KubeadmControlPlane"]
-    tree["spec"]["replicas"] = replicas
-    live = as_object(tree).decode(KubeadmControlPlane)
-    tree["spec"]["version"] = "v1.36.3"
-    wanted = as_object(tree).decode(KubeadmControlPlane)
-    strategy = msgspec.convert({"type": kind, "fallback": fallback}, ControlPlaneUpgradeRolloutStrategy)
-    found = in_place.obstacle(wanted, live, strategy if kind else None, front_end, None)
+    strategy = {"type": kind} | ({"fallback": fallback} if fallback else {})
+    spec: Tree = {
+        "controlPlaneConfiguration": {"count": replicas} | ({"upgradeRolloutStrategy": strategy} if kind else {})
+    }
+    scope = made(objects=objects(front_end=front_end, **spec), front_end=front_end, kubernetesVersion="1.36", **spec)
+    assert scope.design is not None
+    wanted = plan.control_plane(scope.design, scope.capi_objects)
+    found = plan.obstacle(wanted, scope.design, scope.capi_objects)
     return found.reason if found else ""
 
 
@@ -160,8 +166,11 @@ def test_what_is_upgraded_by_annotations_already_does_not_wait_for_hooks() -> No
     live = held()
     wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
     strategy = ControlPlaneUpgradeRolloutStrategy(type="InPlace")
-    assert in_place.obstacle(wanted, live, strategy, FrontEnd.HOOKS, None) is None
-    assert in_place.obstacle(wanted, None, strategy, FrontEnd.HOOKS, None) is None, "a new one is made as it is asked"
+    outdated = Classified(Fate.IN_PLACE, ("version",))
+    held_one = in_place.OwnerChange(wanted, live, strategy, outdated)
+    assert in_place.obstacle(held_one, FrontEnd.HOOKS, None) is None
+    new_one = in_place.OwnerChange(wanted, None, strategy, Classified())
+    assert in_place.obstacle(new_one, FrontEnd.HOOKS, None) is None, "a new one is made as it is asked"
 
 
 def test_what_is_not_upgraded_by_hooks_does_not_wait_for_them() -> None:
@@ -169,3 +178,70 @@ def test_what_is_not_upgraded_by_hooks_does_not_wait_for_them() -> None:
         assert asked(replicas, FrontEnd.ANNOTATIONS) == ""
         assert asked(replicas, kind="RollingUpdate") == ""
         assert asked(replicas, kind=None) == ""
+
+
+REFUSING: Tree = {"certSans": ["garden.example"]}
+
+
+def changes(strategy: Tree, front_end: FrontEnd = FrontEnd.ANNOTATIONS, **changed: Any) -> list[in_place.OwnerChange]:
+    """What a change does to a control plane and a group that were made with this strategy."""
+    groups = [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": strategy}]
+    before: Tree = {
+        "controlPlaneConfiguration": {"count": 3, "upgradeRolloutStrategy": strategy},
+        "workerNodeGroupConfigurations": groups,
+    }
+    after = {name: before[name] | changed.get(name, {}) for name in ("controlPlaneConfiguration",)}
+    more = {name: value for name, value in changed.items() if name not in after}
+    scope = made(objects=objects(front_end=front_end, **before), front_end=front_end, **{**before, **after, **more})
+    assert scope.design is not None
+    return plan.owner_changes(scope.design, scope.capi_objects)
+
+
+def fates(found: list[in_place.OwnerChange]) -> list[Fate]:
+    return [one.classified.fate for one in found]
+
+
+@pytest.mark.parametrize("front_end", list(FrontEnd))
+def test_each_owner_is_classified_before_it_is_written(front_end: FrontEnd) -> None:
+    nothing = changes({"type": "InPlace"}, front_end)
+    assert fates(nothing) == [Fate.NOTHING, Fate.NOTHING]
+    version = changes({"type": "InPlace"}, front_end, kubernetesVersion="1.36")
+    assert fates(version) == [Fate.IN_PLACE, Fate.IN_PLACE]
+    refused = changes({"type": "InPlace"}, front_end, controlPlaneConfiguration=REFUSING, kubernetesVersion="1.36")
+    assert fates(refused) == [Fate.REFUSED, Fate.IN_PLACE]
+    fallback: Tree = {"type": "InPlace", "fallback": "RollingUpdate"}
+    replaced = changes(fallback, front_end, controlPlaneConfiguration=REFUSING, kubernetesVersion="1.36")
+    assert fates(replaced) == [Fate.REPLACED, Fate.IN_PLACE]
+    assert changes({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}) == []
+
+
+def test_all_that_is_refused_is_told_at_once() -> None:
+    labelled = {"name": "md-0", "count": 2, "labels": {"a": "b"}, "upgradeRolloutStrategy": {"type": "InPlace"}}
+    found = changes({"type": "InPlace"}, controlPlaneConfiguration=REFUSING, workerNodeGroupConfigurations=[labelled])
+    told = in_place.refused(found)
+    assert told is not None
+    assert told.reason == in_place.STOPPED
+    assert "bootstrap.clusterConfiguration.apiServer.certSANs of the control plane" in told.message
+    assert "kubeletExtraArgs of worker node group md-0" in told.message
+
+
+def test_what_falls_back_is_marked_and_paused_nowhere() -> None:
+    fallback: Tree = {"type": "InPlace", "fallback": "RollingUpdate"}
+    found = changes(fallback, controlPlaneConfiguration=REFUSING, kubernetesVersion="1.36")
+    control_plane, group = (one.wanted.metadata.annotations for one in found)
+    assert IN_PLACE_CONTROL_PLANE not in control_plane
+    assert PAUSED_ANNOTATION not in control_plane
+    assert group[PAUSED_ANNOTATION] == PAUSED_FOR_UPGRADE, "workers are upgraded in place"
+
+
+def test_what_the_api_server_filled_in_is_no_change() -> None:
+    """A new template has the defaults that the one before it was given."""
+    strategy: Tree = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+    spec: Tree = {"workerNodeGroupConfigurations": [{"name": "md-0", "count": 2} | strategy]}
+    live = objects(**spec)
+    for tree in live:
+        if tree["kind"] == "DockerMachineTemplate":
+            tree["spec"]["template"]["spec"]["bootstrapTimeout"] = "3m"
+    scope = made(objects=live, kubernetesVersion="1.36", **spec)
+    assert scope.design is not None
+    assert fates(plan.owner_changes(scope.design, scope.capi_objects)) == [Fate.IN_PLACE]

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
 from espalier.api.eksa.release import Bundles
 from espalier.api.meta import Tree
-from espalier.clusterapi import in_place_fields
-from espalier.clusterapi.infrastructure import Infrastructures
-from espalier.clusterapi.machine_change import MachineParts, Template
-from espalier.clusters.provider import infrastructures
-from espalier.providers.docker.cluster_api import INFRASTRUCTURE as DOCKER
-from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
-from espalier.upgrades import classify, expected, images
+from espalier.upgrades import expected, images
 
 CONTROL_PLANE: Tree = {
     "version": "v1.36.3",
@@ -66,37 +58,6 @@ def test_a_spec_is_carried_as_it_was_and_nothing_else_is_taken_for_one() -> None
     for text in ("e", "bm8=", "W10="):
         with pytest.raises(ValueError, match=r".*"):
             expected.decoded(text)
-
-
-def parts(version: str = "v1.36.3", template: str = "new", **config: Tree) -> MachineParts:
-    return MachineParts(version, dict(config), infrastructure=Template("DockerMachineTemplate.g", template))
-
-
-def test_the_version_its_images_and_the_template_with_the_image_can_be_had_in_place() -> None:
-    before = parts(
-        "v1.35.4", "old", clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.6"}}, "dns": {"imageTag": "1"}}
-    )
-    after = parts(clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.8"}}, "dns": {"imageTag": "2"}})
-    templates = tuple({"template": {"spec": {"customImage": image}}} for image in ("node:1.35", "node:1.36"))
-    found = classify.verdict(before, after, infrastructures(PROVIDERS), (templates[0], templates[1]))
-    assert found == classify.Verdict(
-        ("version", "bootstrap.clusterConfiguration.etcd.local.imageTag", "infrastructure"), ()
-    )
-
-
-def test_everything_else_is_refused_by_name() -> None:
-    before = parts("v1.35.4", "old", files={"a": 1}, clusterConfiguration={"imageRepository": "r"})
-    after = parts(files={"a": 2}, clusterConfiguration={"imageRepository": "other"})
-    templates = tuple({"template": {"spec": {"extraMounts": mounts}}} for mounts in ([], [{"hostPath": "/x"}]))
-    found = classify.verdict(before, after, infrastructures(PROVIDERS), (templates[0], templates[1]))
-    assert found.refused == (
-        "bootstrap.clusterConfiguration.imageRepository",
-        "bootstrap.files.a",
-        "infrastructure.extraMounts",
-    )
-    assert "bootstrap.files.a" in in_place_fields.sentence(found.refused, "Machine m")
-    other_kind = MachineParts("v1.36.3", {}, infrastructure=Template("OtherTemplate.g", "x"))
-    assert "infrastructure.kind" in classify.verdict(parts(), other_kind, infrastructures(PROVIDERS)).refused
 
 
 def bundles() -> list[Bundles]:
@@ -171,14 +132,3 @@ def test_what_is_no_digest_is_left_out(digest: str) -> None:
 )
 def test_only_names_of_images_are_passed_on(image: str, is_one: bool) -> None:
     assert images.is_reference(image) is is_one
-
-
-def test_what_matters_only_while_a_machine_is_made_is_no_difference_in_place() -> None:
-    """For who upgrades and for who plans; Docker has no such field."""
-    known = Infrastructures([replace(DOCKER, provisioning_fields=frozenset({"template.spec.bootstrapped"}))])
-    templates: tuple[Tree, Tree] = ({"template": {"spec": {}}}, {"template": {"spec": {"bootstrapped": True}}})
-    found = classify.verdict(parts("v1.35.4", "old"), parts(), known, templates)
-    assert found == classify.Verdict(("version", "infrastructure"), ())
-    fields = ("version", "infrastructure.customImage", "infrastructure.bootstrapped", "infrastructure.extraMounts")
-    assert in_place_fields.refused(fields, (), known.all[0]) == ("infrastructure.extraMounts",)
-    assert in_place_fields.refused(fields, (), DOCKER) == ("infrastructure.bootstrapped", "infrastructure.extraMounts")

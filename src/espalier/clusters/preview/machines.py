@@ -7,21 +7,21 @@ when its template asks for other machines, and its old sets go, machine by machi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.upgrades import FALLBACK_ANNOTATION, IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
-from espalier.api.meta import ObjectMeta
+from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import contract, in_place_fields, machine_change, removal
-from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
+from espalier.clusterapi.classification import Classified, Fate, Way, classify
+from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.intstr import share
-from espalier.clusterapi.machine_change import ChangeKind, MachineChange
+from espalier.clusterapi.machine_change import MachineParts
 from espalier.clusters import in_place
-from espalier.clusters.preview.diff import ObjectChange
 from espalier.clusters.preview.simulate import Foreseen
 
 SCALED_IN = "replicas"
@@ -96,6 +96,8 @@ class Group(msgspec.Struct, frozen=True):
     """Machines that are upgraded where they stand, instead of being replaced, and why."""
     refused: tuple[str, ...] = ()
     """Fields for which machines that are to be upgraded in place stay as they are until somebody acts."""
+    fallback: tuple[str, ...] = ()
+    """Fields for which machines that are to be upgraded in place are replaced, as `fallback` asks for."""
 
     def __bool__(self) -> bool:
         return bool(self.going or self.coming or self.in_place or self.upgraded or self.refused)
@@ -111,6 +113,19 @@ class Group(msgspec.Struct, frozen=True):
         return math.ceil(self.coming / self.at_once)
 
 
+def refused_groups(foreseen: Foreseen) -> tuple[Group, ...]:
+    """The groups of which nothing is changed, as what is asked for can't be done in place."""
+    return tuple(
+        Group(
+            one.wanted.metadata.name if one.group else "",
+            (one.live.status.replicas or 0) if one.live else 0,
+            refused=one.classified.refused,
+        )
+        for one in foreseen.owner_changes
+        if one.refusal
+    )
+
+
 def groups(foreseen: Foreseen, fleet: Fleet | None, known: Infrastructures) -> tuple[Group, ...]:
     """What happens to all machines of a cluster: the control plane first, then the worker node groups side by side.
 
@@ -119,111 +134,90 @@ def groups(foreseen: Foreseen, fleet: Fleet | None, known: Infrastructures) -> t
     """
     found = []
     before, after = foreseen.before, foreseen.after
-    why = _reasons(foreseen.objects)
+    classified = _classifier(foreseen, known)
+    falling_back = [one for one in foreseen.owner_changes if one.classified.fate is Fate.REPLACED]
+    fallback = {one.wanted.metadata.name if one.group else "": one.classified.refused for one in falling_back}
     if after.control_plane is not None:
-        found.append(_control_plane(before.control_plane, after.control_plane, fleet, why, known))
+        because = fallback.get("", ())
+        found.append(_control_plane(before.control_plane, after.control_plane, fleet, classified, because))
     for name in dict.fromkeys((*before.typed_deployments, *after.typed_deployments)):
         live, wanted = before.typed_deployments.get(name), after.typed_deployments.get(name)
         if wanted is None:
             if live is not None and name in foreseen.gone:
                 found.append(_removed(live, fleet))
         else:
-            found.append(_deployment(live, wanted, fleet, why, known))
+            found.append(_deployment(live, wanted, fleet, classified, fallback.get(name, ())))
     return tuple(group for group in found if group)
 
 
-Reasons = Mapping[tuple[str, str], tuple[str, ...]]
-"""By kind and name of a template that comes into use: in what it differs from the one before."""
+Classify: TypeAlias = Callable[[MachineParts, MachineParts, Way], Classified]
 
 
-def _reasons(objects: Iterable[ObjectChange]) -> Reasons:
-    prefix = "spec.template.spec."
-    return {
-        (change.kind, change.name): tuple(one.field.removeprefix(prefix) for one in change.fields)
-        for change in objects
-        if change.instead_of
-    }
+def _classifier(foreseen: Foreseen, known: Infrastructures) -> Classify:
+    def content(kind: str, name: str) -> Tree | None:
+        found = foreseen.after.template(kind, name) or foreseen.before.template(kind, name)
+        spec: Tree | None = (found.tree.get("spec") or {}) if found else None
+        return spec
+
+    return lambda current, desired, way: classify(current, desired, way, known, content)
 
 
-def _explained(
-    change: MachineChange, machine_template: tuple[str, str], config: tuple[str, str], why: Reasons
-) -> tuple[str, ...]:
-    """The fields of a change; in place of a template's name, what is different in the template."""
-    fields: list[str] = []
-    for name in change.fields:
-        if name == "infrastructure":
-            fields += [f"infrastructure.{inner}" for inner in why.get(machine_template, ())] or [name]
-        elif name == "bootstrap.configRef.name":
-            fields += [f"bootstrap.{inner}" for inner in why.get(config, ())] or [name]
-        else:
-            fields.append(name)
-    return tuple(fields)
+def _way(metadata: ObjectMeta, mark: str) -> Way:
+    """How Cluster API, or component `upgrades`, brings outdated machines of an owner to what is asked for."""
+    annotations = metadata.annotations
+    is_held = mark in annotations or IN_PLACE_HOOKS in annotations
+    falls_back = "RollingUpdate" in (annotations.get(FALLBACK_ANNOTATION), annotations.get(IN_PLACE_HOOKS))
+    return Way.of("InPlace" if is_held else None, "RollingUpdate" if falls_back else None)
+
+
+def _refused(changes: Iterable[Classified]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(field for change in changes for field in change.refused))
 
 
 def _control_plane(
     live: KubeadmControlPlane | None,
     wanted: KubeadmControlPlane,
     fleet: Fleet | None,
-    why: Reasons,
-    known: Infrastructures,
+    classified: Classify,
+    fallback: tuple[str, ...],
 ) -> Group:
     desired = machine_change.of_control_plane(wanted)
     replicas = contract.desired_replicas(wanted)
     rollout = wanted.spec.rollout
     rolling = rollout.strategy.rolling_update if rollout and rollout.strategy else None
     surge = 1 if rolling is None or rolling.max_surge is None else int(rolling.max_surge)
-    reference = wanted.spec.machine_template.spec.infrastructure_ref
-    template = (reference.kind, reference.name)
     if live is None:
         return Group("", 0, coming=replicas)
-    outdated: dict[str, tuple[str, ...]] = {}
-    in_place: tuple[str, ...] = ()
+    way = _way(wanted.metadata, IN_PLACE_CONTROL_PLANE)
     if fleet is None:
-        change = machine_change.machine_change(machine_change.of_control_plane(live), desired)
+        change = classified(machine_change.of_control_plane(live), desired, way)
         staying = [f"#{number}" for number in range(live.status.replicas or 0)]
         changes = dict.fromkeys(staying, change)
     else:
         seen = fleet.of_control_plane(wanted.metadata.name)
-        changes = {
-            one.name: machine_change.machine_change(machine_change.of_control_plane_machine(*one), desired)
-            for one in seen
-        }
+        changes = {one.name: classified(machine_change.of_control_plane_machine(*one), desired, way) for one in seen}
         marked = {one.name: removal.of_control_plane(one.machine) for one in seen}
         staying = sorted(changes, key=lambda name: marked[name])
-    for name, change in changes.items():
-        if change.kind is ChangeKind.REPLACE:
-            outdated[name] = _explained(change, template, ("", ""), why)
-        elif change.kind is ChangeKind.IN_PLACE:
-            in_place = change.fields
-    is_held = _is_held(wanted.metadata, IN_PLACE_CONTROL_PLANE)
-    rows = in_place_fields.CONTROL_PLANE_FIELDS
-    refused = _refused(outdated.values(), rows, known.of_template(reference.kind)) if is_held else ()
-    if refused and not _falls_back(wanted.metadata):
-        return Group("", len(staying), in_place=in_place, refused=refused)
-    upgraded = tuple(Going(name, why) for name, why in outdated.items()) if is_held and not refused else ()
+    outdated = {name: change.fields for name, change in changes.items() if change.is_outdated}
+    metadata = next((change.fields for change in changes.values() if change.fate is Fate.METADATA), ())
+    refused = _refused(changes.values())
+    if refused and way is Way.IN_PLACE:
+        return Group("", len(staying), in_place=metadata, refused=refused)
+    is_in_place = way is not Way.ROLLING and not refused
+    upgraded = tuple(Going(name, why) for name, why in outdated.items()) if is_in_place else ()
     going, coming = _one_by_one(staying, {} if upgraded else outdated, replicas, surge)
     if fleet is None:
         going = [Going("", one.why) for one in going]
         upgraded = tuple(Going("", one.why) for one in upgraded)
-    return Group("", len(staying), tuple(going), coming, in_place=in_place, upgraded=upgraded)
-
-
-def _is_held(metadata: ObjectMeta, mark: str) -> bool:
-    """Whether outdated machines of an owner are to be upgraded in place (in-place-upgrades.md)."""
-    return mark in metadata.annotations or IN_PLACE_HOOKS in metadata.annotations
-
-
-def _falls_back(metadata: ObjectMeta) -> bool:
-    """Whether they are replaced when that can't be."""
-    return "RollingUpdate" in (metadata.annotations.get(mark) for mark in (FALLBACK_ANNOTATION, IN_PLACE_HOOKS))
-
-
-def _refused(
-    changes: Iterable[tuple[str, ...]], rows: Iterable[str], infrastructure: Infrastructure | None
-) -> tuple[str, ...]:
-    """The fields that no machine can get in place."""
-    fields = dict.fromkeys(field for why in changes for field in why)
-    return in_place_fields.refused(fields, rows, infrastructure)
+    return Group(
+        "",
+        len(staying),
+        tuple(going),
+        coming,
+        in_place=metadata,
+        upgraded=upgraded,
+        fallback=(refused or fallback) if outdated else (),
+    )
 
 
 def _one_by_one(
@@ -262,8 +256,8 @@ def _deployment(
     live: MachineDeployment | None,
     wanted: MachineDeployment,
     fleet: Fleet | None,
-    why: Reasons,
-    known: Infrastructures,
+    classified: Classify,
+    fallback: tuple[str, ...],
 ) -> Group:
     name, replicas = wanted.metadata.name, contract.desired_replicas(wanted)
     rolling = (
@@ -272,42 +266,36 @@ def _deployment(
     at_once = _at_once(rolling.max_surge if rolling else None, rolling.max_unavailable if rolling else None, replicas)
     if live is None:
         return Group(name, 0, coming=replicas, at_once=max(1, replicas))
-    spec = wanted.spec.template.spec
-    template = (spec.infrastructure_ref.kind, spec.infrastructure_ref.name)
-    config = ("KubeadmConfigTemplate", spec.bootstrap.config_ref.name if spec.bootstrap.config_ref else "")
-    desired = machine_change.of_machine_template(wanted.spec.template)
-    sets: list[tuple[MachineChange, list[str]]]
+    desired, way = machine_change.of_machine_template(wanted.spec.template), _way(wanted.metadata, IN_PLACE_DEPLOYMENT)
+    sets: list[tuple[Classified, list[str]]]
     if fleet is None:
-        change = machine_change.machine_change(machine_change.of_machine_template(live.spec.template), desired)
+        change = classified(machine_change.of_machine_template(live.spec.template), desired, way)
         sets = [(change, [""] * (live.status.replicas or 0))]
     else:
         sets = [
             (
-                machine_change.machine_change(machine_change.of_machine_template(owned.spec.template), desired),
+                classified(machine_change.of_machine_template(owned.spec.template), desired, way),
                 [one.name for one in fleet.of_set(owned.metadata.name)],
             )
             for owned in fleet.sets_of(name)
         ]
-    if _is_held(wanted.metadata, IN_PLACE_DEPLOYMENT):
-        explained = [(_explained(change, template, config, why), ones) for change, ones in sets]
-        rows = in_place_fields.WORKER_FIELDS
-        refused = _refused((fields for fields, ones in explained if ones), rows, known.of_template(template[0]))
-        if not refused:
-            return _upgraded(name, replicas, explained)
-        if not _falls_back(wanted.metadata):
-            return Group(name, sum(len(ones) for _, ones in sets), refused=refused)
-    newest = next((index for index, (change, _) in enumerate(sets) if change.kind is not ChangeKind.REPLACE), None)
+    present = sum(len(names) for _, names in sets)
+    refused = _refused(change for change, names in sets if names)
+    if refused and way is Way.IN_PLACE:
+        return Group(name, present, refused=refused)
+    if way is not Way.ROLLING and not refused:
+        return _upgraded(name, replicas, [(change.fields, names) for change, names in sets])
+    newest = next((index for index, (change, _) in enumerate(sets) if not change.is_outdated), None)
     kept = sets[newest][1] if newest is not None else []
     going = [Going(one, (SCALED_IN,)) for one in kept[: max(0, len(kept) - replicas)]]
     for index, (change, names) in enumerate(sets):
         if index != newest:
-            reasons = _explained(change, template, config, why) or ("an older template",)
-            going += [Going(one, reasons) for one in names]
+            going += [Going(one, change.fields or ("an older template",)) for one in names]
     coming = max(0, replicas - len(kept))
-    present = sum(len(names) for _, names in sets)
     in_place = sets[newest][0].fields if newest is not None and kept else ()
     rolls = len(going) > 0 and coming > 0
-    return Group(name, present, tuple(going), coming, at_once if rolls else max(1, coming), in_place)
+    because = (refused or fallback) if rolls else ()
+    return Group(name, present, tuple(going), coming, at_once if rolls else max(1, coming), in_place, fallback=because)
 
 
 def _upgraded(name: str, replicas: int, sets: Sequence[tuple[tuple[str, ...], Sequence[str]]]) -> Group:

@@ -145,7 +145,7 @@ class Previews:
         foreseen = foresee(replace(scope, left_over=left_over), last)
         fleet = self._fleets.get(scope.key.name, Fleet())
         known = infrastructures(scope.providers)
-        groups = machines.groups(foreseen, fleet, known) if foreseen.acts else ()
+        groups = machines.groups(foreseen, fleet, known) if foreseen.acts else machines.refused_groups(foreseen)
         return Preview(
             key=scope.key,
             stops=foreseen.stops or machines.refused_in_place(groups, scope.key.name),

@@ -13,7 +13,8 @@ from espalier.api.resource import Resource
 from espalier.clusters import cni, drift, names, ownership, steps, synced, workload_objects
 from espalier.clusters.cni_steps import install_cni
 from espalier.clusters.gate import Isolation
-from espalier.clusters.plan import Change, Removal
+from espalier.clusters.in_place import OwnerChange
+from espalier.clusters.plan import Change, Removal, owner_changes
 from espalier.clusters.preview.diff import ObjectChange, field_changes
 from espalier.clusters.render_input import Design
 from espalier.clusters.scope import ClusterAPIObjects, Scope
@@ -51,6 +52,8 @@ class Foreseen(msgspec.Struct, frozen=True):
     """What the provider has in the workload cluster, where that becomes another."""
     workers_wait: bool = False
     """Whether worker node groups stay as they are until all of the control plane has its version."""
+    owner_changes: tuple[OwnerChange, ...] = ()
+    """Those of control plane and groups whose machines are to be upgraded in place, as they are classified at first."""
     gone: frozenset[str] = msgspec.field(default_factory=frozenset)
     """Names of MachineDeployments that go with their machines."""
 
@@ -67,7 +70,8 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
     unless the plan changes that of which it was reported. `last` is the design with which the cluster was reconciled
     last, if that is known: from it follows what changes in the workload cluster, which is not read.
     """
-    here = Foreseen(scope.capi_objects, scope.capi_objects)
+    changes = owner_changes(scope.design, scope.capi_objects) if scope.design and not scope.is_settled else ()
+    here = Foreseen(scope.capi_objects, scope.capi_objects, owner_changes=tuple(changes))
     if scope.is_deleted:
         return replace(here, stops="Deleting: the cluster is being deleted")
     sequence = steps.steps_of(scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -79,7 +79,8 @@ def _moves(group: Group) -> Iterator[str]:
     if group.upgraded:
         yield f"would upgrade {counted(len(group.upgraded))} in place because of {_fields(group.upgraded[0])}"
     if replaced:
-        yield f"would replace {counted(replaced)} because of {_fields(group.replaced[0])}"
+        instead = f" (not in place: {_some(group.fallback)})" if group.fallback else ""
+        yield f"would replace {counted(replaced)} because of {_fields(group.replaced[0])}{instead}"
     if more:
         yield f"would make {counted(more)}"
     if fewer:
@@ -87,8 +88,12 @@ def _moves(group: Group) -> Iterator[str]:
 
 
 def _fields(going: Going) -> str:
-    others = len(going.why) - _MOST_FIELDS
-    return ", ".join(going.why[:_MOST_FIELDS]) + (f" and {others} more" if others > 0 else "")
+    return _some(going.why)
+
+
+def _some(fields: Sequence[str]) -> str:
+    others = len(fields) - _MOST_FIELDS
+    return ", ".join(fields[:_MOST_FIELDS]) + (f" and {others} more" if others > 0 else "")
 
 
 def counted(number: int) -> str:

@@ -171,6 +171,11 @@ def no_way_back(old: str) -> str:
     return f"Kubernetes can't be downgraded from {old}: {until}; keep it"
 
 
+def not_in_place(refusal: str, changed: Iterable[str]) -> str:
+    """A change that machines can't get in place, with the fields of the Cluster that were written."""
+    return f"{refusal}; changed here: {listed(changed)}"
+
+
 def machines_behind(who: str, earliest: str, first: str) -> str:
     """Machines would skip a version, for some are still at an earlier one than was asked for last."""
     return f"{who} still has machines of Kubernetes {earliest}; wait until all of them have {first}"

@@ -49,9 +49,11 @@ def version(
     known: Sequence[str],
     management: eksa.Cluster | None,
     is_made: bool = False,
+    is_unused: bool = False,
 ) -> Iterator[Violation]:
     """Whether a version that was not there before can be had. `known` are the versions of the EKSAReleases there are;
-    `management` is None for a cluster that manages itself; `is_made`: there are objects of Cluster API for it.
+    `management` is None for a cluster that manages itself; `is_made`: there are objects of Cluster API for it;
+    `is_unused`: all of these are still those of the wanted version.
 
     A version that stays is not judged again: what was accepted goes on whatever became of others.
     """
@@ -66,7 +68,7 @@ def version(
     if text not in known:
         yield Violation(_VERSION, text, ", ".join(known) or "none", messages.UNKNOWN_RELEASE)
     if old is not None:
-        yield from _step(old, new, wanted, is_made=is_made)
+        yield from _step(old, new, wanted, is_made=is_made, is_unused=is_unused)
     yield from skew(new.spec, wanted, management)
 
 
@@ -136,8 +138,10 @@ def distance(low: semver.Version, high: semver.Version) -> int:
     return (high.major - low.major) * 1000 + high.minor - low.minor
 
 
-def _step(old: eksa.Cluster, new: eksa.Cluster, wanted: semver.Version, *, is_made: bool) -> Iterator[Violation]:
-    """EKS Anywhere's rule, with its two ways out: the annotation, and back from a release that can't be used.
+def _step(
+    old: eksa.Cluster, new: eksa.Cluster, wanted: semver.Version, *, is_made: bool, is_unused: bool
+) -> Iterator[Violation]:
+    """EKS Anywhere's rule, with its ways out: the annotation, and back from a release that can't be, or was not, used.
 
     A step begins where the one before it ended: what is half-way between two releases goes to no third one.
     """
@@ -151,7 +155,7 @@ def _step(old: eksa.Cluster, new: eksa.Cluster, wanted: semver.Version, *, is_ma
         yield Violation(_VERSION, f"v{wanted}", allowed, messages.MAJOR)
     elif steps > 1:
         yield Violation(_VERSION, f"v{wanted}", allowed, messages.one_minor_at_a_time(following))
-    elif steps < 0 and old.status.failure_reason != names.EKSA_VERSION_INVALID:
+    elif steps < 0 and not is_unused and old.status.failure_reason != names.EKSA_VERSION_INVALID:
         yield Violation(_VERSION, f"v{wanted}", allowed, messages.release_downgrade(f"v{before}"))
     elif steps == 1 and is_made and old.status.observed_generation != old.metadata.generation:
         yield Violation(_VERSION, f"v{wanted}", f"releases of {here}", messages.unfinished(f"v{before}"))

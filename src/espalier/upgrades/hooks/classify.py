@@ -14,12 +14,12 @@ import msgspec
 from espalier.api import paths
 from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
-from espalier.clusterapi import in_place_fields
+from espalier.clusterapi import in_place_fields, machine_change
+from espalier.clusterapi.classification import BOOTSTRAP_TEMPLATE, Classified, Way, classify
 from espalier.clusterapi.in_place_fields import is_within
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, Template, differences
-from espalier.upgrades import classify, versions
-from espalier.upgrades.classify import Verdict
+from espalier.upgrades import versions
 from espalier.upgrades.hooks.wire import MachineObjects, Operation, SetObjects
 
 UNCOMPARED = frozenset(
@@ -68,19 +68,23 @@ def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures
     configs = _spec(current.bootstrap_config), _spec(desired.bootstrap_config)
     infrastructure = _spec(current.infrastructure_machine), _spec(desired.infrastructure_machine)
     kind = f"{(desired.infrastructure_machine or {}).get('kind', '')}Template"
+    contents = {
+        (kind, name): {"template": {"spec": spec}} for name, spec in zip(("0", "1"), infrastructure, strict=True)
+    }
     is_same = infrastructure[0] == infrastructure[1]
-    verdict = classify.verdict(
-        _machine(before, configs[0], Template(kind, "before")),
-        _machine(after, configs[1], Template(kind, "before" if is_same else "after")),
+    change = classify(
+        _machine(before, configs[0], Template(kind, "0")),
+        _machine(after, configs[1], Template(kind, "0" if is_same else "1")),
+        Way.IN_PLACE,
         infrastructures,
-        ({"template": {"spec": infrastructure[0]}}, {"template": {"spec": infrastructure[1]}}),
+        lambda kind, name: contents.get((kind, name)),
     )
     parts = (
         _Part("machine", _compared(before), _compared(after), (), ("spec",)),
         _Part("infrastructureMachine", *infrastructure, ("infrastructure",), ("spec",)),
         _Part("bootstrapConfig", *configs, ("bootstrap",), ("spec",)),
     )
-    return _judge(verdict, infrastructures.of_template(kind), parts)
+    return _judge(change, infrastructures.of_template(kind), parts)
 
 
 def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastructures) -> Judgement:
@@ -89,12 +93,15 @@ def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastruc
     configs = _spec(current.bootstrap_config_template), _spec(desired.bootstrap_config_template)
     infrastructure = _spec(current.infrastructure_machine_template), _spec(desired.infrastructure_machine_template)
     kind = (desired.infrastructure_machine_template or {}).get("kind", "")
-    verdict = classify.verdict_of_sets(
-        msgspec.convert(before, MachineTemplate),
-        msgspec.convert(after, MachineTemplate),
-        infrastructures,
-        infrastructure,
-        configs,
+    parts_before, parts_after = (
+        machine_change.of_machine_template(msgspec.convert(one, MachineTemplate)) for one in (before, after)
+    )
+    contents: dict[tuple[str, str], Tree] = {}
+    for one, config, machine in zip((parts_before, parts_after), configs, infrastructure, strict=True):
+        contents[BOOTSTRAP_TEMPLATE, one.bootstrap_template] = config
+        contents[kind, one.infrastructure.name if one.infrastructure else ""] = machine
+    change = classify(
+        parts_before, parts_after, Way.IN_PLACE, infrastructures, lambda kind, name: contents.get((kind, name))
     )
     place = ("spec", *_TEMPLATE)
     parts = (
@@ -108,19 +115,18 @@ def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastruc
         ),
         _Part("bootstrapConfigTemplate", _inner(configs[0]), _inner(configs[1]), ("bootstrap",), place),
     )
-    return _judge(verdict, infrastructures.of_template(kind), parts)
+    return _judge(change, infrastructures.of_template(kind), parts)
 
 
-def _judge(verdict: Verdict, provider: Infrastructure | None, parts: tuple[_Part, ...]) -> Judgement:
+def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Part, ...]) -> Judgement:
     old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
     obstacle = versions.obstacle(old, new) if old != new else ""
-    ignored = in_place_fields.ignored_fields(provider)
-    accepted = {*verdict.accepted, *(f"infrastructure.{field.removeprefix('template.spec.')}" for field in ignored)}
-    accepted -= {"infrastructure"}  # the template by name; what differs in it is said field by field
+    accepted = {*change.accepted, *in_place_fields.ignored_fields(provider)}
+    accepted -= {in_place_fields.INFRASTRUCTURE}  # the template by name; what differs in it is said field by field
     if obstacle:
         accepted -= {"version"}
     patches: dict[str, list[Operation]] = {}
-    refused = list(verdict.refused)
+    refused = list(change.refused)
     for part in parts:
         for path, before, after in _differences(part.before, part.after):
             field = paths.render((*part.field, *path))

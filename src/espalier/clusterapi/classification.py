@@ -1,0 +1,133 @@
+"""What a change does to a machine, decided from specs and templates before anything is written. Pure.
+
+Admission, plans, the Cluster controller, the controllers of upgrades in place and the runtime hooks all ask `classify`,
+so that what is said of a change is what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import TypeAlias
+
+import msgspec
+
+from espalier.api.meta import Tree
+from espalier.clusterapi import in_place_fields
+from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.clusterapi.machine_change import ChangeKind, MachineParts, differences, machine_change
+
+Contents: TypeAlias = Callable[[str, str], Tree | None]
+"""The spec of a template by kind and name; None for one that is not there."""
+
+BOOTSTRAP_TEMPLATE = "KubeadmConfigTemplate"
+
+
+class Way(Enum):
+    """How outdated machines are brought to what is asked for (`upgradeRolloutStrategy` of a Cluster)."""
+
+    ROLLING = "RollingUpdate"
+    IN_PLACE = "InPlace"
+    FALLBACK = "InPlace, else RollingUpdate"
+
+    @staticmethod
+    def of(type_: str | None, fallback: str | None) -> Way:
+        """The way of a strategy."""
+        if type_ != "InPlace":
+            return Way.ROLLING
+        return Way.FALLBACK if fallback == "RollingUpdate" else Way.IN_PLACE
+
+
+class Fate(Enum):
+    """What happens to a machine."""
+
+    NOTHING = "Nothing"
+    METADATA = "Metadata"
+    """Labels, annotations and the like follow; the node is not touched."""
+    IN_PLACE = "InPlace"
+    """Its node is upgraded."""
+    REPLACED = "Replaced"
+    REFUSED = "Refused"
+    """It stays as it is until somebody acts."""
+
+
+class Classified(msgspec.Struct, frozen=True):
+    """What happens to a machine, because of which fields, and which of these can't be changed in place."""
+
+    fate: Fate = Fate.NOTHING
+    fields: tuple[str, ...] = ()
+    """Templates that differ stand here by the fields in which they do: `infrastructure.X`, `bootstrap.X`."""
+    refused: tuple[str, ...] = ()
+    """Also told of a machine that is replaced by the fallback: it is because of these."""
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The fields that can be changed in place."""
+        return tuple(field for field in self.fields if field not in self.refused)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether Cluster API would replace the machine if nobody kept it from doing so."""
+        return self.fate in (Fate.IN_PLACE, Fate.REPLACED, Fate.REFUSED)
+
+
+def classify(
+    current: MachineParts, desired: MachineParts, way: Way, known: Infrastructures, contents: Contents
+) -> Classified:
+    """Classify the change from what a machine is to what it should be.
+
+    An infrastructure template that is gone is not compared. A bootstrap template that is gone can't be: then another
+    one is refused.
+    """
+    change = machine_change(current, desired)
+    if change.kind is ChangeKind.NOTHING:
+        return Classified()
+    if change.kind is ChangeKind.IN_PLACE:
+        return Classified(Fate.METADATA, change.fields)
+    fields = tuple(dict.fromkeys(_explained(change.fields, current, desired, contents)))
+    if way is Way.ROLLING:
+        return Classified(Fate.REPLACED, fields)
+    rows = in_place_fields.WORKER_FIELDS if desired.is_of_group else in_place_fields.CONTROL_PLANE_FIELDS
+    kind = desired.infrastructure.group_kind.partition(".")[0] if desired.infrastructure else ""
+    refused = in_place_fields.refused(fields, rows, known.of_template(kind))
+    if not refused:
+        return Classified(Fate.IN_PLACE, fields)
+    return Classified(Fate.REPLACED if way is Way.FALLBACK else Fate.REFUSED, fields, refused)
+
+
+def _explained(
+    fields: tuple[str, ...], current: MachineParts, desired: MachineParts, contents: Contents
+) -> Iterator[str]:
+    """The fields of a change; in place of a template's name, what differs in its content."""
+    for field in fields:
+        if field == in_place_fields.INFRASTRUCTURE:
+            yield from _of_infrastructure(current, desired, contents)
+        elif field == in_place_fields.BOOTSTRAP_TEMPLATE_NAME:
+            yield from _of_bootstrap(current, desired, contents)
+        else:
+            yield field
+
+
+def _of_infrastructure(current: MachineParts, desired: MachineParts, contents: Contents) -> Iterator[str]:
+    before, after = current.infrastructure, desired.infrastructure
+    if before is None or after is None:
+        return
+    if before.group_kind != after.group_kind:
+        yield "infrastructure.kind"
+        return
+    trees = [contents(one.group_kind.partition(".")[0], one.name) for one in (before, after)]
+    yield from _in_template("infrastructure", *trees) or [in_place_fields.INFRASTRUCTURE]
+
+
+def _of_bootstrap(current: MachineParts, desired: MachineParts, contents: Contents) -> Iterator[str]:
+    trees = [contents(BOOTSTRAP_TEMPLATE, one.bootstrap_template) for one in (current, desired)]
+    if None in trees:
+        yield in_place_fields.BOOTSTRAP_TEMPLATE
+    else:
+        yield from _in_template("bootstrap", *trees) or [in_place_fields.BOOTSTRAP_TEMPLATE_NAME]
+
+
+def _in_template(what: str, before: Tree | None, after: Tree | None) -> list[str]:
+    if before is None or after is None:
+        return []
+    return [f"{what}.{field.removeprefix(in_place_fields.TEMPLATE)}" for field in sorted(differences(before, after))]

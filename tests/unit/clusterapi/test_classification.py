@@ -1,0 +1,108 @@
+"""What a change does to a machine: one answer for who refuses, who plans and who upgrades."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.clusterapi.classification import Classified, Contents, Fate, Way, classify
+from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.clusterapi.machine_change import MachineParts, Template
+from espalier.providers.docker.cluster_api import INFRASTRUCTURE as DOCKER
+
+KNOWN = Infrastructures([DOCKER])
+TAG = "bootstrap.clusterConfiguration.etcd.local.imageTag"
+
+
+def machine(
+    version: str = "v1.36.3", template: str = "new", labels: Tree | None = None, **config: Tree
+) -> MachineParts:
+    reference = Template("DockerMachineTemplate.g", template)
+    return MachineParts(version, dict(config), infrastructure=reference, in_place={"labels": labels or {}})
+
+
+def worker(version: str = "v1.36.3", config: str = "new") -> MachineParts:
+    bootstrap: Tree = {"configRef": {"kind": "KubeadmConfigTemplate", "name": config}}
+    return MachineParts(version, bootstrap, infrastructure=Template("DockerMachineTemplate.g", "a"), is_of_group=True)
+
+
+def templates(old: Tree | None, new: Tree | None) -> Contents:
+    """Those before and after, of whatever kind."""
+    found = {name: {"template": {"spec": one}} for name, one in (("old", old), ("new", new)) if one is not None}
+    return lambda _kind, name: found.get(name)
+
+
+NONE = templates(None, None)
+
+
+def test_the_version_its_images_and_the_template_with_the_image_are_changed_in_place() -> None:
+    before = machine(
+        "v1.35.4", "old", clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.6"}}, "dns": {"imageTag": "1"}}
+    )
+    after = machine(clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.8"}}, "dns": {"imageTag": "2"}})
+    images = templates({"customImage": "node:1.35"}, {"customImage": "node:1.36"})
+    found = classify(before, after, Way.IN_PLACE, KNOWN, images)
+    assert found == Classified(Fate.IN_PLACE, ("version", TAG, "infrastructure.customImage"))
+
+
+@pytest.mark.parametrize(
+    ("way", "fate"), [(Way.IN_PLACE, Fate.REFUSED), (Way.FALLBACK, Fate.REPLACED), (Way.ROLLING, Fate.REPLACED)]
+)
+def test_all_else_is_refused_by_name_or_replaced_as_the_strategy_says(way: Way, fate: Fate) -> None:
+    before = machine("v1.35.4", "old", files={"a": 1}, clusterConfiguration={"imageRepository": "r"})
+    after = machine(files={"a": 2}, clusterConfiguration={"imageRepository": "other"})
+    mounts = templates({"extraMounts": []}, {"extraMounts": [{"hostPath": "/x"}]})
+    found = classify(before, after, way, KNOWN, mounts)
+    others = ("bootstrap.clusterConfiguration.imageRepository", "bootstrap.files.a", "infrastructure.extraMounts")
+    assert found.fate is fate
+    assert found.fields == ("version", *others)
+    assert found.refused == (() if way is Way.ROLLING else others)
+    assert found.accepted == (("version", *others) if way is Way.ROLLING else ("version",))
+
+
+@pytest.mark.parametrize("way", list(Way))
+def test_labels_follow_and_touch_no_node_whatever_the_strategy(way: Way) -> None:
+    found = classify(machine(), machine(labels={"team": "a"}), way, KNOWN, NONE)
+    assert found == Classified(Fate.METADATA, ("labels.team",))
+    assert classify(machine(), machine(), way, KNOWN, NONE) == Classified()
+
+
+def test_a_label_beside_a_version_is_no_reason_to_refuse_it() -> None:
+    found = classify(machine("v1.35.4"), machine(labels={"team": "a"}), Way.IN_PLACE, KNOWN, NONE)
+    assert found == Classified(Fate.IN_PLACE, ("version",))
+
+
+def test_templates_of_another_kind_are_refused() -> None:
+    other = MachineParts("v1.36.3", {}, infrastructure=Template("OtherTemplate.g", "x"))
+    assert classify(machine(), other, Way.IN_PLACE, KNOWN, NONE).refused == ("infrastructure.kind",)
+
+
+def test_an_infrastructure_template_that_is_gone_is_not_compared() -> None:
+    found = classify(machine(template="old"), machine(), Way.IN_PLACE, KNOWN, NONE)
+    assert found == Classified(Fate.IN_PLACE, ("infrastructure",))
+
+
+def test_bootstrap_templates_are_judged_by_their_content() -> None:
+    same = classify(worker(config="old"), worker(), Way.IN_PLACE, KNOWN, templates({"files": []}, {"files": []}))
+    assert (same.fate, same.refused) == (Fate.IN_PLACE, ())
+    other = classify(worker(config="old"), worker(), Way.IN_PLACE, KNOWN, templates({"ntp": 1}, {"ntp": 2}))
+    assert (other.fate, other.refused) == (Fate.REFUSED, ("bootstrap.ntp",))
+    gone = classify(worker(config="old"), worker(), Way.IN_PLACE, KNOWN, NONE)
+    assert (gone.fate, gone.refused) == (Fate.REFUSED, ("bootstrap.configRef",))
+
+
+def test_what_matters_only_while_a_machine_is_made_is_no_difference_in_place() -> None:
+    known = Infrastructures([replace(DOCKER, provisioning_fields=frozenset({"template.spec.bootstrapped"}))])
+    change = templates({}, {"bootstrapped": True})
+    assert classify(machine(template="old"), machine(), Way.IN_PLACE, known, change).fate is Fate.IN_PLACE
+    assert classify(machine(template="old"), machine(), Way.IN_PLACE, KNOWN, change).fate is Fate.REFUSED
+
+
+def test_the_repository_of_etcd_is_refused_as_nothing_applies_it() -> None:
+    etcd = [{"etcd": {"local": {"imageRepository": one}}} for one in ("a", "b")]
+    found = classify(
+        machine(clusterConfiguration=etcd[0]), machine(clusterConfiguration=etcd[1]), Way.IN_PLACE, KNOWN, NONE
+    )
+    assert found.refused == ("bootstrap.clusterConfiguration.etcd.local.imageRepository",)
