@@ -28,13 +28,19 @@ Story = Callable[[ManagedLaptop, Upgraders], Awaitable[None]]
 
 
 def journey(
-    story: Story, *, control_planes: int = 1, workers: int = 2, strategy: Tree | None = None, seed: int = 1
+    story: Story,
+    *,
+    control_planes: int = 1,
+    workers: int = 2,
+    strategy: Tree | None = None,
+    seed: int = 1,
+    **more: Any,
 ) -> None:
     """Tell a story of a cluster all of whose machines are upgraded in place."""
 
     async def main(simulation: Simulation) -> None:
         async with managed_laptop(simulation.clock, seed=seed) as world:
-            await world.apply(**spec(control_planes, workers, strategy))
+            await world.apply(**spec(control_planes, workers, strategy, **more))
             await world.until_ready()
             await story(world, Upgraders(world.workloads))
 

@@ -107,6 +107,8 @@ EtcdVersion = Annotated[
     Meta(description="Tag of the image of etcd, like v3.6.6."),
 ]
 
+BASE64_PATTERN = r"^[A-Za-z0-9+/]*={0,2}$"
+
 NEVER_CHANGES = Rule("self == oldSelf", "an upgrade never changes; delete it and create another")
 
 
@@ -233,6 +235,14 @@ class NodeUpgradeSpec(Part, kw_only=True):
     first_node_to_be_upgraded: Annotated[
         bool, Meta(description="True if it is the first of its control plane; ignored for workers.")
     ] = False
+    bootstrap_changes: Annotated[
+        str,
+        Meta(
+            description="Files and kubelet flags that the node gets or loses besides, as JSON in base64.",
+            pattern=BASE64_PATTERN,
+            max_length=1_000_000,
+        ),
+    ] = ""
 
 
 class NodeUpgradeStatus(Observed, frozen=True):

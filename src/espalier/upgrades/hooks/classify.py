@@ -16,7 +16,7 @@ from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields, machine_change
 from espalier.clusterapi.classification import BOOTSTRAP_TEMPLATE, Classified, Way, classify
-from espalier.clusterapi.in_place_fields import is_within
+from espalier.clusterapi.in_place_fields import NODE_FIELDS, is_within
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, Template, differences
 from espalier.upgrades import versions
@@ -125,8 +125,11 @@ def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Pa
     accepted -= {in_place_fields.INFRASTRUCTURE}  # the template by name; what differs in it is said field by field
     if obstacle:
         accepted -= {"version"}
+    # Once a hook is called, Cluster API has written what the machine is to become, and nobody knows what it was.
+    by_program = [field for field in change.accepted if any(is_within(field, one) for one in NODE_FIELDS)]
+    accepted -= {*by_program}
     patches: dict[str, list[Operation]] = {}
-    refused = list(change.refused)
+    refused = [*change.refused, *by_program]
     for part in parts:
         for path, before, after in _differences(part.before, part.after):
             field = paths.render((*part.field, *path))
