@@ -14,6 +14,7 @@ from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
+from espalier.kube.client import PatchType
 from tests.journeys.in_place import IN_PLACE, identities, journey, machines, marks, reach, ready, until_so
 from tests.journeys.managed import ManagedLaptop
 from tests.support.upgraders import Upgraders
@@ -79,7 +80,6 @@ def test_an_audit_policy_reaches_every_control_plane_node() -> None:
             [file] = changes["files"]
             assert (file["path"], file["permissions"]) == ("/etc/kubernetes/audit-policy.yaml", "0600")
             assert base64.b64decode(file["content"]).decode() == POLICY
-        assert [name for name, _ in upgraders.ran].count("garden") == 0
 
     journey(story, control_planes=3, workers=1)
 
@@ -99,7 +99,6 @@ def test_settings_of_the_kubelet_reach_the_workers_of_a_group_and_what_their_mac
             command = upgraders.commands[machine.name, "kubeadm-upgrader"]
             assert command[-2:] == ["--patches", "/etc/kubernetes/patches"]
             config = await world.client.get(KubeadmConfig.resource, machine.name, SYSTEM_NAMESPACE)
-            assert config.tree["spec"]["joinConfiguration"]["discovery"], "how it found the cluster stays"
             [owned] = (await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
             template = owned.tree["spec"]["template"]["spec"]["bootstrap"]["configRef"]["name"]
             assert config.metadata.annotations["cluster.x-k8s.io/cloned-from-name"] == template
@@ -125,12 +124,13 @@ def test_the_image_of_etcd_and_a_feature_gate_of_kubeadm_arrive() -> None:
             "controlplane.clusters.x-k8s.io/in-place-upgrade-needed": "true",
             "cluster.x-k8s.io/paused": "in-place-upgrade",
         }
-        await world.pause()
         patch = {
             "metadata": {"annotations": mark},
             "spec": {"kubeadmConfigSpec": spec | {"clusterConfiguration": wanted}},
         }
-        await world.client.patch(KubeadmControlPlane.resource, plane.name, SYSTEM_NAMESPACE, patch=patch)
+        await world.client.patch(
+            KubeadmControlPlane.resource, plane.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE
+        )
         [machine] = await machines(world, control_plane=True)
         name = f"{machine.name}-node-upgrader"
         await until_so(world, NodeUpgrade.resource, name, lambda one: ready(one)["status"] == "True")

@@ -93,9 +93,10 @@ def wanted(configuration: Tree, asked: Asked) -> Tree:
         found = _with(found, {"featureGates": gates})
         found = _with(found, {"imageRepository": asked.parts.get("imageRepository") or found.get("imageRepository")})
         for component in COMPONENTS:
-            of_component = _inner(asked.parts, component)
-            changed = {part: of_component.get(part) for part in COMPONENT_PARTS}
-            found = _with(found, {component: _with(_inner(found, component), changed)})
+            of_component, present = _inner(asked.parts, component), _inner(found, component)
+            changed = _with(present, {part: of_component.get(part) for part in COMPONENT_PARTS})
+            if changed != present:  # kubeadm writes an empty one out
+                found = _with(found, {component: changed})
     gates = {
         gate: on
         for gate, on in _inner(found, "featureGates").items()
