@@ -97,7 +97,7 @@ def test_settings_of_the_kubelet_reach_the_workers_of_a_group_and_what_their_mac
             changes = upgraders.changes[machine.name]
             assert "maxPods" in base64.b64decode(changes["files"][0]["content"]).decode()
             command = upgraders.commands[machine.name, "kubeadm-upgrader"]
-            assert command[-2:] == ["--patches", "/etc/kubernetes/patches"]
+            assert command[command.index("--patches") + 1] == "/etc/kubernetes/patches"
             config = await world.client.get(KubeadmConfig.resource, machine.name, SYSTEM_NAMESPACE)
             [owned] = (await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
             template = owned.tree["spec"]["template"]["spec"]["bootstrap"]["configRef"]["name"]

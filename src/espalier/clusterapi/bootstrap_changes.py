@@ -110,7 +110,7 @@ def only_new(before: Tree, after: Tree) -> Iterator[str]:
 
 def _files(spec: Tree) -> dict[str, Tree]:
     """The files by path; parts that are empty mean the same as none."""
-    files = (one for one in spec.get("files") or ())
+    files = (one for one in spec.get("files") or () if isinstance(one, dict))
     return {str(one.get("path", "")): {name: value for name, value in one.items() if value} for one in files}
 
 

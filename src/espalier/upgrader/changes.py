@@ -36,8 +36,8 @@ from .static_pods import (
     unmarked,
 )
 
-FOLDER, FILE = "upgrader-changes", "changes.json"
-"""Where they lie in the container."""
+FILE = "changes.json"
+"""Name of the file in which they come."""
 LONGEST = 1_000_000
 """Bytes of the file in which they come."""
 FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
@@ -83,11 +83,11 @@ class Changes:
         return bool(self.has_files or self.flags or self.removed_flags)
 
 
-def read_changes(folder: Path, upgrade: str = "") -> Changes:
-    """The changes that lie in a folder of the container, none without one. Raises `StepFailed`."""
-    path = folder / FILE
-    if not path.exists():
+def read_changes(folder: Path | None, upgrade: str = "") -> Changes:
+    """The changes that lie in a folder of the container, none without a folder. Raises `StepFailed`."""
+    if folder is None:
         return Changes(upgrade=upgrade)
+    path = folder / FILE
     try:
         with path.open("rb") as file:
             content = file.read(LONGEST + 1)

@@ -57,7 +57,8 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str], root: Path
     held = hold_lock(files, clock)
     try:
         node = Node(name, files, Commands(held), api, image, contents.read(image), clock, _say)
-        asked = changes.read_changes(root / changes.FOLDER, environment.get("NODE_UPGRADE", ""))
+        folder = root / options.changes.lstrip("/") if getattr(options, "changes", "") else None
+        asked = changes.read_changes(folder, environment.get("NODE_UPGRADE", ""))
         return _on_host(options, node, environment.get("KUBERNETES_VERSION", ""), asked)
     finally:
         os.close(held)
@@ -89,17 +90,19 @@ def _parser() -> argparse.ArgumentParser:
         "upgrader", description="The steps of a node's upgrade in place, in this order; each may be run again."
     )
     commands = parser.add_subparsers(dest="step", required=True, metavar="STEP")
-    commands.add_parser("copy", help="check, then copy the new components to the host")
+    brings = argparse.ArgumentParser(add_help=False)
+    brings.add_argument("--changes", default="", metavar="FOLDER", help="with files and kubelet flags that change too")
+    commands.add_parser("copy", parents=[brings], help="check, then copy the new components to the host")
     commands.add_parser("containerd", help="upgrade containerd and restart it")
     commands.add_parser("cni-plugins", help="upgrade the CNI plugins")
-    upgrade = commands.add_parser("kubeadm", help="upgrade kubeadm and run kubeadm upgrade")
+    upgrade = commands.add_parser("kubeadm", parents=[brings], help="upgrade kubeadm and run kubeadm upgrade")
     upgrade.add_argument("--role", required=True, choices=steps.ROLES)
     upgrade.add_argument("--kubernetes-version", required=True, metavar="VERSION")
     upgrade.add_argument("--ignore-preflight-errors", default="", metavar="NAMES", help="further ones, by commas")
     upgrade.add_argument("--patches", default="", metavar="FOLDER", help="of the host, with patches for kubeadm")
     drain = commands.add_parser("drain", help="cordon the node and evict its pods")
     drain.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="0: without a limit")
-    commands.add_parser("kubelet", help="upgrade kubelet and kubectl, and restart the kubelet")
+    commands.add_parser("kubelet", parents=[brings], help="upgrade kubelet and kubectl, and restart the kubelet")
     commands.add_parser("uncordon", help="uncordon the node")
-    commands.add_parser("done", help="check that everything runs, and remove the work folder")
+    commands.add_parser("done", parents=[brings], help="check that everything runs, and remove the work folder")
     return parser

@@ -327,21 +327,28 @@ STEPS = (end_without_mark, read_cluster, advance, replace_lost)
 
 def _under_way(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
     """A node that goes on to what is asked for, or has it and its Machine does not say so; empty without one."""
-    try:
-        wanted = expected.decoded(ctx.side.data_of(upgrade))
-    except ValueError:
-        return ""
+    wanted = _wanted(ctx.side, upgrade)
     for found in ctx.tools.observer.node_upgrades(upgrade):
         one = found.decode(NodeUpgrade)
         machine = capi_objects.machine(one.spec.machine.name)
         member = Member(one.spec.machine.name, machine, found, one)
         if machine is None or member.is_gone or found.metadata.deletion_timestamp is not None:
             continue
-        is_noted = ctx.side.group.is_expected(capi_objects, wanted, one.spec.kubernetes_version, machine)
+        is_noted = wanted is None or ctx.side.group.is_expected(
+            capi_objects, wanted, one.spec.kubernetes_version, machine
+        )
         has_begun = condition_list.is_true(one.status.conditions, POD_CREATED) and not member.has_failed
         if (member.is_done and not is_noted) or (member.is_active and has_begun):
             return f"NodeUpgrade {found.name}"
     return ""
+
+
+def _wanted(side: Side, upgrade: Object) -> Tree | None:
+    """The spec that an upgrade carries; None for one with which nothing can be begun."""
+    try:
+        return expected.decoded(side.data_of(upgrade))
+    except ValueError:
+        return None
 
 
 async def _release(ctx: Context) -> Outcome:

@@ -123,11 +123,11 @@ def text_of(configuration: Tree, before: str) -> str:
     return yaml.dump(configuration, Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=10**6)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.CSafeDumper):
     """Quotes what another reader of YAML could take for a number or a date."""
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.Node:
     is_plain = value[:1].isalpha() or value[:1] == "/"
     try:
         is_plain = is_plain and isinstance(resolve(value), str)

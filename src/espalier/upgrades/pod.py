@@ -15,13 +15,15 @@ from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.upgrades import names
-from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, STEPS, UNCORDON, NodeStep
+from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, KUBELET, STEPS, UNCORDON, NodeStep
 
 Role = Literal["first-control-plane", "control-plane", "worker"]
 
 HOST_ROOT = "/host"
 CHANGES_FOLDER, CHANGES_FILE = "/upgrader-changes", "changes.json"
-"""Where the program on the node finds files and kubelet flags that are to change."""
+"""Where the program on the node finds files and kubelet flags that are to change.
+
+It is told by an argument: a program that knows of no changes refuses it, and does not leave them out."""
 NAMESPACE_OF_PODS: Tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.UPGRADER_NAMESPACE}}
 """In the workload cluster."""
 
@@ -145,12 +147,14 @@ def _container(upgrader: Upgrader, step: NodeStep) -> Tree:
 def _arguments(upgrader: Upgrader, step: NodeStep) -> list[str]:
     if step is DRAIN:
         return ["--timeout", str(upgrader.drain_seconds)]
+    changes = ["--changes", CHANGES_FOLDER] if upgrader.changes and step in (COPY, KUBEADM, KUBELET, DONE) else []
     if step is not KUBEADM:
-        return []
+        return changes
     return [
         *("--role", upgrader.role, "--kubernetes-version", upgrader.kubernetes_version),
         *(("--ignore-preflight-errors", ",".join(upgrader.ignored)) if upgrader.ignored else ()),
         *(("--patches", upgrader.patches) if upgrader.patches else ()),
+        *changes,
     ]
 
 

@@ -34,6 +34,7 @@ def test_the_program_understands_every_command_of_the_pod(
         role=role,
         kubernetes_version="v1.36.3",
         account="a",
+        changes="a-1",
         ignored=("Swap", "Mem"),
         patches="/etc/kubernetes/patches",
     )
