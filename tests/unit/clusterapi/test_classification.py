@@ -17,9 +17,7 @@ KNOWN = Infrastructures([DOCKER])
 TAG = "bootstrap.clusterConfiguration.etcd.local.imageTag"
 
 
-def machine(
-    version: str = "v1.36.3", template: str = "new", labels: Tree | None = None, **config: Any
-) -> MachineParts:
+def machine(version: str = "v1.36.3", template: str = "new", labels: Tree | None = None, **config: Any) -> MachineParts:
     reference = Template("DockerMachineTemplate.g", template)
     return MachineParts(version, dict(config), infrastructure=reference, in_place={"labels": labels or {}})
 

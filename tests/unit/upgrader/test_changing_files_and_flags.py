@@ -280,3 +280,15 @@ def test_a_manifest_is_marked_in_its_annotations_and_is_as_before_without_the_ma
 def test_a_manifest_without_lines_of_metadata_is_told_of() -> None:
     with pytest.raises(StepFailed, match="has no lines of metadata"):
         marked("/etc/kubernetes/manifests/a.yaml", '{"metadata": {}}', "1")
+
+
+def test_another_containerd_is_installed_where_the_version_of_kubernetes_stays(tmp_path: Path) -> None:
+    for node in make(tmp_path, changed=Changes(upgrade=UPGRADE)):
+        build_image(tmp_path / "image", OLD)
+        node.__post_init__()
+        node.cluster.version = OLD
+
+        upgrade(node)
+
+        assert node.host.running("containerd") == NEW_CONTAINERD
+        assert restarts(node) == ["containerd.service"], "the kubelet was there already"

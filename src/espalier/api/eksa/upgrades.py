@@ -83,6 +83,9 @@ CORDONED_BY_UPGRADE = f"{GROUP}/cordoned-by-upgrade"
 DRAIN_BLOCKED = f"{GROUP}/drain-blocked"
 """On a node that is being drained, by the program on it: the pods that are left, and what holds each."""
 
+RESTARTED_BY_UPGRADE = f"{GROUP}/restarted-by-upgrade"
+"""On a static pod, by the program on its node: the upgrade that restarted it for a file that it mounts."""
+
 UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
 """On a Machine: how long its last upgrade in place took, for plans of the next one."""
 
