@@ -19,6 +19,7 @@ from espalier.upgrader.static_pods import HASH, RESTARTED, marked, unmarked
 from tests.unit.upgrader.simulated import (
     CONFIGURATION,
     NAME,
+    NEW_CONTAINERD,
     OLD,
     OLD_CONTAINERD,
     OLD_PLUGINS,
