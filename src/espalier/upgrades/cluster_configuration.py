@@ -20,7 +20,6 @@ from espalier.api.yaml_trees import trees
 from espalier.clusterapi.in_place_fields import COMPONENT_PARTS, COMPONENTS, ETCD_PARTS
 from espalier.clusterapi.kubernetes_versions import minor, parsed
 
-NAME = "kubeadm-config"
 API_VERSION = "kubeadm.k8s.io/v1beta4"
 LONGEST = 256 * 1024
 """Characters of the text; those that kubeadm writes have a few thousand."""

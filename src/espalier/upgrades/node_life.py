@@ -13,7 +13,7 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import Conflict, NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import cluster_configuration, health, images, names, pod, progress, versions
-from espalier.upgrades.cluster_view import KUBE_SYSTEM, Workload
+from espalier.upgrades.cluster_view import KUBE_SYSTEM, KUBEADM_CONFIG, Workload
 from espalier.upgrades.node_context import (
     RESOURCE,
     Context,
@@ -213,18 +213,19 @@ async def claim(ctx: Context) -> Outcome:
 
 async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
     """Bring kubeadm-config to what is asked for, before kubeadm renders static pods by it: the node's part in that."""
+    name = f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}"
+    found = workload.kubeadm_config
+    if found is None:
+        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster does not exist: restore it")
     try:
-        found = await workload.client.get(CONFIG_MAP, cluster_configuration.NAME, KUBE_SYSTEM)
         present = cluster_configuration.read(found.tree)
-    except NotFound:
-        return Wait("KubeadmConfigInvalid", f"ConfigMap {KUBE_SYSTEM}/{cluster_configuration.NAME} does not exist")
     except ValueError as error:
-        return Wait("KubeadmConfigInvalid", f"ConfigMap {KUBE_SYSTEM}/{cluster_configuration.NAME}: {error}")
+        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster: {error}: correct it")
     if cluster_configuration.has_external_etcd(present):
         message = "etcd is on machines of its own: such control planes are not upgraded in place"
-        return Wait("ExternalEtcd", f"ConfigMap {KUBE_SYSTEM}/{cluster_configuration.NAME}: {message}")
+        return Wait("ExternalEtcd", f"{name}: {message}")
     if problem := cluster_configuration.obstacle(present, scope.asked):
-        return Wait("VersionRefused", f"ConfigMap {KUBE_SYSTEM}/{cluster_configuration.NAME}: {problem}")
+        return Wait("VersionRefused", f"{name}: {problem}")
     wanted = cluster_configuration.wanted(present, scope.asked)
     if wanted != present:
         text = cluster_configuration.text_of(wanted, found.tree["data"]["ClusterConfiguration"])
