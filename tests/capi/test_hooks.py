@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
@@ -18,6 +19,8 @@ from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.in_place import STOPPED, UPGRADING
+from espalier.kube.client import PatchType
+from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.machine_stories import KUBERNETES
@@ -93,23 +96,34 @@ def condition(cluster: Cluster, type_: str) -> tuple[str, str]:
 async def test_what_can_not_be_made_in_place_is_refused_by_name_and_nothing_is_replaced(
     real: RealClusterApi, hedge: Key, upgraders: Upgraders
 ) -> None:
+    """A Cluster is refused at once; an edit of its control plane by hand, when Cluster API asks."""
     before = await identities(real, hedge)
-    changed = control_plane(apiServerExtraArgs={"v": "4"})
-    await real.change(hedge, kubernetesVersion="1.36", controlPlaneConfiguration=changed)
+    changed = control_plane(certSans=["hedge.example"])
+    with pytest.raises(ApiError, match=r"bootstrap\.clusterConfiguration\.apiServer\.certSANs of the control plane"):
+        await real.change(hedge, kubernetesVersion="1.36", controlPlaneConfiguration=changed)
+    await set_time_servers(real, hedge, {"enabled": True})
     cluster = await real.until(lambda one: condition(one, "ControlPlaneReady")[0] == STOPPED, hedge)
     _, message = condition(cluster, "ControlPlaneReady")
-    assert message.startswith("bootstrap.clusterConfiguration.apiServer.extraArgs of Machine hedge-")
-    assert message.endswith("set upgradeRolloutStrategy.fallback to RollingUpdate to have the machines replaced")
-    assert condition(cluster, "Ready") == (STOPPED, message)
+    assert message.startswith("bootstrap.ntp.enabled of Machine hedge-")
+    assert "set upgradeRolloutStrategy.fallback to RollingUpdate" in message
     assert await identities(real, hedge) == before
     assert upgraders.ran == []
+    await set_time_servers(real, hedge, None)
+    await real.until_ready(hedge)
+
+
+async def set_time_servers(world: RealClusterApi, key: Key, ntp: Tree | None) -> None:
+    """Edit the control plane by hand, in a field that is nobody's."""
+    patch: Tree = {"spec": {"kubeadmConfigSpec": {"ntp": ntp}}}
+    resource = KubeadmControlPlane.resource
+    await world.client.patch(resource, key.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
 async def test_without_that_three_control_plane_machines_and_two_workers_are_upgraded_where_they_stand(
     real: RealClusterApi, hedge: Key, upgraders: Upgraders, seen: list[Object]
 ) -> None:
     before = await identities(real, hedge)
-    await real.change(hedge, kubernetesVersion="1.36", controlPlaneConfiguration={"apiServerExtraArgs": None})
+    await real.change(hedge, kubernetesVersion="1.36")
     told = await real.until(lambda one: condition(one, "ControlPlaneReady")[0] == UPGRADING, hedge)
     assert "of KubeadmControlPlane hedge are upgraded in place: " in condition(told, "ControlPlaneReady")[1]
     await real.until_ready(hedge)
@@ -134,14 +148,11 @@ async def test_with_the_fallback_workers_are_replaced_where_a_change_can_not_be_
     real: RealClusterApi, hedge: Key
 ) -> None:
     before = await identities(real, hedge)
-    await real.change(hedge, workerNodeGroupConfigurations=group(labels={"tier": "front"}))
-    cluster = await real.until(lambda one: condition(one, "WorkersReady")[0] == STOPPED, hedge)
-    assert "nodeRegistration.kubeletExtraArgs of MachineDeployment eksa-system/hedge-md-0" in str(
-        condition(cluster, "WorkersReady")
-    )
-    assert await identities(real, hedge) == before
+    tainted: dict[str, object] = {"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}
+    with pytest.raises(ApiError, match=r"nodeRegistration\.taints of worker node group md-0"):
+        await real.change(hedge, workerNodeGroupConfigurations=group(None, **tainted))
     falls_back = {"type": "InPlace", "fallback": "RollingUpdate"}
-    await real.change(hedge, workerNodeGroupConfigurations=group(falls_back, labels={"tier": "front"}))
+    await real.change(hedge, workerNodeGroupConfigurations=group(falls_back, **tainted))
     await real.until_ready(hedge)
     await real.until_machines_rest(hedge.name)
     after = await identities(real, hedge)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
-from espalier.api.core import NODE
+from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, NODE, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.meta import Tree
+from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key, Resource
+from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
@@ -28,13 +31,7 @@ Story = Callable[[ManagedLaptop, Upgraders], Awaitable[None]]
 
 
 def journey(
-    story: Story,
-    *,
-    control_planes: int = 1,
-    workers: int = 2,
-    strategy: Tree | None = None,
-    seed: int = 1,
-    **more: Any,
+    story: Story, *, control_planes: int = 1, workers: int = 2, strategy: Tree | None = None, seed: int = 1, **more: Any
 ) -> None:
     """Tell a story of a cluster all of whose machines are upgraded in place."""
 
@@ -63,6 +60,31 @@ def reach(world: ManagedLaptop) -> WorkloadCluster:
     workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
     assert workload is not None
     return workload
+
+
+@asynccontextmanager
+async def past_admission(client: Client) -> AsyncIterator[None]:
+    """What is written meanwhile is judged by nobody, as when the webhooks can't be reached and are ignored."""
+    kinds = (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION)
+    kept = [(kind, one) for kind in kinds for one in (await client.list(kind)).items]
+    for kind, one in kept:
+        await client.delete(kind, one.name)
+    yield
+    for kind, one in kept:
+        metadata = {name: value for name, value in one.tree["metadata"].items() if name in ("name", "labels")}
+        await client.create(kind, {**one.tree, "metadata": metadata})
+
+
+def told(cluster: Cluster, type_: str) -> Condition:
+    """A condition of a Cluster."""
+    return next((one for one in cluster.status.conditions if one.type == type_), Condition(type_, "Unknown", ""))
+
+
+async def generations(world: ManagedLaptop) -> dict[str, int]:
+    """Of control plane and worker node groups: another one means that somebody wrote to them."""
+    kinds: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeployment.resource)
+    found = [one for kind in kinds for one in (await world.client.list(kind, SYSTEM_NAMESPACE)).items]
+    return {one.name: one.metadata.generation for one in found}
 
 
 async def machines(world: ManagedLaptop, *, control_plane: bool | None = None) -> list[Object]:

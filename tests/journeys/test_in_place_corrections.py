@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -17,7 +18,7 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys import in_place
-from tests.journeys.in_place import IN_PLACE, NEW, until_so
+from tests.journeys.in_place import NEW, until_so
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.faults import Interceptor, is_of_manager
 from tests.support.upgraders import Moment, Upgraders
@@ -108,10 +109,11 @@ def test_what_is_no_image_is_not_run_on_a_node_and_is_said(image: str) -> None:
 Change = Callable[[ManagedLaptop], Awaitable[None]]
 
 
-async def labelled(world: ManagedLaptop) -> None:
-    await world.change(
-        controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": IN_PLACE, "labels": {"a": "b"}},
-    )
+async def set_time_servers(world: ManagedLaptop, ntp: Tree | None) -> None:
+    """Edit the control plane by hand, in a field that is nobody's: a Cluster would be refused."""
+    patch: Tree = {"spec": {"kubeadmConfigSpec": {"ntp": ntp}}}
+    resource = KubeadmControlPlane.resource
+    await world.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
 @pytest.mark.parametrize("container", ["components-copier", "kubeadm-upgrader", "done"])
@@ -122,7 +124,7 @@ def test_a_node_that_is_new_is_noted_on_its_machine_although_the_spec_was_edited
         async def happening(_: WorkloadCluster, node: str, what: str, when: Moment) -> None:
             if (node, what, when) == (plane, container, Moment.RUNS):
                 upgraders.happening = None
-                await labelled(world)
+                await set_time_servers(world, {"enabled": True})
 
         upgraders.happening = happening
         await world.change(kubernetesVersion="1.36")
@@ -130,7 +132,7 @@ def test_a_node_that_is_new_is_noted_on_its_machine_although_the_spec_was_edited
         await asyncio.sleep(60)
         upgrade = await until_so(world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", reasons("Refused"))
         assert "Refused" in in_place.ready(upgrade)["reason"]
-        await world.change(controlPlaneConfiguration={"count": 1, "labels": None})
+        await set_time_servers(world, None)
         await world.until_ready()
         assert await in_place.marks(world) == []
 

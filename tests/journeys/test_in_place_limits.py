@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
@@ -15,14 +15,18 @@ from espalier.api.eksa.upgrades import DRAIN_BLOCKED, ControlPlaneUpgrade, Machi
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
+from espalier.kube.errors import ApiError
+from tests.journeys import in_place
 from tests.journeys.in_place import (
     IN_PLACE,
     NEW,
     OLD,
+    generations,
     identities,
     journey,
     machines,
     marks,
+    past_admission,
     reach,
     ready,
     until_machines,
@@ -33,6 +37,7 @@ from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
+CAPI_PAUSED = "cluster.x-k8s.io/paused"
 FALLS_BACK: Tree = {"type": "InPlace", "fallback": "RollingUpdate"}
 
 
@@ -55,54 +60,141 @@ WORKER_CHANGES: list[tuple[Tree, str]] = [
 ]
 
 
-def test_other_changes_of_the_control_plane_beside_the_version_are_refused_and_named() -> None:
+@pytest.mark.parametrize("with_version", [False, True])
+def test_what_can_not_be_changed_in_place_is_refused_at_admission_with_its_name_and_ways_on(with_version: bool) -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        unchanged = {name: None for change, _ in CONTROL_PLANE_CHANGES for name in change}
-        for change, field in CONTROL_PLANE_CHANGES:
-            asked = control_plane(IN_PLACE) | unchanged | change
-            await world.change(kubernetesVersion="1.36", controlPlaneConfiguration=asked)
-            cluster = await world.until(lambda one, field=field: field in told(one, "ControlPlaneReady"))  # type: ignore[misc]
-            assert "upgradeRolloutStrategy.fallback" in told(cluster, "ControlPlaneReady")
-            reasons = {one.type: one.reason for one in cluster.status.conditions}
-            assert reasons["ControlPlaneReady"] == "InPlaceUpgradeRefused"
-            resource, name = ControlPlaneUpgrade.resource, "garden-cp-upgrade"
-            upgrade = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "Refused")
-            assert "upgradeRolloutStrategy.fallback" in ready(upgrade)["message"]
-            assert (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
+        version: Tree = {"kubernetesVersion": "1.36"} if with_version else {}
+        cases = [
+            ("spec.controlPlaneConfiguration", field, {"controlPlaneConfiguration": control_plane(IN_PLACE, **change)})
+            for change, field in CONTROL_PLANE_CHANGES
+        ] + [
+            (
+                "spec.workerNodeGroupConfigurations[0]",
+                field,
+                {"workerNodeGroupConfigurations": group(IN_PLACE, **change)},
+            )
+            for change, field in WORKER_CHANGES
+        ]
+        for place, field, change in cases:
+            with pytest.raises(ApiError) as refused:
+                await world.change(**version, **change)
+            said = str(refused.value)
+            assert f"{place}.upgradeRolloutStrategy: bootstrap." in said
+            assert field in said
+            assert "take the change back" in said
+            assert "upgradeRolloutStrategy.fallback" in said
+        assert upgraders.ran == []
+
+    journey(story)
+
+
+def test_everything_that_can_not_be_changed_in_place_is_told_at_once() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        with pytest.raises(ApiError) as refused:
+            await world.change(
+                controlPlaneConfiguration=control_plane(IN_PLACE, **CERTIFICATE),
+                workerNodeGroupConfigurations=group(IN_PLACE, **TAINTED),
+            )
+        details = refused.value.status.details
+        assert details is not None
+        fields = {cause.field for cause in details.causes}
+        assert fields == {
+            "spec.controlPlaneConfiguration.upgradeRolloutStrategy",
+            "spec.workerNodeGroupConfigurations[0].upgradeRolloutStrategy",
+        }
+
+    journey(story)
+
+
+CERTIFICATE: Tree = {"certSans": ["garden.example"]}
+TAINTED: Tree = {"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "back", "condition", "field"),
+    [
+        (
+            {"controlPlaneConfiguration": control_plane(IN_PLACE, **CERTIFICATE)},
+            {"controlPlaneConfiguration": control_plane(IN_PLACE, certSans=None)},
+            "ControlPlaneReady",
+            "bootstrap.clusterConfiguration.apiServer.certSANs",
+        ),
+        (
+            {"workerNodeGroupConfigurations": group(IN_PLACE, **TAINTED)},
+            {"workerNodeGroupConfigurations": group(IN_PLACE)},
+            "WorkersReady",
+            "nodeRegistration.taints of worker node group md-0",
+        ),
+    ],
+)
+def test_a_change_that_came_past_admission_is_refused_before_anything_is_touched_and_can_be_taken_back(
+    change: Tree, back: Tree, condition: str, field: str
+) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before, written = await identities(world), await generations(world)
+        async with past_admission(world.client):
+            await world.change(kubernetesVersion="1.35", **change)
+        cluster = await world.until(lambda one: field in told(one, condition))
+        assert "upgradeRolloutStrategy.fallback" in told(cluster, condition)
+        reasons = {one.type: one.reason for one in cluster.status.conditions}
+        refused = {type_ for type_, reason in reasons.items() if reason == "InPlaceUpgradeRefused"}
+        assert refused == {"ControlPlaneReady", "WorkersReady", "Ready"}, "none of them goes on"
+        await asyncio.sleep(600)
+        assert await generations(world) == written
+        assert await marks(world) == []
+        assert (await world.client.list(ControlPlaneUpgrade.resource, SYSTEM_NAMESPACE)).items == []
+
+        await world.change(kubernetesVersion="1.34", **back)
+        await world.until_ready()
         assert upgraders.ran == []
         assert await identities(world) == before
-        await world.change(controlPlaneConfiguration=control_plane(IN_PLACE) | unchanged)
+        assert await generations(world) == written
+        assert OLD not in await world.versions()
+        await world.change(kubernetesVersion="1.35")
         await world.until_ready()
+        assert await world.versions() == [OLD] * 3, "what can be done in place is done"
         assert await identities(world) == before
+
+    journey(story, kubernetesVersion="1.34")
+
+
+def test_what_was_refused_is_done_when_the_fallback_is_set() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before = await identities(world)
+        async with past_admission(world.client):
+            await world.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=group(IN_PLACE, **TAINTED))
+        await world.until(lambda one: "can't be changed in place" in told(one, "WorkersReady"))
+        assert upgraders.ran == [], "the control plane is not begun with either"
+        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK, **TAINTED))
+        await world.until_ready()
         assert await world.versions() == [NEW] * 3
+        kept = before.keys() & (await identities(world)).keys()
+        assert not [name for name in kept if "md-0" in name], "workers were replaced, as the fallback says"
+        assert len(kept) == 2, "the control plane was upgraded in place, Machine and node"
         assert await marks(world) == []
 
     journey(story)
 
 
-def test_other_changes_of_workers_beside_the_version_are_refused_and_named_or_rolled() -> None:
+def test_what_falls_back_is_never_held() -> None:
+    """A pause would only delay what Cluster API is to do."""
+
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        for change, field in WORKER_CHANGES:
-            await world.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=group(IN_PLACE, **change))
-            cluster = await world.until(lambda one, field=field: field in told(one, "WorkersReady"))  # type: ignore[misc]
-            assert {one.type: one.reason for one in cluster.status.conditions}["Ready"] == "InPlaceUpgradeRefused"
-            assert len({node for node, _ in upgraders.ran}) == 1, "the control plane alone"
-        assert await identities(world) == before
-        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK, **WORKER_CHANGES[-1][0]))
+        seen: list[str] = []
+        cache = world.capi_objects.of(MachineDeployment.resource)
+        stop = cache.subscribe(lambda _old, new, _first: seen.extend(new.metadata.annotations) if new else None)
+        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK, **TAINTED))
         await world.until_ready()
-        assert await world.versions() == [NEW] * 3
-        kept = before.keys() & (await identities(world)).keys()
-        assert not [name for name in kept if "md-0" in name], "workers were replaced, as the fallback says"
-        assert await marks(world) == []
+        stop()
+        assert not {one for one in seen if one.endswith(("paused", "in-place-upgrade-needed"))}
+        assert upgraders.ran == []
 
     journey(story)
 
 
 def told(cluster: Cluster, type_: str) -> str:
     """The message of a condition."""
-    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
+    return in_place.told(cluster, type_).message
 
 
 def test_with_the_fallback_machines_are_replaced_when_a_change_can_not_be_made_in_place() -> None:
@@ -169,26 +261,6 @@ def test_a_cluster_is_deleted_in_the_middle_of_an_upgrade() -> None:
         left: tuple[Resource, ...] = (ControlPlaneUpgrade.resource, NodeUpgrade.resource, Machine.resource)
         for resource in left:
             assert (await world.client.list(resource, SYSTEM_NAMESPACE)).items == []
-
-    journey(story)
-
-
-def test_an_upgrade_that_was_refused_can_be_taken_back_and_leaves_everything_as_it_was() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        await world.change(
-            kubernetesVersion="1.36", controlPlaneConfiguration=control_plane(IN_PLACE, labels={"tier": "front"})
-        )
-        await until_so(
-            world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: ready(one)["reason"] == "Refused"
-        )
-        unchanged = control_plane(IN_PLACE) | {"labels": None}
-        await world.change(kubernetesVersion="1.35", controlPlaneConfiguration=unchanged)
-        await world.until_ready()
-        assert upgraders.ran == []
-        assert await identities(world) == before
-        assert await world.versions() == [OLD] * 3
-        assert await marks(world) == []
 
     journey(story)
 
@@ -344,9 +416,9 @@ def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothin
 @pytest.mark.parametrize("seconds", [0.0, 5.0, 60.0, 300.0])
 def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_taken_back(seconds: float) -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        await unpaused_by_hand(world)
+        before = await unpaused_by_hand(world)
         await asyncio.sleep(seconds)
-        await world.change(workerNodeGroupConfigurations=group(IN_PLACE))
+        await bootstrap_of(world, before)
         await world.until_ready()
         assert len(await machines(world, control_plane=False)) == 2
         assert await marks(world) == []
@@ -360,37 +432,57 @@ def test_a_group_that_is_rolled_out_although_it_was_held_says_what_helps_and_tha
         cluster = await world.until(lambda one: "is being rolled out" in told(one, "WorkersReady"))
         assert "take the change back" in told(cluster, "WorkersReady")
         assert "upgradeRolloutStrategy.fallback: RollingUpdate" in told(cluster, "WorkersReady")
-        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK, labels={"tier": "front"}))
+        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK))
         await world.until_ready()
         assert await marks(world) == []
 
     journey(story)
 
 
-async def unpaused_by_hand(world: ManagedLaptop) -> None:
-    """A change of the workers was refused, and somebody took the annotation away that pauses them."""
-    await world.change(workerNodeGroupConfigurations=group(IN_PLACE, labels={"tier": "front"}))
+async def unpaused_by_hand(world: ManagedLaptop) -> str:
+    """A change of the workers by hand was refused, and somebody took the annotation away that pauses them.
+
+    Name of the bootstrap template before.
+    """
+    live = await world.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)
+    before: str = live.tree["spec"]["template"]["spec"]["bootstrap"]["configRef"]["name"]
+    template = (await world.client.get(KubeadmConfigTemplate.resource, before, SYSTEM_NAMESPACE)).tree
+    template["spec"]["template"]["spec"]["preKubeadmCommands"] = ["true"]
+    metadata = {"name": "by-hand", "namespace": SYSTEM_NAMESPACE, "labels": template["metadata"]["labels"]}
+    await world.client.create(KubeadmConfigTemplate.resource, template | {"metadata": metadata})
+    held = {"machinedeployment.clusters.x-k8s.io/in-place-upgrade-needed": "true", CAPI_PAUSED: "in-place-upgrade"}
+    await bootstrap_of(world, "by-hand", held)
     await world.until(lambda one: "can't be changed in place" in told(one, "WorkersReady"))
     await unpause(world, MachineDeployment.resource, "garden-md-0")
+    return before
+
+
+async def bootstrap_of(world: ManagedLaptop, name: str, annotations: Tree | None = None) -> None:
+    """Have the workers be made by this bootstrap template."""
+    spec = {"template": {"spec": {"bootstrap": {"configRef": {"name": name}}}}}
+    patch: Tree = {"metadata": {"annotations": annotations or {}}, "spec": spec}
+    resource = MachineDeployment.resource
+    await world.client.patch(resource, "garden-md-0", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
 async def unpause(world: ManagedLaptop, resource: Resource, name: str) -> None:
-    gone: Tree = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
+    gone: Tree = {"metadata": {"annotations": {CAPI_PAUSED: None}}}
     await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
 
 
-def test_a_control_plane_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_taken_back() -> None:
+def test_a_control_plane_whose_pause_was_removed_by_hand_goes_on_when_machines_are_let_be_replaced() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        labels = {"tier": "front"}
-        await world.change(controlPlaneConfiguration=control_plane(IN_PLACE, labels=labels))
-        await world.until(lambda one: "can't be changed in place" in told(one, "ControlPlaneReady"))
+        plane = (await machines(world, control_plane=True))[0].name
+        upgraders.failing[plane, "components-copier"] = "no space left on device"
+        await world.change(kubernetesVersion="1.36")
+        await world.until(lambda one: "no space left" in told(one, "ControlPlaneReady"))
         await unpause(world, KubeadmControlPlane.resource, "garden")
         await asyncio.sleep(60)
-        cluster = await world.until(lambda one: "can't be changed in place" in told(one, "ControlPlaneReady"))
-        assert "take the change back" in told(cluster, "ControlPlaneReady")
-        await world.change(controlPlaneConfiguration=control_plane(IN_PLACE) | {"labels": None})
+        rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}
+        await world.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": rolling})
         await world.until_ready()
         assert len(await machines(world, control_plane=True)) == 1
+        assert await world.versions() == [NEW] * 3
         assert await marks(world) == []
 
     journey(story)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,16 +11,26 @@ import pytest
 
 import espalier.releases
 from espalier.api.core import CONFIG_MAP
-from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
-from espalier.api.meta import Condition, Tree
+from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.releases import Releases
 from espalier.releases.adding import add
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.in_place import EPOCH, IN_PLACE, identities, machines, marks, ready, spec, until_so
+from tests.journeys.in_place import (
+    EPOCH,
+    IN_PLACE,
+    identities,
+    machines,
+    marks,
+    past_admission,
+    ready,
+    spec,
+    told,
+    until_so,
+)
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.upgraders import Upgraders
 
@@ -175,19 +186,51 @@ def test_a_release_and_a_version_are_changed_in_one_write(tmp_path: Path) -> Non
     journey(story, releases, eksaVersion=NEWEST.version)
 
 
-def test_a_release_that_changes_more_than_kubeadm_brings_is_refused_and_named() -> None:
+def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_named() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        await world.change(eksaVersion="v0.26.0", kubernetesVersion="1.36")
-        cluster = await world.until(lambda one: told(one, "ControlPlaneReady").reason == "InPlaceUpgradeRefused")
-        assert "bootstrap.clusterConfiguration.apiServer.extraArgs" in told(cluster, "ControlPlaneReady").message
+        with pytest.raises(ApiError, match=r"bootstrap\.clusterConfiguration\.apiServer\.extraArgs") as refused:
+            await world.change(eksaVersion="v0.26.0", kubernetesVersion="1.36")
+        assert "changed here: spec.eksaVersion, spec.kubernetesVersion" in str(refused.value)
         assert upgraders.ran == []
         assert await world.versions() == [version("v0.25.1", "1.35")] * 2
 
     journey(story, eksaVersion="v0.25.1")
 
 
-def told(cluster: Cluster, type_: str) -> Condition:
-    return next((one for one in cluster.status.conditions if one.type == type_), Condition(type_, "Unknown", ""))
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_a_release_with_which_nothing_was_made_can_be_taken_back(is_exact: bool) -> None:
+    """Whether the rest is as it was before, or something else is asked for as well."""
+
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        found = await identities(world)
+        async with past_admission(world.client):
+            await world.change(eksaVersion="v0.26.0", controlPlaneConfiguration={"certSans": ["garden.example"]})
+        await world.until(lambda one: told(one, "Ready").reason == "InPlaceUpgradeRefused")
+        await asyncio.sleep(600)
+        group = {"name": "md-0", "count": 1 if is_exact else 2, "upgradeRolloutStrategy": IN_PLACE}
+        back: Tree = {"eksaVersion": "v0.25.1", "controlPlaneConfiguration": {"certSans": None}}
+        await world.change(**back, workerNodeGroupConfigurations=[group])
+        await world.until_ready()
+        assert upgraders.ran == []
+        assert found.items() <= (await identities(world)).items()
+
+    journey(story, eksaVersion="v0.25.1")
+
+
+def test_a_release_with_which_anything_was_made_can_not_be_taken_back() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        await world.change(eksaVersion="v0.26.0")
+        await asyncio.sleep(5)
+        with pytest.raises(ApiError, match=r"can't go back from v0\.26\.0"):
+            await world.change(eksaVersion="v0.25.1")
+
+    rolling = {"upgradeRolloutStrategy": {"type": "InPlace", "fallback": "RollingUpdate"}}
+    journey(
+        story,
+        eksaVersion="v0.25.1",
+        controlPlaneConfiguration={"count": 1} | rolling,
+        workerNodeGroupConfigurations=[{"name": "md-0", "count": 1} | rolling],
+    )
 
 
 @pytest.mark.parametrize(

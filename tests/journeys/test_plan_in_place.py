@@ -1,60 +1,151 @@
-"""What a plan says of changes that can't be made in place is what happens."""
+"""What a plan says of machines that are to be upgraded in place is what becomes of them."""
 
 from __future__ import annotations
+
+import asyncio
 
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from tests.journeys.in_place import IN_PLACE, identities, journey
+from espalier.clusters.preview.machines import Group
+from espalier.clusters.preview.previews import Preview
+from espalier.kube.errors import ApiError
+from tests.journeys import test_in_place_hooks as hooks
+from tests.journeys.in_place import (
+    IN_PLACE,
+    generations,
+    identities,
+    journey,
+    machines,
+    marks,
+    past_admission,
+)
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
 FALLBACK = {**IN_PLACE, "fallback": "RollingUpdate"}
+CERTIFICATE: Tree = {"certSans": ["garden.example"]}
+TAINTED: Tree = {"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}
+VERSION: Tree = {"kubernetesVersion": "1.36"}
 
 
-def labelled(strategy: Tree) -> list[Tree]:
-    """Workers with a label, which kubelets get when they join."""
-    return [{"name": "md-0", "count": 2, "labels": {"z": "w"}, "upgradeRolloutStrategy": strategy}]
+def asked(
+    strategy: Tree, *, control_plane: Tree | None = None, workers: Tree | None = None, count: int = 1, **more: object
+) -> Tree:
+    """Fields of a Cluster whose machines are upgraded in place."""
+    how = {"upgradeRolloutStrategy": strategy}
+    return {
+        "controlPlaneConfiguration": {"count": count, **how, **(control_plane or {})},
+        "workerNodeGroupConfigurations": [{"name": "md-0", "count": 2, **how, **(workers or {})}],
+        **more,
+    }
 
 
-async def manifest(world: ManagedLaptop, workers: list[Tree]) -> list[Tree]:
+async def manifest(world: ManagedLaptop, change: Tree) -> list[Tree]:
     found = (await world.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree
     metadata = {"name": GARDEN.name, "namespace": NAMESPACE}
-    spec = {**found["spec"], "workerNodeGroupConfigurations": workers}
+    spec = {**found["spec"], **change}
     return [{"apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": metadata, "spec": spec}]
 
 
-def test_what_will_be_refused_is_planned_as_refused() -> None:
+CHANGES: dict[str, tuple[Tree, Tree]] = {
+    "a version": (IN_PLACE, asked(IN_PLACE, **VERSION)),
+    "a version with the fallback": (FALLBACK, asked(FALLBACK, **VERSION)),
+    "a version and a field of the control plane": (FALLBACK, asked(FALLBACK, control_plane=CERTIFICATE, **VERSION)),
+    "a version and a field of workers": (FALLBACK, asked(FALLBACK, workers=TAINTED, **VERSION)),
+    "a field of both": (FALLBACK, asked(FALLBACK, control_plane=CERTIFICATE, workers=TAINTED)),
+    "a field that is to be rolled": (IN_PLACE, asked(FALLBACK, workers=TAINTED)),
+    "another number": (IN_PLACE, asked(IN_PLACE, workers={"count": 3})),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_machines_are_upgraded_in_place_or_replaced_as_planned(change: str) -> None:
+    strategy, wanted = CHANGES[change]
+
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        preview = await world.preview(GARDEN, await manifest(world, labelled(IN_PLACE)))
-        assert preview.stops.startswith("InPlaceUpgradeRefused: bootstrap.joinConfiguration.")
-        assert "set upgradeRolloutStrategy.fallback to RollingUpdate" in preview.stops
-        assert [(group.going, group.upgraded) for group in preview.groups] == [((), ())]
-        await world.change(workerNodeGroupConfigurations=labelled(IN_PLACE))
-        await world.until(
-            lambda one: any(condition.reason == "InPlaceUpgradeRefused" for condition in one.status.conditions)
-        )
-        assert await identities(world) == before
-
-    journey(story)
-
-
-def test_what_falls_back_is_planned_as_replaced() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        preview = await world.preview(GARDEN, await manifest(world, labelled(FALLBACK)))
-        (group,) = preview.groups
-        assert (preview.stops, group.upgraded, len(group.replaced), group.coming) == ("", (), 2, 2)
-        old = (await world.machine_names("garden"))["garden-md-0"]
-        assert {one.name for one in group.replaced} == old
-        await world.change(workerNodeGroupConfigurations=labelled(FALLBACK))
+        before = {one.name for one in await machines(world)}
+        preview = await world.preview(GARDEN, await manifest(world, wanted))
+        assert (preview.refusals, preview.stops) == ((), "")
+        await world.change(**wanted)
         await world.until_ready()
         await world.until_machines_rest("garden")
-        new = (await world.machine_names("garden"))["garden-md-0"]
-        assert len(new) == 2
-        assert not new & old
+        after = {one.name for one in await machines(world)}
+        assert {one.name for group in preview.groups for one in group.going} == before - after
+        assert sum(group.coming for group in preview.groups) == len(after - before)
+        planned = {one.name for group in preview.groups for one in group.upgraded}
+        assert planned == {node for node, _ in upgraders.ran}
+        assert {bool(group.fallback) for group in preview.groups if group.replaced} <= {True}
+        assert {bool(group.fallback) for group in preview.groups if not group.replaced} <= {False}
+        assert await marks(world) == []
+
+    journey(story, strategy=strategy)
+
+
+REFUSED: dict[str, Tree] = {
+    "a field of the control plane": asked(IN_PLACE, control_plane=CERTIFICATE),
+    "a version and a field of workers": asked(IN_PLACE, workers=TAINTED, **VERSION),
+    "a field of both": asked(IN_PLACE, control_plane=CERTIFICATE, workers=TAINTED, **VERSION),
+}
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_what_will_be_refused_is_planned_as_refused(change: str) -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        before, written = await identities(world), await generations(world)
+        preview = await world.preview(GARDEN, await manifest(world, REFUSED[change]))
+        with pytest.raises(ApiError) as refused:
+            await world.change(**REFUSED[change])
+        details = refused.value.status.details
+        assert details is not None
+        assert {(one.field, one.message) for one in preview.refusals} == {
+            (one.field, one.message) for one in details.causes
+        }
+        async with past_admission(world.client):
+            await world.change(**REFUSED[change])
+        stored = await as_it_is(world)
+        assert stored.stops.startswith("InPlaceUpgradeRefused: bootstrap.")
+        assert stored.objects == ()
+        assert stored.groups
+        assert all(nothing_but_refused(group) for group in stored.groups)
+        await asyncio.sleep(600)
+        assert await identities(world) == before
+        assert await generations(world) == written
 
     journey(story)
+
+
+def nothing_but_refused(group: Group) -> bool:
+    return bool(group.refused) and not (group.going or group.coming or group.upgraded)
+
+
+async def as_it_is(world: ManagedLaptop, **manager: FrontEnd) -> Preview:
+    return await world.preview(GARDEN, [], **manager)
+
+
+def test_hooks_are_planned_as_they_are_answered() -> None:
+    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+        written, by_hooks = await generations(world), {"front_end": FrontEnd.HOOKS}
+        for change, refused in ((VERSION, ()), (asked(IN_PLACE, workers=TAINTED, count=3, **VERSION), ("taints",))):
+            preview = await world.preview(GARDEN, await manifest(world, change), **by_hooks)
+            assert bool(preview.refusals) is bool(refused)
+            assert [len(group.upgraded) for group in preview.groups] == ([] if refused else [3, 2])
+            assert not any(group.going for group in preview.groups)
+        async with past_admission(world.client):
+            await world.change(**asked(IN_PLACE, workers=TAINTED, count=3, **VERSION))
+        await world.until(lambda one: any(said.reason == "InPlaceUpgradeRefused" for said in one.status.conditions))
+        stored = await as_it_is(world, **by_hooks)
+        assert stored.stops.startswith("InPlaceUpgradeRefused: bootstrap.joinConfiguration.nodeRegistration.taints")
+        assert await generations(world) == written, "Cluster API was not even asked"
+        fallback = asked(FALLBACK, workers=TAINTED, count=3)
+        replaced = await world.preview(GARDEN, await manifest(world, fallback), **by_hooks)
+        assert [(len(one.upgraded), len(one.replaced), bool(one.fallback)) for one in replaced.groups] == [
+            (3, 0, False),
+            (0, 2, True),
+        ]
+
+    hooks.journey(story)

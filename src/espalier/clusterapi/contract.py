@@ -6,7 +6,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.cluster import Cluster, ContractReference
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment
+from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.meta import Observed
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
@@ -130,7 +130,7 @@ def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
     )
 
 
-def desired_replicas(object_: KubeadmControlPlane | MachineDeployment) -> int:
+def desired_replicas(object_: KubeadmControlPlane | MachineDeployment | MachineSet) -> int:
     """How many machines are asked for: Cluster API takes 1 when nothing is said."""
     return 1 if object_.spec.replicas is None else object_.spec.replicas
 

@@ -128,10 +128,12 @@ def _owner_change(
     found = capi_objects.of(wanted.resource).get(wanted.metadata.name)
     if found is None:
         return OwnerChange(wanted, None, strategy, Classified(), group)
-    live = found.decode(type(wanted))
-    before = _parts(live)
-    # What others have set or the API server has filled in stays, so it is no difference.
-    after = _parts(msgspec.convert(ownership.laid_over(found, msgspec.to_builtins(wanted)), type(wanted)))
+    live, body = found.decode(type(wanted)), msgspec.to_builtins(wanted)
+    # What others have set or the API server has filled in stays, so it is no difference. Machines that are held have
+    # not followed an edit by others: bringing it back changes none.
+    applied = ownership.as_applied(found, body) if is_held(live) else found.tree
+    before = _parts(msgspec.convert(applied, type(wanted)))
+    after = _parts(msgspec.convert(ownership.laid_over(found, body), type(wanted)))
 
     def template(kind: str, name: str) -> Tree | None:
         there = capi_objects.template(kind, name)

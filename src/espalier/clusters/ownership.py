@@ -60,6 +60,11 @@ def laid_over(live: Object, wanted: Tree) -> Tree:
     return {**merged, "metadata": metadata}
 
 
+def as_applied(live: Object, wanted: Tree) -> Tree:
+    """The object without edits by others: what they have set of the fields that we want is as we want it."""
+    return _as_applied(live.tree, wanted, owned_fields(live) or {})  # type: ignore[no-any-return]
+
+
 def has_content(wanted: Tree, live: Object) -> bool:
     """Whether a template's `spec` is the wanted one, under whatever name.
 
@@ -129,6 +134,16 @@ def _laid_over(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
         asked = {identity(item) for item in wanted}
         return [*ours, *(item for name, item in there.items() if name not in below and name not in asked)]
     return wanted
+
+
+def _as_applied(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
+    if not isinstance(live, dict) or not isinstance(wanted, dict):
+        return live
+    kept = dict(live)
+    for name in live.keys() & wanted.keys():
+        below = fields.get(f"f:{name}")
+        kept[name] = wanted[name] if below is None else _as_applied(live[name], wanted[name], below)
+    return kept
 
 
 def _unequal(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:

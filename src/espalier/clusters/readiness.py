@@ -201,6 +201,8 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     if refused := _refused(scope, KubeadmControlPlane.resource.kind):
         return _false(type_, refused)
     wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
+    if wanted != control_plane.spec.version and (refused := _refused(scope)):
+        return _false(type_, refused)
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
         return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_REPORTED}")
     counts = control_plane_counts(scope, control_plane)
@@ -241,12 +243,12 @@ def _postponed(scope: Scope) -> str:
     return plan.postponed(plan.control_plane(design, capi_objects), design, capi_objects)
 
 
-def _refused(scope: Scope, kind: str) -> Wait | None:
-    """What of a change can't be done in place, of owners of a kind."""
+def _refused(scope: Scope, kind: str = "") -> Wait | None:
+    """What of a change can't be done in place, of owners of a kind; nothing is done while there is any."""
     if scope.design is None or scope.is_paused or scope.is_settled:
         return None
     changes = plan.owner_changes(scope.design, scope.capi_objects)
-    return in_place.refused(one for one in changes if one.wanted.kind == kind)
+    return in_place.refused(one for one in changes if kind in ("", one.wanted.kind))
 
 
 def stopped_check(scope: Scope) -> Object | None:
@@ -350,6 +352,8 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")
     counts = worker_counts(scope)
     if counts.outdated and counts.outdated == _in_place_later(scope):
+        if refused := _refused(scope):
+            return _false(type_, refused)
         message = f"{counts.outdated} worker machines are upgraded in place once the control plane is"
         return _condition(type_, "False", in_place.UPGRADING, message)
     trouble = _trouble(scope, counts, "worker")

@@ -9,6 +9,7 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane, KubeadmControlPlaneSpec
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import (
+    PAUSED_FOR_UPGRADE,
     REPLACING,
     ControlPlaneUpgrade,
     ControlPlaneUpgradeStatus,
@@ -19,7 +20,7 @@ from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import in_place_fields, machine_change
 from espalier.clusterapi.classification import Classified, Way, classify
-from espalier.clusterapi.contract import desired_replicas
+from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
 from espalier.clusterapi.machine_change import ChangeKind
 from espalier.clusterapi.remediation import awaits_remediation
 from espalier.kube.objects import Object
@@ -57,6 +58,16 @@ def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence
     if there < wanted and is_missing:
         return f"{there} of {wanted} control plane machines are there: Cluster API makes one before the next is touched"
     return ""
+
+
+def replacing(control_plane: Object, missing: str) -> Wait:
+    """What is said while a lost machine is missing; a pause that nobody but a person takes away is named."""
+    paused = control_plane.metadata.annotations.get(PAUSED_ANNOTATION)
+    if paused is None or (paused == PAUSED_FOR_UPGRADE and names.is_marked(control_plane)):
+        return Wait(names.REPLACING_MACHINE, missing)
+    message = f"{missing}, but Cluster API does nothing while KubeadmControlPlane {control_plane.key} is paused"
+    advice = f"remove annotation {PAUSED_ANNOTATION} (found {paused or 'an empty value'}) until all machines are there"
+    return Wait(names.OWNER_PAUSED, f"{message}: {advice}")
 
 
 def asked_for(owner: Object) -> Tree:
@@ -134,9 +145,11 @@ class ControlPlaneGroup:
         machines = scope.cluster_view.capi_objects.machines_of(scope.owner) if scope.owner else []
         names_ = [one.name for one in scope.members]
         missing = lost(scope.owner, machines, names_) if scope.owner else ""
-        if missing or (scope.owner and REPLACING in scope.owner.metadata.annotations):
+        if scope.owner and missing:
+            return replacing(scope.owner, missing)
+        if scope.owner and REPLACING in scope.owner.metadata.annotations:
             again = "a lost machine was replaced; Cluster API is being paused again"
-            return Wait(names.REPLACING_MACHINE, missing or again)
+            return Wait(names.REPLACING_MACHINE, again)
         wanted = desired_replicas(scope.owner.decode(KubeadmControlPlane)) if scope.owner else 0
         added = [view.name for view in machines if view.name not in names_]
         if added and len(machines) > wanted and member is not None:

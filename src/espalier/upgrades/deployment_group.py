@@ -163,7 +163,7 @@ class DeploymentGroup:
         sets = sets_of(scope.cluster_view.capi_objects, scope.owner)
         staying = [view for view in sets.machines if view.machine.metadata.deletion_timestamp is None]
         # What its set asks for: a group that is paused is not scaled.
-        wanted = (sets.latest.decode(MachineSet).spec.replicas or 0) if sets.latest else 0
+        wanted = desired_replicas(sets.latest.decode(MachineSet)) if sets.latest else 0
         found = [f"one of {wanted} machines is to be replaced"] * max(0, wanted - len(staying))
         for view in sets.machines:
             if view.name in being_upgraded or view.machine.metadata.deletion_timestamp is not None:

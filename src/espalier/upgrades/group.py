@@ -18,6 +18,7 @@ from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract
 from espalier.kube.objects import Object
+from espalier.runtime.mapping import by_controller
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, names, versions
@@ -218,12 +219,18 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
 def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_for: Tree) -> Wait | None:
     """What is wrong with an upgrade of whatever group; `asked_for` is the spec that its owner has now.
 
+    An upgrade that its owner controls is ended and made anew by the controller of the annotations when the owner is
+    edited; nobody else has to act.
+
     A machine that is named by uid may be gone meanwhile. Without one it has to be there: nobody could tell a machine
     that was replaced from one that never was.
     """
     annotations = scope.owner.metadata.annotations if scope.owner else {}
     if scope.wanted is None:
         return Wait("SpecDataInvalid", "the spec that the upgrade carries is no JSON object in base64")
+    is_controlled = scope.owner is not None and scope.owner.metadata.uid in by_controller(scope.object)
+    if is_controlled and (scope.version != wanted_of_owner or scope.wanted != asked_for):
+        return Wait(names.OWNER_EDITED, f"{owner} was edited: another upgrade follows for what it asks for now")
     if scope.version != wanted_of_owner:
         message = f"spec.kubernetesVersion: found {scope.version}, but {owner} asks for {wanted_of_owner}"
         return Wait("VersionDiffers", f"{message}; the machines would be rolled out afterwards")

@@ -51,6 +51,12 @@ READY = "Ready"
 REPLACING_MACHINE = "ReplacingMachine"
 """Reason while a control plane machine that was lost is replaced, before the next node is touched."""
 
+OWNER_PAUSED = "OwnerPaused"
+"""Reason while Cluster API can't replace a lost machine, as a person has paused it."""
+
+OWNER_EDITED = "OwnerEdited"
+"""Reason of an upgrade that was made for what its owner asked for before an edit."""
+
 PAUSED = "Paused"
 """Reason of an upgrade that begins with no further node, as an annotation asks for."""
 

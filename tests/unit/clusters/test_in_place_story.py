@@ -20,7 +20,7 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Tree
 from espalier.clusterapi.classification import Classified, Fate
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
-from espalier.clusters import in_place, plan
+from espalier.clusters import in_place, names, plan
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from tests.unit.clusters.made import made, objects
@@ -245,3 +245,22 @@ def test_what_the_api_server_filled_in_is_no_change() -> None:
     scope = made(objects=live, kubernetesVersion="1.36", **spec)
     assert scope.design is not None
     assert fates(plan.owner_changes(scope.design, scope.capi_objects)) == [Fate.IN_PLACE]
+
+
+@pytest.mark.parametrize(("is_held", "fate"), [(True, Fate.NOTHING), (False, Fate.REFUSED)])
+def test_an_edit_by_others_of_what_is_held_is_brought_back(is_held: bool, fate: Fate) -> None:
+    """Its machines did not follow the edit; those of a control plane that is not paused did."""
+    spec: Tree = {"controlPlaneConfiguration": {"count": 1, "upgradeRolloutStrategy": {"type": "InPlace"}}}
+    live = objects(**spec)
+    [tree] = [one for one in live if one["kind"] == "KubeadmControlPlane"]
+    configuration = tree["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]
+    configuration["apiServer"]["certSANs"] = ["evil.example"]
+    owned = next(one for one in tree["metadata"]["managedFields"] if one["manager"] == names.FIELD_MANAGER)
+    config = owned["fieldsV1"]["f:spec"]["f:kubeadmConfigSpec"]["f:clusterConfiguration"]
+    del config["f:apiServer"]["f:certSANs"]
+    if is_held:
+        tree["metadata"].setdefault("annotations", {})[IN_PLACE_CONTROL_PLANE] = "true"
+    scope = made(objects=live, **spec)
+    assert scope.design is not None
+    (found,) = plan.owner_changes(scope.design, scope.capi_objects)
+    assert found.classified.fate is fate

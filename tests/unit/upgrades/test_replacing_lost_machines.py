@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE, REPLACING
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, PAUSED_FOR_UPGRADE, REPLACING
 from espalier.api.meta import Condition, Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object, encode_json
@@ -143,3 +143,25 @@ def test_what_was_begun_goes_on_until_all_are_there() -> None:
     going_on = control_plane(3, **{REPLACING: "one is lost"})
     assert control_plane_group.lost(going_on, two, ["a", "b"]).startswith("2 of 3")
     assert control_plane_group.lost(control_plane(3), two, ["a", "b"]) == ""
+
+
+MARK = {IN_PLACE_CONTROL_PLANE: "true"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "reason"),
+    [
+        ({**MARK, **OURS}, "ReplacingMachine"),
+        ({**MARK, REPLACING: "one is lost"}, "ReplacingMachine"),
+        ({**MARK, **THEIRS}, "OwnerPaused"),
+        (OURS, "OwnerPaused"),  # an upgrade by hand: nobody takes the pause away
+        (THEIRS, "OwnerPaused"),
+    ],
+)
+def test_who_has_to_unpause_cluster_api_is_said_where_nobody_else_does(
+    annotations: dict[str, str], reason: str
+) -> None:
+    told = control_plane_group.replacing(control_plane(3, **annotations), "2 of 3 control plane machines are there")
+    assert told.reason == reason
+    assert told.message.startswith("2 of 3 control plane machines are there")
+    assert (f"remove annotation {PAUSED_ANNOTATION}" in told.message) is (reason == "OwnerPaused")

@@ -12,8 +12,17 @@ from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import machine_change, removal
+from espalier.clusters.preview import summary
 from espalier.clusters.preview.duration import UNKNOWN, duration
-from espalier.clusters.preview.machines import GROUP_REMOVED, SCALED_IN, Fleet, Group, SeenMachine, groups
+from espalier.clusters.preview.machines import (
+    GROUP_REMOVED,
+    SCALED_IN,
+    Fleet,
+    Group,
+    SeenMachine,
+    groups,
+    refused_groups,
+)
 from espalier.clusters.preview.simulate import foresee
 from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Scope
@@ -140,6 +149,39 @@ def test_machines_that_are_upgraded_in_place_stay() -> None:
         (3, (), 0),
         (2, (), 0),
     ]
+
+
+def in_place_spec(fallback: str | None = None, **control_plane: Any) -> Tree:
+    strategy = {"type": "InPlace"} | ({"fallback": fallback} if fallback else {})
+    how = {"upgradeRolloutStrategy": strategy}
+    return {
+        "controlPlaneConfiguration": {"count": 3, **control_plane} | how,
+        "workerNodeGroupConfigurations": [GROUPS[0] | how],
+    }
+
+
+def test_machines_that_fall_back_are_said_to_be_replaced_and_why() -> None:
+    fallback = "RollingUpdate"
+    scope = changed(in_place_spec(fallback), **in_place_spec(fallback, certSans=["a.b"]), kubernetesVersion="1.36")
+    certificate = "bootstrap.clusterConfiguration.apiServer.certSANs"
+    for found in (told(scope), {group.name: group for group in groups(foresee(scope), None, KNOWN)}):
+        control_plane, workers = found[""], found["garden-md-0"]
+        assert (len(control_plane.replaced), control_plane.upgraded) == (3, ())
+        assert (control_plane.fallback, workers.fallback) == ((certificate,), ())
+        assert (len(workers.upgraded), workers.going) == (2, ())
+    said = list(summary.sentences(scope))
+    assert any("control plane: would replace 3 machines" in one and certificate in one for one in said)
+    assert any("garden-md-0: would upgrade 2 machines in place" in one for one in said)
+
+
+def test_of_what_is_refused_no_machine_goes_or_is_upgraded() -> None:
+    scope = changed(in_place_spec(), **in_place_spec(certSans=["a.b"]), kubernetesVersion="1.36")
+    foreseen = foresee(scope)
+    assert (foreseen.acts, foreseen.objects) == (False, ())
+    assert foreseen.stops.startswith("InPlaceUpgradeRefused: bootstrap.clusterConfiguration.apiServer.certSANs of the")
+    (group,) = refused_groups(foreseen)
+    assert (group.name, group.present, group.going, group.upgraded) == ("", 3, (), ())
+    assert list(summary.sentences(scope)) == [f"plan: then nothing is done: {foreseen.stops}"]
 
 
 def test_a_machine_that_somebody_marked_goes_first() -> None:
