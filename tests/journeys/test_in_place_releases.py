@@ -44,9 +44,7 @@ async def kubeadm_config(world: ManagedLaptop) -> Any:
 
 
 @pytest.mark.parametrize(("control_planes", "workers"), [(1, 1), (3, 2)])
-def test_the_releases_of_this_build_are_upgraded_in_place_one_after_the_other(
-    control_planes: int, workers: int
-) -> None:
+def test_releases_of_this_build_are_upgraded_in_place_one_after_the_other(control_planes: int, workers: int) -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         before = await identities(world)
         planes = [one.name for one in await machines(world, control_plane=True)]
