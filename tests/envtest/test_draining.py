@@ -22,8 +22,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.upgrader import draining
 from espalier.upgrader.api import Api
 from espalier.upgrader.draining import Cordon
-from espalier.upgrader.failures import StepFailed
-from espalier.upgrader.node import Clock
+from espalier.upgrader.host import Clock, StepFailed
 from espalier.upgrades import pod
 from tests.support.control_plane import ControlPlane
 

@@ -33,6 +33,7 @@ OF_WHAT_WE_MAKE = {
     "KUBEADM_PATCHES",
     "UPGRADE_SECONDS",
     "CORDONED_BY_UPGRADE",
+    "RESTARTED_BY_UPGRADE",
 }
 """State of objects that go with their cluster, and that nobody makes but we."""
 

@@ -92,7 +92,7 @@ def test_control_plane_nodes_go_one_by_one_and_before_all_workers() -> None:
         assert upgraders.at_once == 1
         roles = [upgraders.commands[node, "kubeadm-upgrader"][3] for node in order]
         assert roles == ["first-control-plane", "control-plane", "control-plane", "worker", "worker"]
-        assert "--etcd-version" in upgraders.commands[planes[0], "kubeadm-upgrader"]
+        assert upgraders.static_pods[planes[0]]["etcd"].image.partition(":")[2].startswith("v3.6.8")
         joined = await world.client.get(KubeadmConfig.resource, planes[1], SYSTEM_NAMESPACE)
         assert "initConfiguration" not in joined.tree["spec"]
 

@@ -51,16 +51,12 @@ def group(strategy: Tree, **more: object) -> list[Tree]:
 
 CONTROL_PLANE_CHANGES: list[tuple[Tree, str]] = [
     ({"certSans": ["garden.example"]}, "bootstrap.clusterConfiguration.apiServer"),
-    ({"apiServerExtraArgs": {"v": "4"}}, "bootstrap.clusterConfiguration.apiServer.extraArgs"),
     ({"labels": {"tier": "front"}}, "bootstrap.joinConfiguration.nodeRegistration.kubeletExtraArgs"),
     ({"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}, "nodeRegistration.taints"),
-    ({"kubeletConfiguration": {"maxPods": 50}}, "bootstrap.files"),
-    ({"auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"}, "bootstrap.files"),
 ]
 WORKER_CHANGES: list[tuple[Tree, str]] = [
     ({"labels": {"tier": "front"}}, "bootstrap.joinConfiguration.nodeRegistration.kubeletExtraArgs"),
     ({"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}, "nodeRegistration.taints"),
-    ({"kubeletConfiguration": {"maxPods": 50}}, "bootstrap.files"),
 ]
 
 

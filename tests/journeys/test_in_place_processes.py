@@ -24,6 +24,7 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN, Request
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
+from espalier.simulator.hosts.programs import HASH
 from tests.journeys.in_place import NEW, identities, machines, marks, reach, ready, spec, until_so
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.simulated_pods import processes
@@ -68,6 +69,48 @@ async def test_a_cluster_is_upgraded_by_the_program_even_when_that_is_killed(tmp
         assert images["etcd"].partition("-")[0] == ETCD
         assert {images[name] for name in ("kube-apiserver", "kube-scheduler", "kube-proxy")} == {NEW}
         assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
+
+
+async def test_a_release_that_changes_flags_and_an_audit_policy_are_in_force_on_the_nodes(tmp_path: Path) -> None:
+    async with managed_laptop(SystemClock(), disks=tmp_path, timing=Timing(boot=0.05)) as world:
+        await world.apply(**spec(1, 1, eksaVersion="v0.24.2"))
+        await world.until_ready()
+        before = await identities(world)
+        await world.change(eksaVersion="v0.25.1")
+        await world.until_ready()
+        await world.change(eksaVersion="v0.26.0")
+        await world.until_ready()
+
+        [plane] = tmp_path.glob("nodes/*/garden-[!m]*")
+        manifest = plane / "etc/kubernetes/manifests/kube-apiserver.yaml"
+        assert "--service-account-extend-token-expiration=false" in manifest.read_text()
+        flags = [path.read_text() for path in tmp_path.glob("nodes/*/*/var/lib/kubelet/kubeadm-flags.env")]
+        assert len(flags) == 2
+        assert all("--tls-min-version=VersionTLS12" in text for text in flags)
+
+        hashes = await config_hashes(world)
+        policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
+        await world.change(
+            controlPlaneConfiguration={
+                "count": 1,
+                "upgradeRolloutStrategy": {"type": "InPlace"},
+                "auditPolicyContent": policy,
+            }
+        )
+        await world.until_ready()
+        file = plane / "etc/kubernetes/audit-policy.yaml"
+        assert (file.read_text(), file.stat().st_mode & 0o777) == (policy, 0o600)
+        changed = {name for name, hash_ in (await config_hashes(world)).items() if hash_ != hashes.get(name)}
+        assert changed == {"kube-apiserver"}, "it alone mounts the policy, and was started anew"
+        assert await identities(world) == before
+        assert await marks(world) == []
+        assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
+
+
+async def config_hashes(world: ManagedLaptop) -> dict[str, str]:
+    """What the kubelet started each static pod from."""
+    pods = (await reach(world).client.list(POD, "kube-system", labels="tier=control-plane")).items
+    return {one.metadata.labels["component"]: one.metadata.annotations.get(HASH, "") for one in pods}
 
 
 async def test_a_worker_that_fails_at_kubeadm_is_told_of_at_once_and_goes_on_when_the_cause_is_gone(

@@ -188,9 +188,11 @@ def test_a_release_and_a_version_are_changed_in_one_write(tmp_path: Path) -> Non
 
 def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_named() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        with pytest.raises(ApiError, match=r"bootstrap\.clusterConfiguration\.apiServer\.extraArgs") as refused:
-            await world.change(eksaVersion="v0.26.0", kubernetesVersion="1.36")
-        assert "changed here: spec.eksaVersion, spec.kubernetesVersion" in str(refused.value)
+        more = {"certSans": ["garden.example"]}
+        with pytest.raises(ApiError, match=r"bootstrap\.clusterConfiguration\.apiServer\.certSANs") as refused:
+            await world.change(eksaVersion="v0.26.0", kubernetesVersion="1.36", controlPlaneConfiguration=more)
+        assert "spec.eksaVersion, spec.kubernetesVersion" in str(refused.value)
+        assert "extraArgs" not in str(refused.value), "flags are applied"
         assert upgraders.ran == []
         assert await world.versions() == [version("v0.25.1", "1.35")] * 2
 

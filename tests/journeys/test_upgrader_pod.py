@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 from collections.abc import AsyncIterator, Sequence
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("quick_upgraders")]
 
 OLD, NEW = "v1.35.4", "v1.36.3"
 IMAGE = f"example.org/upgrader:{NEW}"
-KUBEADM = f"kubeadm --role first-control-plane --kubernetes-version {NEW} --etcd-version 3.6.8-0"
+KUBEADM = f"kubeadm --role first-control-plane --kubernetes-version {NEW}"
 STEPS = {
     "components-copier": "copy",
     "containerd-upgrader": "containerd",
@@ -30,7 +31,11 @@ STEPS = {
     "kubelet-kubectl-upgrader": "kubelet",
     "uncordoner": "uncordon",
 }
-CONFIGURATION = f"etcd:\n  local:\n    imageTag: 3.6.6-0\nkind: ClusterConfiguration\nkubernetesVersion: {OLD}\n"
+CONFIGURATION = {
+    "imageRepository": "example.org",
+    "etcd": {"local": {"imageTag": "3.6.8-0"}},
+    "kubernetesVersion": OLD,
+}
 VOLUMES = [{"name": "host", "hostPath": {"path": "/", "type": "Directory"}}]
 ACCOUNT = "node-1-node-upgrader"
 
@@ -54,7 +59,7 @@ async def node(home: Path) -> AsyncIterator[World]:
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
                 "metadata": {"name": "kubeadm-config", "namespace": "kube-system"},
-                "data": {"ClusterConfiguration": CONFIGURATION},
+                "data": {"ClusterConfiguration": json.dumps(CONFIGURATION)},
             },
         )
         for name, image in {"etcd": "example.org/etcd:3.6.6-0", "kube-apiserver": f"example.org/server:{OLD}"}.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -87,6 +88,38 @@ async def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands(tmp_
             assert {"UpgradingKubeadm", "UpgradingKubelet", "Upgraded"} <= set(told)
         order = [name for name, _ in story.told]
         assert order == sorted(order, key=[plane, worker].index), "the worker begins when the control plane is done"
+        assert await laptop.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
+
+
+async def test_a_release_that_changes_flags_is_in_force_where_the_nodes_stand(tmp_path: Path) -> None:
+    """v0.25.1 -> v0.26.0: a flag of the API server; then an audit policy: no other machine, no other version."""
+    async with real_laptop(tmp_path) as laptop:
+        older = manifest(1, in_place=True).replace("\nspec:\n", "\nspec:\n  eksaVersion: v0.25.1\n", 1)
+        await laptop.management("apply", "-f", "-", stdin=older)
+        await laptop.ready("garden")
+        workload = await laptop.workload("garden")
+        plane = next(node["name"] for node in await laptop.nodes() if "-md-" not in node["name"])
+        before = await seen(laptop, workload)
+        flag = "--service-account-extend-token-expiration=false"
+        manifest_ = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+        assert flag not in await inside(laptop, plane, "cat", manifest_)
+
+        await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"eksaVersion": "v0.26.0"}}')
+        await laptop.ready("garden")
+        assert flag in await inside(laptop, plane, "cat", manifest_)
+        running = await workload("get", "pods", "-n", "kube-system", "-l", "component=kube-apiserver", "-o", "yaml")
+        assert flag in running
+
+        policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
+        patch = {"spec": {"controlPlaneConfiguration": {"auditPolicyContent": policy}}}
+        await laptop.management("patch", CLUSTER, "--type=merge", "-p", json.dumps(patch))
+        await laptop.ready("garden")
+        assert await inside(laptop, plane, "cat", "/etc/kubernetes/audit-policy.yaml") == policy
+        annotations = await workload("get", "pods", "-n", "kube-system", "-l", "component=kube-apiserver", "-o", "yaml")
+        assert "anywhere.eks.amazonaws.com/restarted-by-upgrade" in annotations
+        assert await seen(laptop, workload) == before
+        await use.has_nodes(workload, control_planes=1, workers=1, version=OLD)
+        await use.carries_pods(workload)
         assert await laptop.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
 
 

@@ -8,11 +8,13 @@ that have ended do not run again, and what runs goes on while its kubelet is sil
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import Any
 
-from espalier.api.core import NODE, POD
+from espalier.api.core import CONFIG_MAP, NODE, POD, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
 from espalier.api.meta import Tree
@@ -20,10 +22,12 @@ from espalier.api.resource import Key
 from espalier.kube.client import PatchType
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
+from espalier.simulator.hosts.static_pods import StaticPod, rendered
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workloads import Workloads
 
 GARDEN = Key(SYSTEM_NAMESPACE, "garden")
+FIRST = "first-control-plane"
 ENDED = ("Failed", "Succeeded")
 WAITING = {"waiting": {"reason": "PodInitializing"}}
 
@@ -51,6 +55,10 @@ class Upgraders:
         self.ran: list[tuple[str, str]] = []
         """Node and container, in the order in which they began."""
         self.commands: dict[tuple[str, str], list[str]] = {}
+        self.static_pods: dict[str, dict[str, StaticPod]] = {}
+        """What kubeadm has rendered last, by node and component."""
+        self.changes: dict[str, Tree] = {}
+        """Files and kubelet flags that a pod has brought to its node."""
         self.at_once = 0
         """How many pods have run at the same time, at most."""
         self.happening: Happening | None = None
@@ -96,6 +104,7 @@ class Upgraders:
         spec = pod.tree["spec"]
         node: str = spec["nodeName"]
         containers = [*spec["initContainers"], *spec["containers"]]
+        await self._changes(workload, pod)
         states = _states(pod, containers)
         for index, container in enumerate(containers):
             name = container["name"]
@@ -156,17 +165,31 @@ class Upgraders:
                 info = {"status": {"nodeInfo": {"kubeletVersion": version}}}
                 await self._node(workload, node, info, "status")
             case "kubeadm-upgrader":
-                await self._static_pods(workload, node, version)
+                if "worker" not in container["command"]:
+                    await self._static_pods(workload, node, version if FIRST in container["command"] else "")
 
-    async def _static_pods(self, workload: WorkloadCluster, node: str, version: str) -> None:
-        for found in workload.cache(POD).list("kube-system"):
-            if not found.name.endswith(f"-{node}") or "tier" not in found.metadata.labels:
-                continue
-            containers = found.tree["spec"]["containers"]
-            if containers[0]["name"].startswith("kube-"):
-                containers[0]["image"] = containers[0]["image"].rpartition(":")[0] + f":{version}"
-                patch = {"spec": {"containers": containers}}
-                await workload.client.patch(POD, found.name, found.namespace, patch=patch, type=PatchType.STRATEGIC)
+    async def _changes(self, workload: WorkloadCluster, pod: Object) -> None:
+        """What the pod brings to its node besides."""
+        volumes = {volume["name"]: volume for volume in pod.tree["spec"]["volumes"]}
+        if "changes" in volumes:
+            name = volumes["changes"]["secret"]["secretName"]
+            secret = await workload.client.get(SECRET, name, pod.namespace)
+            self.changes[pod.tree["spec"]["nodeName"]] = json.loads(
+                base64.b64decode(secret.tree["data"]["changes.json"])
+            )
+
+    async def _static_pods(self, workload: WorkloadCluster, node: str, applied: str) -> None:
+        """As kubeadm does: by kubeadm-config, of the version there; who applies another one writes it there."""
+        found = await workload.client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
+        configuration = json.loads(found.tree["data"]["ClusterConfiguration"])
+        if applied:
+            configuration["kubernetesVersion"] = applied
+            data = {"data": {"ClusterConfiguration": json.dumps(configuration)}}
+            await workload.client.patch(CONFIG_MAP, found.name, found.namespace, patch=data, type=PatchType.MERGE)
+        pods = self.static_pods[node] = rendered(configuration, configuration["kubernetesVersion"])
+        for name, pod in pods.items():
+            patch = {"spec": {"containers": [{"name": name, "image": pod.image}]}}
+            await workload.client.patch(POD, f"{name}-{node}", "kube-system", patch=patch, type=PatchType.STRATEGIC)
 
     async def _node(self, workload: WorkloadCluster, node: str, patch: Tree, subresource: str | None = None) -> None:
         try:

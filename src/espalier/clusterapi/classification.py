@@ -14,6 +14,7 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields
+from espalier.clusterapi.bootstrap_changes import only_new
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.machine_change import ChangeKind, MachineParts, differences, machine_change
 
@@ -106,6 +107,17 @@ def _explained(
             yield from _of_bootstrap(current, desired, contents)
         else:
             yield field
+    before, after = (_bootstrap(one, contents) for one in (current, desired))
+    if before is not None and after is not None and before != after:
+        yield from (f"bootstrap.{item}" for item in only_new(before, after))
+
+
+def _bootstrap(parts: MachineParts, contents: Contents) -> Tree | None:
+    """The spec of the KubeadmConfig that a machine has or gets; None where it is not known."""
+    if not parts.is_of_group:
+        return parts.bootstrap
+    template = contents(BOOTSTRAP_TEMPLATE, parts.bootstrap_template)
+    return ((template.get("template") or {}).get("spec") or {}) if template is not None else None
 
 
 def _of_infrastructure(current: MachineParts, desired: MachineParts, contents: Contents) -> Iterator[str]:

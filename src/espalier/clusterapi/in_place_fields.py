@@ -8,17 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from espalier.clusterapi.bootstrap_changes import FILES, FLAGS, PATCHES
 from espalier.clusterapi.infrastructure import Infrastructure
 
 _CLUSTER = "bootstrap.clusterConfiguration"
+COMPONENTS = ("apiServer", "controllerManager", "scheduler")
+COMPONENT_PARTS = ("extraArgs", "extraEnvs", "extraVolumes")
+"""Parts of a component's configuration with which kubeadm renders another static pod, and nothing else."""
+ETCD_PARTS = ("imageRepository", "imageTag", "extraArgs", "extraEnvs")
+"""The same of `etcd.local`."""
+
+NODE_FIELDS: tuple[str, ...] = tuple(f"bootstrap.{field}" for field in (FILES, FLAGS, PATCHES))
+"""What the upgrader program writes on nodes, or gives to kubeadm; `bootstrap_changes.only_new` names what it can't."""
 
 CONTROL_PLANE_FIELDS: tuple[str, ...] = (
-    f"{_CLUSTER}.etcd.local.imageTag",
-    f"{_CLUSTER}.featureGates.ControlPlaneKubeletLocalMode",
+    f"{_CLUSTER}.imageRepository",
+    f"{_CLUSTER}.featureGates",
+    *(f"{_CLUSTER}.etcd.local.{part}" for part in ETCD_PARTS),
+    *(f"{_CLUSTER}.{component}.{part}" for component in COMPONENTS for part in COMPONENT_PARTS),
+    *NODE_FIELDS,
 )
-"""Of the KubeadmConfig of a control plane machine."""
+"""Of the KubeadmConfig of a control plane machine: parts of kubeadm-config that kubeadm renders static pods of, too."""
 
-WORKER_FIELDS: tuple[str, ...] = ()
+WORKER_FIELDS: tuple[str, ...] = NODE_FIELDS
 """Of a worker's KubeadmConfigTemplate: `bootstrap.` and a field of its `spec.template.spec`."""
 
 INFRASTRUCTURE = "infrastructure"
@@ -45,13 +57,14 @@ def ignored_fields(infrastructure: Infrastructure | None) -> frozenset[str]:
 def refused(fields: Iterable[str], rows: Iterable[str], infrastructure: Infrastructure | None) -> tuple[str, ...]:
     """The fields of a machine that it can't get in place; those of its template are called like `infrastructure.image`.
 
-    `rows` is the part of the table for machines of this kind.
+    `rows` is the part of the table for machines of this kind. Of files and flags, an item is named where it is refused.
     """
     accepted = (*rows, *ignored_fields(infrastructure))
     return tuple(
         field
         for field in fields
-        if field not in _OF_EVERY_MACHINE and not any(is_within(field, one) for one in accepted)
+        if field.startswith(tuple(f"{one}[" for one in NODE_FIELDS))
+        or (field not in _OF_EVERY_MACHINE and not any(is_within(field, one) for one in accepted))
     )
 
 

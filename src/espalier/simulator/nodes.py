@@ -10,6 +10,8 @@ from espalier.api.core import NODE, POD, Taint
 from espalier.api.meta import Tree
 from espalier.clusterapi.network import machine_addresses
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
+from espalier.simulator.hosts import static_pods as hosts
+from espalier.simulator.hosts.static_pods import StaticPod
 
 NOT_READY_TAINT = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 """The taints of every new node, until its network is ready."""
@@ -21,8 +23,6 @@ _PRESSURES = (
     ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 )
-
-STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 def node(kubeadm: Kubeadm, *, provider_id: str, address: str, container_runtime: str, now: str) -> Tree:
@@ -107,34 +107,29 @@ def _conditions(ready: str, reason: str, message: str, now: str) -> list[Tree]:
 
 
 def static_pods(kubeadm: Kubeadm, *, node_uid: str) -> list[Tree]:
-    """The mirror pods of a control plane node, with the images of its release."""
-    return [
-        _static_pod(component, image, kubeadm.node_name, node_uid)
-        for component, image in control_plane_images(kubeadm).items()
-    ]
+    """The mirror pods of a control plane node, with the images and flags of its release."""
+    return [_static_pod(pod, kubeadm.node_name, node_uid) for pod in _rendered(kubeadm).values()]
 
 
 def control_plane_images(kubeadm: Kubeadm) -> Mapping[str, str]:
-    """Images by component, as kubeadm of that version chooses them."""
-    cluster = kubeadm.cluster
-    repository = (cluster and cluster.image_repository) or "registry.k8s.io"
-    local = cluster.etcd.local if cluster and cluster.etcd else None
-    etcd_repository = (local and local.image_repository) or repository
-    etcd_tag = (local and local.image_tag) or "latest"
-    images = {name: f"{repository}/{name}:{kubeadm.version}" for name in STATIC_PODS[1:]}
-    if cluster and cluster.etcd and cluster.etcd.external:
-        return images
-    return {"etcd": f"{etcd_repository}/etcd:{etcd_tag}", **images}
+    """Image by component, as kubeadm of that version chooses them."""
+    return {name: pod.image for name, pod in _rendered(kubeadm).items()}
 
 
-def _static_pod(component: str, image: str, node_name: str, node_uid: str) -> Tree:
+def _rendered(kubeadm: Kubeadm) -> Mapping[str, StaticPod]:
+    configuration = msgspec.to_builtins(kubeadm.cluster) if kubeadm.cluster else {}
+    return hosts.rendered(configuration, kubeadm.version)
+
+
+def _static_pod(pod: StaticPod, node_name: str, node_uid: str) -> Tree:
+    volumes = [{"name": f"host-{number}", "hostPath": {"path": path}} for number, path in enumerate(pod.host_paths)]
     return {
         "apiVersion": POD.api_version,
         "kind": POD.kind,
         "metadata": {
-            "name": f"{component}-{node_name}",
+            "name": f"{pod.name}-{node_name}",
             "namespace": "kube-system",
-            "labels": {"component": component, "tier": "control-plane"},
+            "labels": {"component": pod.name, "tier": "control-plane"},
             "annotations": {"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": node_uid},
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid, "controller": True}
@@ -144,7 +139,8 @@ def _static_pod(component: str, image: str, node_name: str, node_uid: str) -> Tr
             "nodeName": node_name,
             "hostNetwork": True,
             "priorityClassName": "system-node-critical",
-            "containers": [{"name": component, "image": image}],
+            "containers": [{"name": pod.name, "image": pod.image, "command": [pod.name, *pod.flags]}],
+            "volumes": volumes,
             "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
         },
     }

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .failures import StepFailed
+from .host import Clock, StepFailed
 
 SECRETS = "var/run/secrets/kubernetes.io/serviceaccount"
 MERGE = "application/merge-patch+json"
+AWAY = 120
+"""Seconds for which an API server may be away, or say that it can't serve."""
+BEGINNING = 10
+"""Seconds within which one that has just started knows everybody's rights."""
+EVERY = 1
 
 
 class Unreachable(Exception):
@@ -74,3 +79,32 @@ class Api:
                 connection.close()
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Unreachable(f"the API server {self._host}:{self._port} does not answer ({error})") from error
+
+
+class PatientApi(Api):
+    """Asks again while there is no answer, or one of a server that starts. All requests of steps may be repeated."""
+
+    def __init__(self, environment: Mapping[str, str], secrets: Path, clock: Clock) -> None:
+        super().__init__(environment, secrets)
+        self._clock = clock
+
+    def ask(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Answer:
+        """One request, repeated. Raises `Unreachable`; `StepFailed` in a pod that has no ServiceAccount."""
+        begun = away = self._clock.now()
+        while True:
+            try:
+                answer = self._once(method, path, body, content_type)
+            except Unreachable:
+                if self._clock.now() >= begun + AWAY:
+                    raise
+                away = self._clock.now()
+            else:
+                begins = answer.status in (401, 403) and self._clock.now() < away + BEGINNING
+                ill = answer.status >= 500 and self._clock.now() < begun + AWAY
+                if not begins and not ill:
+                    return answer
+                away = self._clock.now() if ill else away
+            self._clock.wait(EVERY)
+
+    def _once(self, method: str, path: str, body: Any, content_type: str) -> Answer:
+        return super().ask(method, path, body, content_type=content_type)

@@ -7,29 +7,31 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-from . import layout, leftovers
+from . import services
 from .api import Unreachable
-from .failures import StepFailed
+from .changes import Changes, check_changes
+from .contents import Version, find_version, parse_version
+from .host import StepFailed
 from .node import Node
-from .versions import Version, find, parse
+from .static_pods import MANIFESTS
 
 SYSTEMS = ("ubuntu", "debian")
 OLDEST_KUBELET = 3
 """Minors by which a kubelet may be older than its API server (Kubernetes' version skew policy)."""
-TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-"""Of an image, as registries allow it."""
 SPARE = 64 * 1024 * 1024
 """Bytes that are to stay free."""
+BACKUPS_OF_KUBEADM = "/etc/kubernetes/tmp"
 RELEASE = ("/etc/os-release", "/usr/lib/os-release")
 
 
-def before_work(node: Node, wanted: str) -> None:
+def before_work(node: Node, wanted: str, changes: Changes) -> None:
     """All checks; `wanted` is the version that the NodeUpgrade asks for, empty when the caller does not say."""
     right_image(node, wanted)
     right_system(node)
-    targets = layout.everything(node)
+    targets = services.all_programs(node)
     right_versions(node)
     healthy_etcd(node)
+    check_changes(node, changes)
     enough_room(node, targets)
 
 
@@ -45,15 +47,6 @@ def right_image(node: Node, wanted: str) -> None:
         raise StepFailed(
             f"the upgrader image is for {contents.machine}, this node is {os.uname().machine}: "
             "give an image for the node's architecture"
-        )
-
-
-def right_tag(etcd_version: str) -> None:
-    """What is to be written into kubeadm's configuration as etcd's tag is a tag, and not further lines of it."""
-    if etcd_version and not TAG.fullmatch(etcd_version):
-        raise StepFailed(
-            f"--etcd-version: found {etcd_version!r}, which is not an image tag such as v3.6.6; nothing was changed: "
-            "correct the etcdVersion of the upgrade"
         )
 
 
@@ -101,11 +94,11 @@ def compare_with_api_server(node: Node, target: Version) -> None:
 
 def host_kubelet(node: Node) -> Version:
     """The version of the kubelet that lies on the host."""
-    path = next(iter(layout.kubelet(node)))
+    path = next(iter(services.kubelet_program(node)))
     result = node.commands.run(path, "--version")
     if result.code:
         raise StepFailed(f"{path} --version ended with {result.code} ({result.last_lines()}): repair the kubelet first")
-    return parse(result.output, f"{path} --version")
+    return parse_version(result.output, f"{path} --version")
 
 
 def api_server(node: Node) -> Version:
@@ -114,7 +107,7 @@ def api_server(node: Node) -> Version:
         answer = node.api.ask("GET", "/version")
     except Unreachable as error:
         raise StepFailed(f"{error}: nothing was changed; see that the node reaches it, then delete the pod") from error
-    found = find(str(answer.tree.get("gitVersion", ""))) if isinstance(answer.tree, dict) else None
+    found = find_version(str(answer.tree.get("gitVersion", ""))) if isinstance(answer.tree, dict) else None
     if answer.status != 200 or found is None:
         raise StepFailed(f"the API server does not tell its version ({answer.reason})")
     return found
@@ -150,8 +143,8 @@ def enough_room(node: Node, targets: Mapping[str, str]) -> None:
         free.setdefault(device, (room, place))
         return device
 
-    if kept := leftovers.size(node):
-        take(leftovers.FOLDER, kept)
+    if kept := _backups_of_kubeadm(node):
+        take(BACKUPS_OF_KUBEADM, kept)
     seen = set()
     for path, name in targets.items():
         file = node.contents.files[name]
@@ -169,3 +162,12 @@ def enough_room(node: Node, targets: Mapping[str, str]) -> None:
                 f"the file system of {place} has {room // 2**20} MiB free, the upgrade needs "
                 f"{(needed[device] + SPARE) // 2**20} MiB: nothing was changed; make room, then delete the pod"
             )
+
+
+def _backups_of_kubeadm(node: Node) -> int:
+    """Bytes that kubeadm needs for its backups of manifests and of etcd's data, at the most."""
+    if not node.control_plane:
+        return 0
+    manifest = node.files.text(f"{MANIFESTS}/etcd.yaml")
+    data = re.search(r"--data-dir=(/[^\s\"',]+)", manifest)
+    return node.files.folder_size(MANIFESTS) + (node.files.folder_size(data[1]) if data else 0)

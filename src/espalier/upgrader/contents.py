@@ -7,18 +7,44 @@ folder, of one version, with the same files below `components/`, and the backups
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from .failures import StepFailed
-from .versions import Version, parse
+from .host import StepFailed
 
 IMAGE_FOLDER = "upgrader"
 CONTENTS = "contents.json"
 COMPONENTS = "components"
 BACKUP = "backup"
 WORK = "/var/lib/espalier-upgrade"
+
+
+class Version(NamedTuple):
+    """Numbers of a version."""
+
+    major: int
+    minor: int
+    patch: int
+
+    def __str__(self) -> str:
+        return f"v{self.major}.{self.minor}.{self.patch}"
+
+
+def find_version(text: str) -> Version | None:
+    """The first version in a text: `v1.36.3-eks-1-36-2` and `Kubernetes v1.36.3` are both 1.36.3."""
+    found = re.search(r"v?(\d+)\.(\d+)\.(\d+)", text)
+    return Version(*map(int, found.groups())) if found else None
+
+
+def parse_version(text: str, whose: str) -> Version:
+    """The version in a text; `whose` says in the `StepFailed` where it was read."""
+    found = find_version(text)
+    if found is None:
+        raise StepFailed(f"{whose} says {text.strip()!r}, which is not a Kubernetes version such as v1.36.3")
+    return found
 
 
 @dataclass(frozen=True)
@@ -46,7 +72,7 @@ class Contents:
     @property
     def kubernetes(self) -> Version:
         """The version in numbers."""
-        return parse(self.version, "the upgrader image")
+        return parse_version(self.version, "the upgrader image")
 
     @property
     def work(self) -> str:

@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from .api import MERGE, Answer, Api, Unreachable
-from .failures import StepFailed
-from .node import Clock
+from .host import Clock, StepFailed
 
 MARK = "anywhere.eks.amazonaws.com/cordoned-by-upgrade"
 """Annotation of a node that was cordoned by `drain`: `CORDONED_BY_UPGRADE` of the controllers, which share no module

@@ -145,7 +145,45 @@ class Files:
         place = self.place(target)
         staged = place.with_name(f".{place.name}{STAGED}")
         self._write(staged, text.encode())
+        self._mark(staged, 0o644, None)
         self._rename(staged, place)
+
+    def place_content(self, target: str, content: bytes, *, mode: int, owner: tuple[int, int] | None = None) -> None:
+        """Make `target` a file with this content, whole or not at all; without an `owner` it keeps that of before.
+
+        Until it is whole, nobody but root can read it. Raises `OSError`.
+        """
+        place = self.place(target)
+        staged = place.with_name(f".{place.name}{STAGED}")
+        if staged.is_symlink() or staged.exists():
+            self._remove(staged)
+        before = place.stat() if place.exists() else None
+        self._write(staged, content)
+        self._mark(staged, mode, owner or (before and (before.st_uid, before.st_gid)))
+        self._rename(staged, place)
+
+    def mode(self, path: str) -> int:
+        """Permissions of a file; those of a plain file when it is not there."""
+        place = self.place(path)
+        return stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o644
+
+    def is_as(self, path: str, content: bytes, *, mode: int, owner: tuple[int, int]) -> bool:
+        """True if a file has this content, these permissions and this owner. Who is not root can't give files away."""
+        place = self.place(path)
+        if not place.is_file() or self.checksum(path) != hashlib.sha256(content).hexdigest():
+            return False
+        found = place.stat()
+        return stat.S_IMODE(found.st_mode) == mode and (os.geteuid() != 0 or (found.st_uid, found.st_gid) == owner)
+
+    def link_on_the_way(self, path: str) -> str:
+        """The first part of a path that is a link, or not the folder or file that it has to be; empty without one."""
+        place, names = self._root, [part for part in path.split("/") if part]
+        for depth, name in enumerate(names, 1):
+            place = place / name
+            is_right = place.is_file() if depth == len(names) else place.is_dir()
+            if place.is_symlink() or (place.exists() and not is_right):
+                return "/" + "/".join(names[:depth])
+        return ""
 
     def remove(self, path: str) -> None:
         """Take a file away, if it is there."""
@@ -180,7 +218,7 @@ class Files:
         return True
 
     def _copy(self, source: Path, staged: Path) -> None:
-        with source.open("rb") as original, staged.open("wb") as copy:
+        with source.open("rb") as original, open(_private(staged), "wb") as copy:
             while piece := original.read(PIECE):
                 copy.write(piece)
             copy.flush()
@@ -192,7 +230,7 @@ class Files:
         staged.chmod(stat.S_IMODE(mode))
 
     def _write(self, staged: Path, content: bytes) -> None:
-        with staged.open("wb") as file:
+        with open(_private(staged), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -210,6 +248,11 @@ class Files:
 
     def _remove_folder(self, place: Path) -> None:
         place.rmdir()
+
+
+def _private(place: Path) -> int:
+    """A new file that is about to be written, which only its owner can read."""
+    return os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def checksum(place: Path) -> str:

@@ -10,13 +10,11 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from . import contents, draining, kubeadm, lock, steps
-from .api import SECRETS
-from .commands import Commands
-from .failures import DONE, FAILED, StepFailed
+from . import changes, contents, draining, steps
+from .api import SECRETS, PatientApi
 from .files import Files
-from .node import Clock, Node
-from .patience import PatientApi
+from .host import DONE, FAILED, Clock, Commands, StepFailed, hold_lock
+from .node import Node
 
 ROOT = "ESPALIER_CONTAINER_ROOT"
 """Environment variable: the folder that stands for `/` where there is no container. Simulated nodes set it."""
@@ -56,32 +54,31 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str], root: Path
         return draining.drain(cordon, environment.get("KUBERNETES_VERSION", "true"), timeout=options.timeout)
     files = Files(root / environment.get("HOST_ROOT", "/host").lstrip("/"))
     image = root / contents.IMAGE_FOLDER
-    held = lock.hold(files, clock)
+    held = hold_lock(files, clock)
     try:
         node = Node(name, files, Commands(held), api, image, contents.read(image), clock, _say)
-        return _on_host(options, node, environment.get("KUBERNETES_VERSION", ""))
+        folder = root / options.changes.lstrip("/") if getattr(options, "changes", "") else None
+        asked = changes.read_changes(folder, environment.get("NODE_UPGRADE", ""))
+        return _on_host(options, node, environment.get("KUBERNETES_VERSION", ""), asked)
     finally:
         os.close(held)
 
 
-def _on_host(options: argparse.Namespace, node: Node, version: str) -> str:
-    if options.step == "copy":
-        return steps.copy(node, version)
-    if options.step == "kubeadm":
-        return kubeadm.kubeadm(
-            node,
-            options.role,
-            options.kubernetes_version,
-            etcd_version=options.etcd_version,
-            ignored=[name for name in options.ignore_preflight_errors.split(",") if name],
-            patches=options.patches,
-        )
-    return {
-        "containerd": steps.containerd,
-        "cni-plugins": steps.cni_plugins,
-        "kubelet": steps.kubelet,
-        "done": steps.done,
-    }[options.step](node)
+def _on_host(options: argparse.Namespace, node: Node, version: str, asked: changes.Changes) -> str:
+    match options.step:
+        case "copy":
+            return steps.copy(node, version, asked)
+        case "containerd":
+            return steps.containerd(node)
+        case "cni-plugins":
+            return steps.cni_plugins(node)
+        case "kubeadm":
+            ignored = [name for name in options.ignore_preflight_errors.split(",") if name]
+            how = steps.How(options.role, ignored, options.patches)
+            return steps.kubeadm(node, options.kubernetes_version, how, asked)
+        case "kubelet":
+            return steps.kubelet(node, asked)
+    return steps.done(node, asked)
 
 
 def _say(line: str) -> None:
@@ -93,18 +90,19 @@ def _parser() -> argparse.ArgumentParser:
         "upgrader", description="The steps of a node's upgrade in place, in this order; each may be run again."
     )
     commands = parser.add_subparsers(dest="step", required=True, metavar="STEP")
-    commands.add_parser("copy", help="check, then copy the new components to the host")
+    brings = argparse.ArgumentParser(add_help=False)
+    brings.add_argument("--changes", default="", metavar="FOLDER", help="with files and kubelet flags that change too")
+    commands.add_parser("copy", parents=[brings], help="check, then copy the new components to the host")
     commands.add_parser("containerd", help="upgrade containerd and restart it")
     commands.add_parser("cni-plugins", help="upgrade the CNI plugins")
-    upgrade = commands.add_parser("kubeadm", help="upgrade kubeadm and run kubeadm upgrade")
-    upgrade.add_argument("--role", required=True, choices=kubeadm.ROLES)
+    upgrade = commands.add_parser("kubeadm", parents=[brings], help="upgrade kubeadm and run kubeadm upgrade")
+    upgrade.add_argument("--role", required=True, choices=steps.ROLES)
     upgrade.add_argument("--kubernetes-version", required=True, metavar="VERSION")
-    upgrade.add_argument("--etcd-version", default="", metavar="TAG", help="tag of etcd's image; first node only")
     upgrade.add_argument("--ignore-preflight-errors", default="", metavar="NAMES", help="further ones, by commas")
     upgrade.add_argument("--patches", default="", metavar="FOLDER", help="of the host, with patches for kubeadm")
     drain = commands.add_parser("drain", help="cordon the node and evict its pods")
     drain.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="0: without a limit")
-    commands.add_parser("kubelet", help="upgrade kubelet and kubectl, and restart the kubelet")
+    commands.add_parser("kubelet", parents=[brings], help="upgrade kubelet and kubectl, and restart the kubelet")
     commands.add_parser("uncordon", help="uncordon the node")
-    commands.add_parser("done", help="check that everything runs, and remove the work folder")
+    commands.add_parser("done", parents=[brings], help="check that everything runs, and remove the work folder")
     return parser

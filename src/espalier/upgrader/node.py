@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .api import Api
-from .commands import Commands
 from .contents import COMPONENTS, Contents
-from .failures import StepFailed
 from .files import Files
-
-
-@dataclass
-class Clock:
-    """Time, as far as steps wait for the node's services."""
-
-    now: Callable[[], float] = time.monotonic
-    wait: Callable[[float], None] = time.sleep
+from .host import Clock, Commands, StepFailed
 
 
 @dataclass(frozen=True)

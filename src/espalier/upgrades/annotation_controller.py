@@ -41,6 +41,9 @@ from espalier.runtime.writer import found_by_owner
 from espalier.upgrades import control_plane_group, deployment_group, expected, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.context import Tools
+from espalier.upgrades.control_plane_group import ControlPlaneGroup
+from espalier.upgrades.deployment_group import DeploymentGroup
+from espalier.upgrades.group import Group
 from espalier.upgrades.node_steps import POD_CREATED
 from espalier.upgrades.observe import cluster_of
 from espalier.upgrades.sequence import Member
@@ -74,6 +77,11 @@ class Side(Protocol):
         """The annotation."""
         ...
 
+    @property
+    def group(self) -> Group:
+        """The upgraded machines."""
+        ...
+
     def name(self, owner: str) -> str:
         """Name of the upgrade."""
         ...
@@ -105,6 +113,7 @@ class ControlPlaneSide:
     owner_resource = KubeadmControlPlane.resource
     resource = ControlPlaneUpgrade.resource
     mark = IN_PLACE_CONTROL_PLANE
+    group = ControlPlaneGroup()
 
     def name(self, owner: str) -> str:
         """Name of the ControlPlaneUpgrade."""
@@ -160,6 +169,7 @@ class DeploymentSide:
     owner_resource = MachineDeployment.resource
     resource = MachineDeploymentUpgrade.resource
     mark = IN_PLACE_DEPLOYMENT
+    group = DeploymentGroup()
 
     def name(self, owner: str) -> str:
         """Name of the MachineDeploymentUpgrade."""
@@ -172,7 +182,7 @@ class DeploymentSide:
         if sets.latest is None:
             return Due((), (), is_due=False)
         change = deployment_group.classified(capi_objects, deployment, sets.latest)
-        machines = tuple(deployment_group.outdated(deployment, sets.machines))
+        machines = tuple(deployment_group.outdated(capi_objects, deployment, sets.machines))
         refused = (*change.refused, *(f"machines of MachineSet {name}" for name in sets.older))
         return Due(machines, refused, bool(machines or change.is_outdated or refused))
 
@@ -281,7 +291,7 @@ async def advance(ctx: Context) -> Outcome:
         return Wait("UpgradeCreated", f"{side.resource.kind} {side.name(owner.name)} was created")
     is_ready = bool((upgrade.tree.get("status") or {}).get("ready"))
     is_other = side.data_of(upgrade) != side.data(owner)
-    if is_other and not falls_back and (node := _under_way(ctx.tools, ctx.capi_objects, upgrade)):
+    if is_other and not falls_back and (node := _under_way(ctx, ctx.capi_objects, upgrade)):
         return Wait("NodeUnderWay", f"waiting for {node}: what it reaches is noted before anything else is begun")
     if falls_back or is_ready or is_other:
         await writer.delete(side.resource, upgrade, found_by_owner)
@@ -298,7 +308,7 @@ async def replace_lost(ctx: Context) -> Outcome:
     if ctx.capi_objects is None or ctx.upgrade is None:
         raise AssertionError("the step `advance` lets nothing pass without them")
     lost, annotations = ctx.side.lost(ctx.capi_objects, ctx.object, ctx.upgrade), ctx.object.metadata.annotations
-    is_free = not _under_way(ctx.tools, ctx.capi_objects, ctx.upgrade)
+    is_free = not _under_way(ctx, ctx.capi_objects, ctx.upgrade)
     changed: dict[str, str | None] = {}
     if lost and is_free and annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
         changed = {PAUSED_ANNOTATION: None, REPLACING: lost}
@@ -317,19 +327,30 @@ STEPS = (end_without_mark, read_cluster, advance, replace_lost)
 """From a mark to machines of which Cluster API replaces none."""
 
 
-def _under_way(tools: Tools, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
-    """A node that goes on to its new version, or has it and its Machine does not say so; empty without one."""
-    for found in tools.observer.node_upgrades(upgrade):
+def _under_way(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
+    """A node that goes on to what is asked for, or has it and its Machine does not say so; empty without one."""
+    wanted = _wanted(ctx.side, upgrade)
+    for found in ctx.tools.observer.node_upgrades(upgrade):
         one = found.decode(NodeUpgrade)
         machine = capi_objects.machine(one.spec.machine.name)
         member = Member(one.spec.machine.name, machine, found, one)
         if machine is None or member.is_gone or found.metadata.deletion_timestamp is not None:
             continue
-        is_noted = machine.machine.spec.version == one.spec.kubernetes_version
+        is_noted = wanted is None or ctx.side.group.is_expected(
+            capi_objects, wanted, one.spec.kubernetes_version, machine
+        )
         has_begun = condition_list.is_true(one.status.conditions, POD_CREATED) and not member.has_failed
         if (member.is_done and not is_noted) or (member.is_active and has_begun):
             return f"NodeUpgrade {found.name}"
     return ""
+
+
+def _wanted(side: Side, upgrade: Object) -> Tree | None:
+    """The spec that an upgrade carries; None for one with which nothing can be begun."""
+    try:
+        return expected.decoded(side.data_of(upgrade))
+    except ValueError:
+        return None
 
 
 async def _release(ctx: Context) -> Outcome:

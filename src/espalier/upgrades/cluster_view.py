@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.core import NODE, POD, SECRET
+from espalier.api.core import CONFIG_MAP, NODE, POD, SECRET
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -42,6 +42,7 @@ OWNER_KINDS: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeploy
 
 KUBE_SYSTEM = "kube-system"
 CONTROL_PLANE_PODS = "tier=control-plane"
+KUBEADM_CONFIG = "kubeadm-config"
 
 
 def kubeconfigs_alone(secret: Object) -> Object:
@@ -151,7 +152,7 @@ class ClusterAPIObjects:
 
 
 class Workload:
-    """A workload cluster, as caches show it: nodes, upgrader pods, and the pods of the control plane."""
+    """A workload cluster, as caches show it: nodes, upgrader pods, pods of the control plane, kubeadm-config."""
 
     def __init__(self, client: Client, caches: Caches) -> None:
         self.client = client
@@ -159,7 +160,8 @@ class Workload:
         self._nodes = caches.of(NODE)
         self.upgraders = caches.of(POD, names.UPGRADER_NAMESPACE, names.UPGRADER_LABEL)
         self._control_plane = caches.of(POD, KUBE_SYSTEM, CONTROL_PLANE_PODS)
-        self.writer = Writer(client, {POD: self.upgraders})
+        self._configuration = caches.of(CONFIG_MAP, KUBE_SYSTEM, fields=f"metadata.name={KUBEADM_CONFIG}")
+        self.writer = Writer(client, {POD: self.upgraders, CONFIG_MAP: self._configuration})
 
     @property
     def silent_for(self) -> float:
@@ -183,6 +185,11 @@ class Workload:
     def upgrader(self, node: str) -> Object | None:
         """The upgrader pod of a node."""
         return self.upgraders.get(Key(names.UPGRADER_NAMESPACE, names.upgrader(node)))
+
+    @property
+    def kubeadm_config(self) -> Object | None:
+        """The ConfigMap by which kubeadm renders static pods; None when it is not there."""
+        return self._configuration.get(Key(KUBE_SYSTEM, KUBEADM_CONFIG))
 
     def control_plane_pods(self) -> list[Pod]:
         """Static pods of all control plane nodes."""

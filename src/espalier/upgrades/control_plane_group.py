@@ -91,7 +91,7 @@ class ControlPlaneGroup:
             raise TypeError(upgrade)
         return upgrade.spec.control_plane, upgrade.spec.control_plane_spec_data
 
-    def is_expected(self, wanted: Tree, version: str, machine: MachineView) -> bool:
+    def is_expected(self, _capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
         """Cluster API would see nothing to roll, and the Machine says what it counts as made with."""
         try:
             spec = msgspec.convert(wanted, KubeadmControlPlaneSpec)
@@ -163,11 +163,13 @@ class ControlPlaneGroup:
         when = f"before node {node} is touched" if node else "after the last node"
         return Wait("ControlPlaneUnhealthy", f"{when}: {found}") if found else None
 
-    def node_upgrade_extras(self, scope: GroupScope) -> Tree:
-        """The version of etcd, and whether it is the first node: the one that upgrades what the others follow."""
+    def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:
+        """The version of etcd, files and kubelet flags, and whether it is the first node, which the others follow."""
         first = not any(member.upgrade for member in scope.members)
         etcd = scope.upgrade.spec.etcd_version if isinstance(scope.upgrade, ControlPlaneUpgrade) else None
-        return {"firstNodeToBeUpgraded": first} | ({"etcdVersion": etcd} if etcd else {})
+        wanted = (scope.wanted or {}).get("kubeadmConfigSpec") or {}
+        changes = expected.changes(member.machine, wanted)
+        return {"firstNodeToBeUpgraded": first, "bootstrapChanges": changes} | ({"etcdVersion": etcd} if etcd else {})
 
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
         """In the proposal's order."""

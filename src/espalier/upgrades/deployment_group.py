@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
@@ -61,8 +64,10 @@ def classified(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, l
     return classify(before, after, Way.IN_PLACE, capi_objects.infrastructures, capi_objects.template)
 
 
-def outdated(deployment: MachineDeployment, machines: Sequence[MachineView]) -> list[MachineView]:
-    """Machines that do not have the version and the template asked for."""
+def outdated(
+    capi_objects: ClusterAPIObjects, deployment: MachineDeployment, machines: Sequence[MachineView]
+) -> list[MachineView]:
+    """Machines that do not have the version and the templates asked for."""
     template = deployment.spec.template.spec
     return [
         view
@@ -72,8 +77,25 @@ def outdated(deployment: MachineDeployment, machines: Sequence[MachineView]) -> 
             view.machine.spec.version != template.version
             or (view.parts.infrastructure or _template_of(template.infrastructure_ref.name)).name
             != template.infrastructure_ref.name
+            or not _is_configured(capi_objects, msgspec.to_builtins(template), view)
         )
     ]
+
+
+def _config_template(capi_objects: ClusterAPIObjects, wanted: Tree) -> tuple[str, Tree | None]:
+    """Name and content of the KubeadmConfigTemplate that the spec of a machine names."""
+    name = str(((wanted.get("bootstrap") or {}).get("configRef") or {}).get("name", ""))
+    return name, capi_objects.template(KubeadmConfigTemplate.resource.kind, name) if name else None
+
+
+def _bootstrap(template: Tree | None) -> Tree:
+    return ((template or {}).get("template") or {}).get("spec") or {}
+
+
+def _is_configured(capi_objects: ClusterAPIObjects, wanted: Tree, machine: MachineView) -> bool:
+    """Whether a machine's KubeadmConfig has the files and kubelet flags of the template asked for."""
+    _, template = _config_template(capi_objects, wanted)
+    return template is None or not expected.changes(machine, _bootstrap(template))
 
 
 class DeploymentGroup:
@@ -91,12 +113,13 @@ class DeploymentGroup:
             raise TypeError(upgrade)
         return upgrade.spec.machine_deployment, upgrade.spec.machine_spec_data
 
-    def is_expected(self, wanted: Tree, version: str, machine: MachineView) -> bool:
-        """The version, and the template it counts as cloned from."""
+    def is_expected(self, capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
+        """The version, the template it counts as cloned from, and files and kubelet flags."""
         reference = wanted.get("infrastructureRef") or {}
         cloned_from = machine.parts.infrastructure
         is_cloned = cloned_from is None or cloned_from.name == reference.get("name")
-        return machine.machine.spec.version == version and is_cloned
+        is_configured = _is_configured(capi_objects, wanted, machine)
+        return machine.machine.spec.version == version and is_cloned and is_configured
 
     def problem(self, scope: GroupScope) -> Wait | None:
         """A foreign machine, a rollout that is under way, a version that kubeadm does not go to, or other changes."""
@@ -169,13 +192,24 @@ class DeploymentGroup:
                 return Wait("ControlPlaneFirst", message)
         return None
 
-    def node_upgrade_extras(self, scope: GroupScope) -> Tree:
-        """None."""
-        return {}
+    def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:
+        """Files and kubelet flags."""
+        if scope.cluster_view is None:
+            return {}
+        _, template = _config_template(scope.cluster_view.capi_objects, scope.wanted or {})
+        return {"bootstrapChanges": expected.changes(member.machine, _bootstrap(template)) if template else ""}
 
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
-        """Machine and infrastructure machine."""
+        """Machine, KubeadmConfig and infrastructure machine."""
         await writer.merge(Machine.resource, machine.object, expected.worker(scope.version))
+        name, template = (
+            _config_template(scope.cluster_view.capi_objects, scope.wanted or {}) if scope.cluster_view else ("", None)
+        )
+        if template is not None and machine.config is not None:
+            present = machine.config.tree.get("spec") or {}
+            metadata, after = expected.worker_config(template, name, present)
+            patch = {"metadata": metadata, "spec": expected.whole(present, after)}
+            await writer.merge(KubeadmConfig.resource, machine.config, patch)
         reference = (scope.wanted or {}).get("infrastructureRef")
         if machine.infrastructure is not None and reference and machine.infrastructure_kind:
             await writer.merge(

@@ -12,10 +12,13 @@ from typing import Any
 import msgspec
 
 from espalier.api import json_trees
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.meta import Tree
+from espalier.clusterapi.bootstrap_changes import bootstrap_changes
 from espalier.clusterapi.machine_change import CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, control_plane_bootstrap
 from espalier.kube.merging import difference
 from espalier.upgrades import names
+from espalier.upgrades.cluster_view import MachineView
 
 _OWN_OF_JOIN = ("discovery", "caCertPath", "controlPlane")
 """What a joining machine was given by the bootstrap provider, and keeps."""
@@ -32,6 +35,17 @@ def decoded(text: str) -> Tree:
     if not isinstance(found, dict):
         raise ValueError("not an object")
     return found
+
+
+def changes(machine: MachineView | None, wanted: Tree) -> str:
+    """What an upgrade brings to the node of a machine besides, as a NodeUpgrade carries it; empty for nothing.
+
+    Of a machine whose KubeadmConfig is gone, nobody knows what its node has.
+    """
+    if machine is None or machine.config is None:
+        return ""
+    found = bootstrap_changes(machine.config.tree.get("spec") or {}, wanted)
+    return encoded(found) if found else ""
 
 
 def missing(tree: Tree, wanted: Tree) -> Tree:
@@ -67,6 +81,22 @@ def control_plane_config(control_plane: Tree, version: str, present: Tree) -> Tr
     if endpoint:
         configuration["controlPlaneEndpoint"] = endpoint
     return wanted | {"clusterConfiguration": configuration}
+
+
+def worker_config(template: Tree, name: str, present: Tree) -> tuple[Tree, Tree]:
+    """Of the KubeadmConfig of a worker that has what its template asks for: its metadata, and its spec.
+
+    `template` is the spec of the KubeadmConfigTemplate of that name; of joining, what found the cluster stays.
+    """
+    wanted = {**((template.get("template") or {}).get("spec") or {})}
+    joined = present.get("joinConfiguration") or {}
+    kept = {part: joined[part] for part in _OWN_OF_JOIN if part in joined}
+    if kept or "joinConfiguration" in wanted:
+        wanted["joinConfiguration"] = (wanted.get("joinConfiguration") or {}) | kept
+    if "format" in present:
+        wanted.setdefault("format", present["format"])
+    group_kind = f"{KubeadmConfigTemplate.resource.kind}.{KubeadmConfigTemplate.resource.group}"
+    return {"annotations": {CLONED_FROM_NAME: name, CLONED_FROM_GROUP_KIND: group_kind}}, wanted
 
 
 def infrastructure_machine(reference: Tree) -> Tree:

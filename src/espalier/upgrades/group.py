@@ -22,7 +22,7 @@ from espalier.runtime.mapping import by_controller
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, names, versions
-from espalier.upgrades.cluster_view import ClusterView, MachineView
+from espalier.upgrades.cluster_view import ClusterAPIObjects, ClusterView, MachineView
 from espalier.upgrades.context import Tools
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.sequence import Counts, Member
@@ -110,7 +110,7 @@ class Group(Protocol):
         """The reference to the owner, and the spec asked for."""
         ...
 
-    def is_expected(self, wanted: Tree, version: str, machine: MachineView) -> bool:
+    def is_expected(self, capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
         """Whether a machine's objects say what was reached on its node."""
         ...
 
@@ -130,7 +130,7 @@ class Group(Protocol):
         """Why this node can't be begun with now; without a member, what is not well after the last one."""
         ...
 
-    def node_upgrade_extras(self, scope: GroupScope) -> Tree:
+    def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:
         """More fields of a NodeUpgrade's spec."""
         ...
 
@@ -206,7 +206,10 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
             strangers.append(name)
         view = cluster_view.capi_objects.machine(machine.name) if cluster_view else None
         is_expected = (
-            view is not None and scope.wanted is not None and group.is_expected(scope.wanted, scope.version, view)
+            view is not None
+            and cluster_view is not None
+            and scope.wanted is not None
+            and group.is_expected(cluster_view.capi_objects, scope.wanted, scope.version, view)
         )
         decoded = object_.decode(NodeUpgrade) if object_ else None
         members.append(Member(machine.name, view, object_, decoded, is_expected))

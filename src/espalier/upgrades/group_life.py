@@ -166,7 +166,7 @@ def _outdated(ctx: GroupContext, member: Member) -> str:
 
 
 def _node_upgrade(ctx: GroupContext, member: Member) -> NodeUpgrade:
-    extras = ctx.group.node_upgrade_extras(ctx.scope)
+    extras = ctx.group.node_upgrade_extras(ctx.scope, member)
     machine = Machine.resource
     return NodeUpgrade(
         metadata=ObjectMeta(
@@ -188,5 +188,6 @@ def _node_upgrade(ctx: GroupContext, member: Member) -> NodeUpgrade:
             etcd_version=extras.get("etcdVersion"),
             node_type=ctx.group.node_type,
             first_node_to_be_upgraded=bool(extras.get("firstNodeToBeUpgraded")),
+            bootstrap_changes=extras.get("bootstrapChanges", ""),
         ),
     )

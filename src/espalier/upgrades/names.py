@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 from espalier.api.capi.machine import Machine
@@ -84,6 +85,11 @@ def node_upgrade(machine: str) -> str:
 def upgrader(node: str) -> str:
     """The pod on a node, its ServiceAccount, and the rights of that."""
     return f"{node}-node-upgrader"
+
+
+def changes(account: str, content: bytes) -> str:
+    """The Secret with what a pod changes of its node besides, of the ServiceAccount that the pod acts with."""
+    return f"{account}-{hashlib.sha256(content).hexdigest()[:8]}"
 
 
 def node_of(upgrader: str) -> str | None:

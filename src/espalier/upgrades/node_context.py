@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from espalier.api.capi.machine import Machine
-from espalier.api.core import CLUSTER_ROLE, NAMESPACE, POD
+from espalier.api.core import CLUSTER_ROLE, NAMESPACE, POD, SECRET
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import NotFound
@@ -48,19 +48,25 @@ class Context:
         return f"Machine {self.object.namespace}/{self.scope.upgrade.spec.machine.name}"
 
 
-async def give_rights(workload: Workload, node: str) -> str:
-    """Make what the upgrader pod acts with, and the namespace when it is not there yet: name of the ServiceAccount."""
+async def give_rights(workload: Workload, node: str, changes: bytes) -> tuple[str, str]:
+    """Make what the upgrader pod acts with, and the namespace when it is not there yet.
+
+    Returns the names of the ServiceAccount, and of the Secret with `changes`, empty without any. All of it goes with
+    the role.
+    """
     body = pod.role(node)
     role = await workload.writer.create(CLUSTER_ROLE, body)
     if role is None:  # a reconcile before this one did not come to its end
         role = await workload.client.get(CLUSTER_ROLE, body["metadata"]["name"])
-    for resource, body in pod.holders(role):
+    account = pod.account(role)
+    secret = pod.changes(account, role, changes) if changes else None
+    for resource, body in [*pod.holders(role), *([(SECRET, secret)] if secret else [])]:
         try:
             await workload.writer.create(resource, body)
         except NotFound:
             await workload.writer.create(NAMESPACE, pod.NAMESPACE_OF_PODS)
             await workload.writer.create(resource, body)
-    return pod.account(role)
+    return account, secret["metadata"]["name"] if secret else ""
 
 
 async def take_rights(workload: Workload, node: str) -> None:

@@ -6,13 +6,14 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
-from espalier.api.core import POD
+from espalier.api.core import CONFIG_MAP, POD
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UPGRADE_SECONDS
 from espalier.api.violations import shown
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.upgrades import capacity, health, images, names, pod, progress, versions
+from espalier.upgrades import capacity, cluster_configuration, health, images, names, pod, progress, versions
+from espalier.upgrades.cluster_view import KUBE_SYSTEM, KUBEADM_CONFIG, Workload
 from espalier.upgrades.node_context import (
     RESOURCE,
     Context,
@@ -23,8 +24,10 @@ from espalier.upgrades.node_context import (
     take_lost_rights,
     take_rights,
 )
-from espalier.upgrades.node_steps import POD_CREATED, NodeStep
+from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades.node_steps import KUBEADM, POD_CREATED, NodeStep
 from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.pod import Role
 
 _UNWATCHED = 30.0
 """Seconds until a Machine that is not there is looked for again: only clusters with one are followed."""
@@ -118,6 +121,10 @@ async def check(ctx: Context) -> Outcome:
     problem = versions.obstacle(scope.node.status.node_info.kubelet_version, wanted)
     if problem:
         return Wait("VersionRefused", f"spec.kubernetesVersion: {problem}")
+    try:
+        _ = scope.changes
+    except ValueError:
+        return Wait("SpecDataInvalid", "spec.bootstrapChanges: it is no JSON object in base64; delete the NodeUpgrade")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready, before it is touched")
     return Continue()
@@ -204,21 +211,52 @@ async def claim(ctx: Context) -> Outcome:
     return Continue()
 
 
+async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
+    """Bring kubeadm-config to what is asked for, before kubeadm renders static pods by it: the node's part in that."""
+    name = f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}"
+    found = workload.kubeadm_config
+    if found is None:
+        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster does not exist: restore it")
+    try:
+        present = cluster_configuration.read(found.tree)
+    except ValueError as error:
+        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster: {error}: correct it")
+    if cluster_configuration.has_external_etcd(present):
+        message = "etcd is on machines of its own: such control planes are not upgraded in place"
+        return Wait("ExternalEtcd", f"{name}: {message}")
+    if problem := cluster_configuration.obstacle(present, scope.asked):
+        return Wait("VersionRefused", f"{name}: {problem}")
+    wanted = cluster_configuration.wanted(present, scope.asked)
+    if wanted != present:
+        text = cluster_configuration.text_of(wanted, found.tree["data"]["ClusterConfiguration"])
+        await workload.writer.merge(CONFIG_MAP, found, {"data": {"ClusterConfiguration": text}})
+    return scope.role(cluster_configuration.version_of(present))
+
+
 async def make_pod(ctx: Context) -> Outcome:
     """The upgrader pod is on the node, with the steps that are left."""
     scope = ctx.scope
     done = progress.done(scope.upgrade.status.conditions)
     if scope.pod is not None or scope.workload is None or progress.are_all_done(scope.upgrade.status.conditions):
         return Continue()
-    account = await give_rights(scope.workload, scope.node_name)
+    role: Role = "worker"
+    if scope.upgrade.spec.node_type == "ControlPlane" and KUBEADM.condition not in done:
+        configured = await configure(scope.workload, scope)
+        if isinstance(configured, Wait):
+            return configured
+        role = configured
+    elif scope.upgrade.spec.node_type == "ControlPlane":
+        role = "control-plane"
+    account, changes = await give_rights(scope.workload, scope.node_name, scope.changes)
     wanted = pod.Upgrader(
         node_upgrade=str(scope.object.key),
         node=scope.node_name,
         image=scope.image or "",
-        role=scope.role,
+        role=role,
         kubernetes_version=scope.upgrade.spec.kubernetes_version,
         account=account,
-        etcd_version=scope.upgrade.spec.etcd_version,
+        upgrade=scope.object.metadata.uid,
+        changes=changes,
         done=done,
         drains=scope.drains and await _has_room(ctx),
         drain_seconds=scope.drain_seconds,

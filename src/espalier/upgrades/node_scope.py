@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig, KubeadmControlPlane
 from espalier.api.conditions import is_true
 from espalier.api.eksa.upgrades import (
@@ -15,10 +17,12 @@ from espalier.api.eksa.upgrades import (
     ControlPlaneUpgrade,
     NodeUpgrade,
 )
-from espalier.api.meta import Condition
+from espalier.api.meta import Condition, Tree
 from espalier.api.printable import in_one_line
+from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.kube.objects import Object
-from espalier.upgrades import health, names, progress, versions
+from espalier.upgrades import expected, health, names, progress, versions
+from espalier.upgrades.cluster_configuration import Asked
 from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
 from espalier.upgrades.node_steps import POD_CREATED
 from espalier.upgrades.observe import Observer, cluster_of
@@ -50,6 +54,8 @@ class NodeScope:
     """How many machines that has."""
     claimed_by: str
     """The upgrade of another node of the control plane, or of several; empty when there is none."""
+    configuration: Tree | None
+    """The ClusterConfiguration that its ControlPlaneUpgrade asks for; None without one."""
     image: str | None
     images: tuple[str, ...]
     """Versions for which there is an upgrader image."""
@@ -75,14 +81,25 @@ class NodeScope:
         return self.object.metadata.deletion_timestamp is not None
 
     @property
-    def role(self) -> Role:
-        """What kubeadm has to do on the node: apply the version to the control plane, unless another node has it.
+    def asked(self) -> Asked:
+        """What kubeadm-config is to be before kubeadm runs on the node."""
+        return Asked(self.upgrade.spec.kubernetes_version, self.upgrade.spec.etcd_version or "", self.configuration)
 
-        What `firstNodeToBeUpgraded` says was true when the NodeUpgrade was made; the machine that was the first may
-        have gone since.
+    @property
+    def changes(self) -> bytes:
+        """Files and kubelet flags that the node gets besides, as JSON. Raises `ValueError` when they are none."""
+        text = self.upgrade.spec.bootstrap_changes
+        return msgspec.json.encode(expected.decoded(text)) if text else b""
+
+    def role(self, configured: str) -> Role:
+        """What kubeadm has to do on a control plane node, where kubeadm-config has a version: apply it, or follow.
+
+        `kubeadm upgrade node` renders the version of kubeadm-config, whatever version kubeadm has. Who applied it may
+        have been broken off after it stood there: so it is applied as long as no other node has it. What
+        `firstNodeToBeUpgraded` says was true when the NodeUpgrade was made; that machine may have gone since.
         """
-        if self.upgrade.spec.node_type == "Worker":
-            return "worker"
+        if configured != self.upgrade.spec.kubernetes_version:
+            return "first-control-plane"
         others = self.workload.nodes() if self.workload else []
         reached = any(
             versions.is_reached(node.status.node_info.kubelet_version, self.upgrade.spec.kubernetes_version)
@@ -137,6 +154,8 @@ class NodeScope:
     def patches(self) -> str:
         """Folder on the node with patches of what kubeadm writes: without them an upgrade would undo them."""
         own = next((section.patches.directory for section in self._kubeadm if section.patches), "")
+        changed = expected.decoded(self.upgrade.spec.bootstrap_changes) if self.upgrade.spec.bootstrap_changes else {}
+        own = str(changed.get("patches", own))
         provider = self.machine.infrastructure if self.machine else None
         return own or (provider.metadata.annotations.get(KUBEADM_PATCHES, "") if provider else "")
 
@@ -209,6 +228,21 @@ def _claimed_by(
     return f"NodeUpgrade {name} (node {machine.node})"
 
 
+def _configuration(observer: Observer, found: Object, version: str) -> Tree | None:
+    """What the ControlPlaneUpgrade that a NodeUpgrade belongs to asks for, and what Cluster API adds by the version."""
+    kind = ControlPlaneUpgrade.resource
+    owner = next((one for one in found.metadata.owner_references if one.controller and one.kind == kind.kind), None)
+    upgrade = observer.upgrade(kind, owner.name) if owner else None
+    if owner is None or upgrade is None or upgrade.metadata.uid != owner.uid:
+        return None
+    try:
+        wanted = expected.decoded(upgrade.decode(ControlPlaneUpgrade).spec.control_plane_spec_data)
+    except ValueError:
+        return None
+    spec = control_plane_bootstrap(wanted.get("kubeadmConfigSpec") or {}, version)
+    return spec.get("clusterConfiguration")
+
+
 def observe(observer: Observer, found: Object) -> NodeScope:
     """Read everything about one NodeUpgrade. Raises `msgspec.ValidationError` when the object is none."""
     upgrade = found.decode(NodeUpgrade)
@@ -236,6 +270,7 @@ def observe(observer: Observer, found: Object) -> NodeScope:
         if cluster_view and control_plane
         else 0,
         claimed_by=_claimed_by(observer, cluster_view, control_plane, found),
+        configuration=_configuration(observer, found, upgrade.spec.kubernetes_version),
         image=image,
         images=images,
     )

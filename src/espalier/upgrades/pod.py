@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
-from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SECRET, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.upgrades import names
-from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, STEPS, UNCORDON, NodeStep
+from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, KUBELET, STEPS, UNCORDON, NodeStep
 
 Role = Literal["first-control-plane", "control-plane", "worker"]
 
 HOST_ROOT = "/host"
+CHANGES_FOLDER, CHANGES_FILE = "/upgrader-changes", "changes.json"
+"""Where the program on the node finds files and kubelet flags that are to change.
+
+It is told by an argument: a program that knows of no changes refuses it, and does not leave them out."""
 PRIVILEGED_LABEL = "pod-security.kubernetes.io/enforce=privileged"
 """Label of a namespace that may have privileged pods, whatever Pod Security enforces in the cluster by default."""
 NAMESPACE_OF_PODS: Tree = {
@@ -41,7 +46,10 @@ class Upgrader:
     kubernetes_version: str
     account: str
     """The ServiceAccount it acts with."""
-    etcd_version: str | None = None
+    upgrade: str = ""
+    """Uid of the NodeUpgrade: what one has begun, another one does not take for its own."""
+    changes: str = ""
+    """The Secret with files and kubelet flags that the node gets besides; empty without one."""
     done: frozenset[str] = frozenset()
     """Conditions of the steps that need not be done again."""
     drains: bool = True
@@ -78,11 +86,18 @@ def pod(upgrader: Upgrader) -> Tree:
             "terminationGracePeriodSeconds": 30,
             "initContainers": init_containers,
             "containers": [main],
-            "volumes": [{"name": "host", "hostPath": {"path": "/", "type": "Directory"}}],
+            "volumes": _volumes(upgrader),
         },
         "metadata": _metadata(POD, names.upgrader(upgrader.node))
         | {"annotations": {names.NODE_UPGRADE_ANNOTATION: upgrader.node_upgrade}},
     }
+
+
+def changes(account: str, role: Object, content: bytes) -> Tree:
+    """The Secret with what the pod changes of its node besides. The pod mounts it; its rights are not to read it."""
+    owner = msgspec.to_builtins(owners.owner_reference(role, controller=False, block_owner_deletion=False))
+    data = {CHANGES_FILE: base64.b64encode(content).decode()}
+    return _object(SECRET, names.changes(account, content), owner) | {"data": data, "immutable": True}
 
 
 def role(node: str) -> Tree:
@@ -128,9 +143,9 @@ def _container(upgrader: Upgrader, step: NodeStep) -> Tree:
     }
     if step.on_host:
         return container | {
-            "env": _env(env | {"HOST_ROOT": HOST_ROOT}),
+            "env": _env(env | {"HOST_ROOT": HOST_ROOT, "NODE_UPGRADE": upgrader.upgrade}),
             "securityContext": {"privileged": True},
-            "volumeMounts": [{"name": "host", "mountPath": HOST_ROOT}],
+            "volumeMounts": _mounts(upgrader),
         }
     security = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     return container | {"env": _env(env), "securityContext": security}
@@ -139,15 +154,27 @@ def _container(upgrader: Upgrader, step: NodeStep) -> Tree:
 def _arguments(upgrader: Upgrader, step: NodeStep) -> list[str]:
     if step is DRAIN:
         return ["--timeout", str(upgrader.drain_seconds)]
+    changes = ["--changes", CHANGES_FOLDER] if upgrader.changes and step in (COPY, KUBEADM, KUBELET, DONE) else []
     if step is not KUBEADM:
-        return []
-    etcd = upgrader.etcd_version if upgrader.role != "worker" else None
+        return changes
     return [
         *("--role", upgrader.role, "--kubernetes-version", upgrader.kubernetes_version),
-        *(("--etcd-version", etcd) if etcd else ()),
         *(("--ignore-preflight-errors", ",".join(upgrader.ignored)) if upgrader.ignored else ()),
         *(("--patches", upgrader.patches) if upgrader.patches else ()),
+        *changes,
     ]
+
+
+def _volumes(upgrader: Upgrader) -> list[Tree]:
+    host: Tree = {"name": "host", "hostPath": {"path": "/", "type": "Directory"}}
+    brought: Tree = {"name": "changes", "secret": {"secretName": upgrader.changes, "defaultMode": 0o400}}
+    return [host, brought] if upgrader.changes else [host]
+
+
+def _mounts(upgrader: Upgrader) -> list[Tree]:
+    host: Tree = {"name": "host", "mountPath": HOST_ROOT}
+    brought: Tree = {"name": "changes", "mountPath": CHANGES_FOLDER, "readOnly": True}
+    return [host, brought] if upgrader.changes else [host]
 
 
 def _env(variables: Mapping[str, str]) -> list[Tree]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,7 @@ KNOWN = Infrastructures([DOCKER])
 TAG = "bootstrap.clusterConfiguration.etcd.local.imageTag"
 
 
-def machine(
-    version: str = "v1.36.3", template: str = "new", labels: Tree | None = None, **config: Tree
-) -> MachineParts:
+def machine(version: str = "v1.36.3", template: str = "new", labels: Tree | None = None, **config: Any) -> MachineParts:
     reference = Template("DockerMachineTemplate.g", template)
     return MachineParts(version, dict(config), infrastructure=reference, in_place={"labels": labels or {}})
 
@@ -51,11 +50,11 @@ def test_the_version_its_images_and_the_template_with_the_image_are_changed_in_p
     ("way", "fate"), [(Way.IN_PLACE, Fate.REFUSED), (Way.FALLBACK, Fate.REPLACED), (Way.ROLLING, Fate.REPLACED)]
 )
 def test_all_else_is_refused_by_name_or_replaced_as_the_strategy_says(way: Way, fate: Fate) -> None:
-    before = machine("v1.35.4", "old", files={"a": 1}, clusterConfiguration={"imageRepository": "r"})
-    after = machine(files={"a": 2}, clusterConfiguration={"imageRepository": "other"})
+    before = machine("v1.35.4", "old", ntp={"a": 1}, clusterConfiguration={"certificatesDir": "r"})
+    after = machine(ntp={"a": 2}, clusterConfiguration={"certificatesDir": "other"})
     mounts = templates({"extraMounts": []}, {"extraMounts": [{"hostPath": "/x"}]})
     found = classify(before, after, way, KNOWN, mounts)
-    others = ("bootstrap.clusterConfiguration.imageRepository", "bootstrap.files.a", "infrastructure.extraMounts")
+    others = ("bootstrap.clusterConfiguration.certificatesDir", "bootstrap.ntp.a", "infrastructure.extraMounts")
     assert found.fate is fate
     assert found.fields == ("version", *others)
     assert found.refused == (() if way is Way.ROLLING else others)
@@ -100,9 +99,11 @@ def test_what_matters_only_while_a_machine_is_made_is_no_difference_in_place() -
     assert classify(machine(template="old"), machine(), Way.IN_PLACE, KNOWN, change).fate is Fate.REFUSED
 
 
-def test_the_repository_of_etcd_is_refused_as_nothing_applies_it() -> None:
-    etcd = [{"etcd": {"local": {"imageRepository": one}}} for one in ("a", "b")]
-    found = classify(
-        machine(clusterConfiguration=etcd[0]), machine(clusterConfiguration=etcd[1]), Way.IN_PLACE, KNOWN, NONE
-    )
-    assert found.refused == ("bootstrap.clusterConfiguration.etcd.local.imageRepository",)
+def test_images_flags_and_files_are_changed_in_place_and_what_would_not_be_in_force_is_named() -> None:
+    policy: Tree = {"path": "/etc/kubernetes/audit-policy.yaml", "content": "x"}
+    etcd = {"etcd": {"local": {"imageRepository": "a"}}, "apiServer": {"extraArgs": [{"name": "v", "value": "4"}]}}
+    found = classify(machine(), machine(clusterConfiguration=etcd, files=[policy]), Way.IN_PLACE, KNOWN, NONE)
+    assert (found.fate, found.refused) == (Fate.IN_PLACE, ())
+
+    elsewhere = classify(machine(), machine(files=[policy | {"path": "/etc/hosts"}]), Way.IN_PLACE, KNOWN, NONE)
+    assert (elsewhere.fate, elsewhere.refused) == (Fate.REFUSED, ("bootstrap.files[/etc/hosts]",))

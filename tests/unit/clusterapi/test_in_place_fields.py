@@ -32,7 +32,7 @@ def test_a_map_that_is_on_one_side_alone_is_judged_field_by_field() -> None:
 
 def test_nothing_is_accepted_of_which_the_node_knows_nothing() -> None:
     fields = (
-        "bootstrap.clusterConfiguration.featureGates.NodeLocalCRISocket",
+        "bootstrap.clusterConfiguration.apiServer.certSANs",
         "bootstrap.joinConfiguration.nodeRegistration.taints",
     )
     assert in_place_fields.refused(fields, in_place_fields.CONTROL_PLANE_FIELDS, None) == fields

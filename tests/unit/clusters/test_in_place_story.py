@@ -223,7 +223,7 @@ def test_all_that_is_refused_is_told_at_once() -> None:
     assert told is not None
     assert told.reason == in_place.STOPPED
     assert "bootstrap.clusterConfiguration.apiServer.certSANs of the control plane" in told.message
-    assert "kubeletExtraArgs of worker node group md-0" in told.message
+    assert "kubeletExtraArgs[node-labels] of worker node group md-0" in told.message
 
 
 def test_what_falls_back_is_marked_and_paused_nowhere() -> None:

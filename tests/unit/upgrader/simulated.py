@@ -21,31 +21,31 @@ from espalier.apiserver.store import MemoryStore
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Request
-from espalier.simulator.hosts import folder
+from espalier.simulator.hosts import folder, static_pods
 from espalier.simulator.hosts.programs import FAULTS, MERGE, Host
-from espalier.upgrader import contents, kubeadm, steps
+from espalier.upgrader import contents, steps
 from espalier.upgrader.api import Answer, Api, Unreachable
-from espalier.upgrader.commands import Commands, Result
+from espalier.upgrader.changes import Changes
 from espalier.upgrader.contents import Carried, Contents
 from espalier.upgrader.files import Files
-from espalier.upgrader.node import Clock, Node
+from espalier.upgrader.host import Clock, Commands, Result
+from espalier.upgrader.node import Node
 
 OLD, NEW = "v1.35.4", "v1.36.3"
 OLD_CONTAINERD, NEW_CONTAINERD = "2.1.5", "2.3.7"
 OLD_PLUGINS, NEW_PLUGINS = "1.7.1", "1.9.1"
 NAME = "node-1"
-STATIC_PODS = {"etcd": "registry.k8s.io/etcd:3.6.6-0", "kube-apiserver": f"registry.k8s.io/kube-apiserver:{OLD}"}
-CONFIGURATION = f"""\
-apiVersion: kubeadm.k8s.io/v1beta4
-etcd:
-  local:
-    dataDir: /var/lib/etcd
-    imageTag: 3.6.6-0
-featureGates:
-  ControlPlaneKubeletLocalMode: true
-kind: ClusterConfiguration
-kubernetesVersion: {OLD}
-"""
+POLICY = "/etc/kubernetes/audit-policy.yaml"
+CONFIGURATION: dict[str, Any] = {
+    "apiVersion": "kubeadm.k8s.io/v1beta4",
+    "kind": "ClusterConfiguration",
+    "kubernetesVersion": OLD,
+    "etcd": {"local": {"dataDir": "/var/lib/etcd", "imageTag": "3.6.6-0"}},
+    "apiServer": {
+        "extraArgs": [{"name": "audit-policy-file", "value": POLICY}],
+        "extraVolumes": [{"name": "audit-policy", "hostPath": POLICY, "mountPath": POLICY}],
+    },
+}
 NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 
 
@@ -225,6 +225,7 @@ class Simulated:
     said: list[str] = field(default_factory=list)
     later: dict[float, Callable[[], None]] = field(default_factory=dict)
     """What happens in the world at some time."""
+    changes: Changes = field(default_factory=Changes)
 
     def __post_init__(self) -> None:
         self.host = Host(self.root, self.cluster.ask)
@@ -257,18 +258,17 @@ class Simulated:
     def step(self, name: str) -> str:
         """Run one step, as the container of its name does."""
         if name == "copy":
-            return steps.copy(self.node, NEW)
+            return steps.copy(self.node, self.node.contents.version, self.changes)
         if name == "kubeadm":
-            role = kubeadm.FIRST if self.node.control_plane else kubeadm.WORKER
-            sentence = kubeadm.kubeadm(self.node, role, NEW)
+            role = steps.FIRST if self.node.control_plane else steps.WORKER
+            sentence = steps.kubeadm(self.node, self.node.contents.version, steps.How(role), self.changes)
             self.cluster.version = NEW
             return sentence
-        return {
-            "containerd": steps.containerd,
-            "cni-plugins": steps.cni_plugins,
-            "kubelet": steps.kubelet,
-            "done": steps.done,
-        }[name](self.node)
+        if name == "kubelet":
+            return steps.kubelet(self.node, self.changes)
+        if name == "done":
+            return steps.done(self.node, self.changes)
+        return {"containerd": steps.containerd, "cni-plugins": steps.cni_plugins}[name](self.node)
 
     def installed(self) -> dict[str, str]:
         """Text by path, of all programs that an upgrade may replace."""
@@ -295,9 +295,16 @@ def new_programs() -> Mapping[str, str]:
     return folder.programs(folder.Machine(NAME, NEW, NEW_CONTAINERD, NEW_PLUGINS))
 
 
-def build_image(target: Path, version: str = NEW, machine: str | None = None) -> None:
+def build_image(
+    target: Path,
+    version: str = NEW,
+    machine: str | None = None,
+    *,
+    containerd: str = NEW_CONTAINERD,
+    plugins: str = NEW_PLUGINS,
+) -> None:
     """The folder of an upgrader image for simulated nodes."""
-    texts = folder.components(version, NEW_CONTAINERD, NEW_PLUGINS)
+    texts = folder.components(version, containerd, plugins)
     for name, text in texts.items():
         place = target / contents.COMPONENTS / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -305,7 +312,7 @@ def build_image(target: Path, version: str = NEW, machine: str | None = None) ->
     files = {
         name: Carried(hashlib.sha256(text.encode()).hexdigest(), len(text.encode())) for name, text in texts.items()
     }
-    versions = {"containerd": NEW_CONTAINERD, "cni-plugins": NEW_PLUGINS}
+    versions = {"containerd": containerd, "cni-plugins": plugins}
     said = Contents(version, machine or os.uname().machine, versions, files)
     (target / contents.CONTENTS).write_text(contents.dump(said))
 
@@ -314,10 +321,8 @@ def build_image(target: Path, version: str = NEW, machine: str | None = None) ->
 def simulated(place: Path, *, control_plane: bool = True, system: str = "ubuntu") -> Iterator[Simulated]:
     """A node of the old version in its cluster, and an image of the new one."""
     cluster = Cluster()
-    machine = folder.Machine(
-        NAME, OLD, OLD_CONTAINERD, OLD_PLUGINS, system, static_pods=STATIC_PODS if control_plane else {}
-    )
-    folder.make(place / "host", machine)
+    pods = [*static_pods.rendered(CONFIGURATION, OLD).values()] if control_plane else []
+    folder.make(place / "host", folder.Machine(NAME, OLD, OLD_CONTAINERD, OLD_PLUGINS, system, static_pods=pods))
     build_image(place / "image")
     register(cluster)
     node = Simulated(place / "host", place / "image", cluster)
@@ -341,7 +346,7 @@ def register(cluster: Cluster) -> None:
         apiVersion="v1",
         kind="ConfigMap",
         metadata={"name": "kubeadm-config"},
-        data={"ClusterConfiguration": CONFIGURATION},
+        data={"ClusterConfiguration": json.dumps(CONFIGURATION)},
     )
 
 

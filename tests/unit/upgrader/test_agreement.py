@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED
-from espalier.upgrader import draining
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, RESTARTED_BY_UPGRADE
+from espalier.clusterapi.bootstrap_changes import bootstrap_changes
+from espalier.upgrader import changes, draining, static_pods
 from espalier.upgrader.main import ROOT, main
 from espalier.upgrades import names
-from espalier.upgrades.pod import Role, Upgrader, pod
+from espalier.upgrades.pod import CHANGES_FILE, Role, Upgrader, pod
 
 
 def test_what_the_program_annotates_nodes_with_is_what_controllers_read() -> None:
     assert draining.MARK == CORDONED_BY_UPGRADE
     assert draining.HELD == DRAIN_BLOCKED
+    assert static_pods.RESTARTED == RESTARTED_BY_UPGRADE
+
+
+def test_what_a_pod_brings_is_read_by_the_program(tmp_path: Path) -> None:
+    file = {"path": "/etc/kubernetes/a", "content": "x", "permissions": "0600"}
+    flags = {"joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": [{"name": "v", "value": "4"}]}}}
+    before = {"files": [{"path": "/etc/kubernetes/b"}]}
+    (tmp_path / CHANGES_FILE).write_text(json.dumps(bootstrap_changes(before, {"files": [file]} | flags)))
+
+    found = changes.read_changes(tmp_path)
+
+    new = changes.NewFile("/etc/kubernetes/a", b"x", 0o600, "root:root")
+    assert found == changes.Changes((new,), ("/etc/kubernetes/b",), (("v", "4"),))
 
 
 def test_upgrader_pods_have_one_label() -> None:
@@ -34,7 +49,7 @@ def test_the_program_understands_every_command_of_the_pod(
         role=role,
         kubernetes_version="v1.36.3",
         account="a",
-        etcd_version="3.6.8-0",
+        changes="a-1",
         ignored=("Swap", "Mem"),
         patches="/etc/kubernetes/patches",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.upgrader.failures import StepFailed
+from espalier.upgrader.host import StepFailed
 from tests.unit.upgrader.simulated import (
     CONFIGURATION,
     NEW,
@@ -78,7 +79,7 @@ class Scene:
 def reset(cluster: Cluster, version: str) -> None:
     report(cluster, version)
     path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
-    cluster.ask("PATCH", path, {"data": {"ClusterConfiguration": CONFIGURATION}})
+    cluster.ask("PATCH", path, {"data": {"ClusterConfiguration": json.dumps(CONFIGURATION)}})
 
 
 def assert_whole(node: Simulated, moment: str) -> None:

@@ -10,8 +10,7 @@ import pytest
 from espalier.simulator.hosts.programs import Host
 from espalier.upgrader import draining
 from espalier.upgrader.draining import HELD, MARK, Cordon
-from espalier.upgrader.failures import StepFailed
-from espalier.upgrader.node import Clock
+from espalier.upgrader.host import Clock, StepFailed
 from tests.unit.upgrader.simulated import NAME, NEW, Cluster, Doom, KillableApi, Killed, register
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from espalier.upgrader import patience
-from espalier.upgrader.api import Answer, Unreachable
-from espalier.upgrader.node import Clock
-from espalier.upgrader.patience import PatientApi
+from espalier.upgrader import api
+from espalier.upgrader.api import Answer, PatientApi, Unreachable
+from espalier.upgrader.host import Clock
 
 
 class Restarting(PatientApi):
@@ -43,11 +42,11 @@ def test_one_that_stays_away_is_no_longer_waited_for() -> None:
     gone = Restarting(lambda _: None)
     with pytest.raises(Unreachable, match="nobody listens"):
         gone.ask("GET", "/version")
-    assert gone.time == patience.AWAY
+    assert gone.time == api.AWAY
     ill = Restarting(lambda _: 500)
-    assert (ill.ask("GET", "/readyz").status, ill.time) == (500, patience.AWAY)
+    assert (ill.ask("GET", "/readyz").status, ill.time) == (500, api.AWAY)
     refusing = Restarting(lambda _: 403)
-    assert (refusing.ask("PATCH", "/api/v1/nodes/a").status, refusing.time) == (403, patience.BEGINNING)
+    assert (refusing.ask("PATCH", "/api/v1/nodes/a").status, refusing.time) == (403, api.BEGINNING)
 
 
 @pytest.mark.parametrize("status", [200, 201, 404, 409, 429])

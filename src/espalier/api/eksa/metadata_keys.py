@@ -222,6 +222,12 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "let the PodDisruptionBudget that is named allow the eviction, or delete the pod",
     ),
     MetadataKey(
+        f"{GROUP}/restarted-by-upgrade",
+        "static pod (workload cluster)",
+        Writer.UPGRADER,
+        "The upgrade, by its uid, that restarted the pod because a file that it mounts has changed.",
+    ),
+    MetadataKey(
         f"{GROUP}/kubeadm-patches",
         "infrastructure machine",
         Writer.PROVIDER,

@@ -180,11 +180,12 @@ REASONS: tuple[Reason, ...] = (
     _person("OwnerNotPaused", "the owner is not paused, so Cluster API would replace the machines; pause it", GROUP),
     _person("MachineOfOthers", "a referenced machine belongs to another owner", GROUP),
     _person("NodeUpgradeTaken", "a NodeUpgrade of that name exists and belongs to somebody else; remove it", GROUP),
-    _person("SpecDataInvalid", "the spec that the upgrade carries can't be read", GROUP),
+    _person("SpecDataInvalid", "the spec that the upgrade carries can't be read", GROUP, NODE),
+    _person("KubeadmConfigInvalid", "kubeadm's ConfigMap in the workload cluster is missing or can't be read", NODE),
     _person("SpecDataDiffers", "the spec that the upgrade carries is not the owner's; create another", GROUP),
     _person("VersionDiffers", "the owner has another version; machines would be replaced afterwards", GROUP),
     _change("VersionRefused", "kubeadm does not support an upgrade between these versions", GROUP, NODE),
-    _change("ExternalEtcd", "control planes with external etcd are not upgraded in place", GROUP),
+    _change("ExternalEtcd", "control planes with external etcd are not upgraded in place", GROUP, NODE),
     _change(
         "RolloutUnderWay", "a rollout of the group is in progress, and can't finish while the group is paused", GROUP
     ),

@@ -84,6 +84,9 @@ CORDONED_BY_UPGRADE = f"{GROUP}/cordoned-by-upgrade"
 DRAIN_BLOCKED = f"{GROUP}/drain-blocked"
 """On a node that is being drained, by the program on it: the pods that are left, and what holds each."""
 
+RESTARTED_BY_UPGRADE = f"{GROUP}/restarted-by-upgrade"
+"""On a static pod, by the program on its node: the upgrade that restarted it for a file that it mounts."""
+
 UPGRADE_SECONDS = f"{GROUP}/in-place-upgrade-seconds"
 """On a Machine: how long its last upgrade in place took, for plans of the next one."""
 
@@ -107,6 +110,8 @@ EtcdVersion = Annotated[
     Annotated[str, Meta(pattern=IMAGE_TAG_PATTERN, max_length=128)] | None,
     Meta(description="Tag of the image of etcd, like v3.6.6."),
 ]
+
+BASE64_PATTERN = r"^[A-Za-z0-9+/]*={0,2}$"
 
 NEVER_CHANGES = Rule("self == oldSelf", "an upgrade never changes; delete it and create another")
 
@@ -234,6 +239,14 @@ class NodeUpgradeSpec(Part, kw_only=True):
     first_node_to_be_upgraded: Annotated[
         bool, Meta(description="True if it is the first of its control plane; ignored for workers.")
     ] = False
+    bootstrap_changes: Annotated[
+        str,
+        Meta(
+            description="Files and kubelet flags that the node gets or loses besides, as JSON in base64.",
+            pattern=BASE64_PATTERN,
+            max_length=1_000_000,
+        ),
+    ] = ""
 
 
 class NodeUpgradeStatus(Observed, frozen=True):

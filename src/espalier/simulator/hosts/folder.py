@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+from espalier.simulator.hosts.static_pods import StaticPod
 
 CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
 CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap", "ptp")
 KUBERNETES = ("kubeadm", "kubelet", "kubectl")
+KUBELET_FLAGS = "--container-runtime-endpoint=unix:///run/containerd/containerd.sock"
 UNITS = {"containerd": "/usr/local/bin/containerd", "kubelet": "/usr/bin/kubelet"}
 """Service -> path of its program, as installed by image-builder."""
 
@@ -22,8 +25,8 @@ class Machine:
     containerd: str = "2.1.5"
     cni_plugins: str = "1.7.1"
     system: str = "ubuntu"
-    static_pods: Mapping[str, str] = field(default_factory=dict)
-    """Component -> image; empty on a worker."""
+    static_pods: Sequence[StaticPod] = ()
+    """None on a worker."""
 
 
 def program(name: str, version: str) -> str:
@@ -59,10 +62,10 @@ def make(root: Path, machine: Machine) -> None:
         "etc/os-release": f'ID={machine.system}\nPRETTY_NAME="Simulated {machine.system}"\n',
         "etc/hostname": f"{machine.name}\n",
         **{f"etc/systemd/system/{name}.service": f"[Service]\nExecStart={path}\n" for name, path in UNITS.items()},
-        **{
-            f"etc/kubernetes/manifests/{name}.yaml": f"metadata:\n  name: {name}\nspec:\n  image: {image}\n"
-            for name, image in machine.static_pods.items()
-        },
+        **{f"etc/kubernetes/manifests/{pod.name}.yaml": pod.manifest for pod in machine.static_pods},
+        "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
+        "etc/group": "root:x:0:\n",
+        "var/lib/kubelet/kubeadm-flags.env": f'KUBELET_KUBEADM_ARGS="{KUBELET_FLAGS}"\n',
     }
     for path, text in files.items():
         _put(root / path, text, 0o644)

@@ -1,10 +1,11 @@
 """Stand-ins for the programs of a simulated node; started as `nsenter`, which on a real node leads to the real ones.
 
-Standard library and `runtime/confined.py` only: it runs as a script, many times in an upgrade.
+Standard library, `runtime/confined.py` and `static_pods.py` only: it runs as a script, many times in an upgrade.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -14,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from espalier.runtime import confined
+from espalier.simulator.hosts import static_pods
 
 STATE = "var/lib/simulated-node/state.json"
 FAULTS = "var/lib/simulated-node/faults.json"
-"""Faults that tests inject: `{"kubelet": ["v1.36.3"]}`, versions that don't start; `{"kubeadm": "why it fails"}`."""
+"""What a test wants to fail: `{"kubelet": ["v1.36.3"]}`, versions that don't come up; `{"kubeadm": "why it fails"}`;
+`{"flag": "--x=y"}`, a flag with which the kubelet does not come up; `{"file": "text"}`, a text in a file with which
+static pods that mount it don't come up."""
 ACCESS = "var/lib/simulated-node/access.json"
 """How the stand-ins reach the API server: `server` (host:port), `authority`, `certificate` and `key` (PEM)."""
 NODE = "SIMULATED_NODE"
@@ -26,6 +30,8 @@ MANIFESTS = "etc/kubernetes/manifests"
 TEMPORARY = "etc/kubernetes/tmp"
 ETCD_DATA = "var/lib/etcd/member"
 CONFIGURATION = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+FLAGS = "var/lib/kubelet/kubeadm-flags.env"
+HASH = "kubernetes.io/config.hash"
 MERGE = "application/merge-patch+json"
 
 Ask = Callable[[str, str, Any], "tuple[int, Any]"]
@@ -54,7 +60,6 @@ class Host:
             "systemctl": self._systemctl,
             "journalctl": lambda _: (0, "simulated journal: nothing of interest"),
             "kubeadm": self._kubeadm,
-            "kubectl": self._kubectl,
             "ctr": self._ctr,
         }
         if arguments == ["--version"]:
@@ -66,6 +71,12 @@ class Host:
         for unit in self._names("etc/systemd/system", "*.service"):
             if unit.stem not in self._services():
                 self._start(unit.stem)
+        if "pods" not in self._read(STATE):
+            self._write(STATE, json.dumps({**self._read(STATE), "pods": self._manifest_hashes()}))
+
+    def flags(self) -> str:
+        """The kubelet's flags, as it was started with them."""
+        return str(self._services().get("kubelet", {}).get("flags", ""))
 
     def running(self, name: str) -> str:
         """The version with which a service runs; empty when it does not."""
@@ -76,6 +87,8 @@ class Host:
         verb, unit = arguments[0], arguments[1] if len(arguments) > 1 else ""
         name = unit.removesuffix(".service")
         if verb == "show":
+            if name == "kubelet" and self.running(name):
+                self._run_static_pods()
             return 0, self._show(name)
         if verb == "reset-failed":
             return 0, ""
@@ -86,6 +99,7 @@ class Host:
         self._start(name)
         if self.running("kubelet"):
             self._report()
+            self._run_static_pods()
         return 0, ""
 
     def _show(self, name: str) -> str:
@@ -101,9 +115,11 @@ class Host:
 
     def _start(self, name: str) -> None:
         version = self._version(self._unit(name))
-        active = bool(version) and version not in self._faults().get(name, ())
-        services = {**self._services(), name: {"active": active, "version": version}}
-        self._write(STATE, json.dumps({"services": services}))
+        flags = self._text(FLAGS) if name == "kubelet" else ""
+        ill = self._faults().get("flag") or "\0"
+        active = bool(version) and version not in self._faults().get(name, ()) and ill not in flags
+        services = {**self._services(), name: {"active": active, "version": version, "flags": flags.strip()}}
+        self._write(STATE, json.dumps({**self._read(STATE), "services": services}))
 
     def _ctr(self, _arguments: Sequence[str]) -> Ended:
         version = self.running("containerd")
@@ -127,87 +143,95 @@ class Host:
         if list(arguments[:2]) == ["upgrade", "node"]:
             if self._names(MANIFESTS, "*.yaml"):
                 configured = self._configuration()
-                if not configured:
+                if configured is None:
                     return 1, "error execution phase preflight: unable to fetch the kubeadm-config ConfigMap"
-                self._static_pods(*configured)
+                self._render(configured)
             return 0, "[upgrade] The configuration for this node was successfully updated!"
         return 1, f"the stand-in for kubeadm knows no {' '.join(arguments)}"
 
-    def _configuration(self) -> tuple[str, str] | None:
-        """The version of Kubernetes and the tag of etcd in kubeadm-config: what kubeadm renders static pods with."""
+    def _configuration(self) -> dict[str, Any] | None:
+        """The ClusterConfiguration in kubeadm-config: what kubeadm renders static pods of."""
         status, found = self._request("GET", CONFIGURATION, None)
         if status != 200:
             return None
-        text = found["data"]["ClusterConfiguration"]
-        version = re.search(r'(?m)^\s*"?kubernetesVersion"?: "?([^",\n]*)', text)
-        etcd = re.search(r'"?etcd"?:(?:.*\n)*?\s*"?imageTag"?: "?([^",\n]*)', text)
-        return version[1] if version else "", etcd[1] if etcd else ""
+        tree = json.loads(found["data"]["ClusterConfiguration"])
+        return tree if isinstance(tree, dict) else None
 
     def _apply(self, version: str) -> Ended:
-        path = CONFIGURATION
-        status, found = self._request("GET", path, None)
-        if status == 200:
-            text = found["data"]["ClusterConfiguration"]
-            configured, _ = self._configuration() or ("", "")
-            if _numbers(configured) > _numbers(version):
-                return 1, (
-                    f'[upgrade/version] FATAL: Specified version to upgrade to "{version}" is lower than the '
-                    f'current version "{configured}"'
-                )
-            changed = re.sub(r'(?m)^(\s*"?kubernetesVersion"?: "?)[^",\n]*', rf"\g<1>{version}", text)
-            self._request("PATCH", path, {"data": {"ClusterConfiguration": changed}})
-            etcd = re.search(r'"?etcd"?:(?:.*\n)*?\s*"?imageTag"?: "?([^",\n]*)', changed)
-            self._static_pods(version, etcd[1] if etcd else "")
-        else:
-            self._static_pods(version)
+        configured = self._configuration()
+        if configured is None:
+            return 1, "error execution phase preflight: unable to fetch the kubeadm-config ConfigMap"
+        before = str(configured.get("kubernetesVersion", ""))
+        if _numbers(before) > _numbers(version):
+            return 1, (
+                f'[upgrade/version] FATAL: Specified version to upgrade to "{version}" is lower than the '
+                f'current version "{before}"'
+            )
+        changed = {**configured, "kubernetesVersion": version}
+        self._render(changed)
+        text = json.dumps(changed, indent=2, sort_keys=True)
+        self._request("PATCH", CONFIGURATION, {"data": {"ClusterConfiguration": text}})
         proxy = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
         status, found = self._request("GET", proxy, None)
         if status == 200:
             containers = found["spec"]["template"]["spec"]["containers"]
             for container in containers:
-                container["image"] = _tagged(container["image"], version)
+                container["image"] = f"{container['image'].rpartition(':')[0]}:{version}"
             self._request("PATCH", proxy, {"spec": {"template": {"spec": {"containers": containers}}}})
         return 0, f'[upgrade] SUCCESS! A control plane node of your cluster was upgraded to "{version}".'
 
-    def _static_pods(self, version: str, etcd: str = "") -> None:
-        """Rewrite the manifests; the kubelet then runs the pods with these images and shows them in the API.
-
-        Like kubeadm, keep a backup of the old files, including etcd's data, and delete none.
-        """
+    def _render(self, configuration: dict[str, Any]) -> None:
+        """Write the manifests that differ anew; as kubeadm does, keep what was there, etcd's data included."""
         number = len(self._names(TEMPORARY, "kubeadm-backup-manifests-*"))
-        for manifest in self._names(MANIFESTS, "*.yaml"):
-            text = self._text(f"{MANIFESTS}/{manifest.name}")
-            self._write(f"{TEMPORARY}/kubeadm-backup-manifests-{number}/{manifest.name}", text)
-        if self._text(f"{MANIFESTS}/etcd.yaml"):
+        backup = f"{TEMPORARY}/kubeadm-backup-manifests-{number}"
+        rendered = static_pods.rendered(configuration, str(configuration.get("kubernetesVersion", "")))
+        present = {name: self._text(f"{MANIFESTS}/{name}.yaml") for name in rendered}
+        if present.get("etcd"):
             self._write(f"{TEMPORARY}/kubeadm-backup-etcd-{number}/member/snap/db", self._text(f"{ETCD_DATA}/snap/db"))
-        for manifest in self._names(MANIFESTS, "*.yaml"):
-            tag = etcd if manifest.stem == "etcd" else version
-            if not tag:
-                continue
-            text = self._text(f"{MANIFESTS}/{manifest.name}")
-            image = re.search(r"(?m)^  image: (.*)$", text)
-            if image is None:
-                continue
-            new = _tagged(image[1], tag)
-            self._write(f"{MANIFESTS}/{manifest.name}", text.replace(image[1], new))
-            path = f"/api/v1/namespaces/kube-system/pods/{manifest.stem}-{self._name()}"
-            status, pod = self._request("GET", path, None)
-            if status == 200:
-                containers = pod["spec"]["containers"]
-                containers[0]["image"] = new
-                self._request("PATCH", path, {"spec": {"containers": containers}})
+        for name, text in present.items():
+            if text:
+                self._write(f"{backup}/{name}.yaml", text)
+            if text and text != rendered[name].manifest:
+                self._write(f"{MANIFESTS}/{name}.yaml", rendered[name].manifest)
+        self._run_static_pods()
 
-    def _kubectl(self, arguments: Sequence[str]) -> Ended:
-        words = [word for word in arguments if not word.startswith("--kubeconfig=")]
-        path = CONFIGURATION
-        if words[:3] == ["get", "configmap", "kubeadm-config"]:
-            status, found = self._request("GET", path, None)
-        elif words[:3] == ["patch", "configmap", "kubeadm-config"]:
-            patch = next(word.partition("=")[2] for word in words if word.startswith("--patch="))
-            status, found = self._request("PATCH", path, json.loads(patch))
-        else:
-            return 1, f"the stand-in for kubectl knows no {' '.join(words)}"
-        return (0, json.dumps(found)) if status == 200 else (1, f"Error from server: {found}")
+    def _run_static_pods(self) -> None:
+        """The kubelet starts static pods of manifests that have changed, and shows them in the API."""
+        known = self._read(STATE).get("pods") or {}
+        hashes = self._manifest_hashes()
+        if hashes == known or self._ask is None:
+            return
+        for name, hash_ in hashes.items():
+            if hash_ != known.get(name):
+                self._show_static_pod(name, self._text(f"{MANIFESTS}/{name}.yaml"), hash_)
+        self._write(STATE, json.dumps({**self._read(STATE), "pods": hashes}))
+
+    def _manifest_hashes(self) -> dict[str, str]:
+        names = [path.name for path in self._names(MANIFESTS, "[!.]*.yaml")]
+        texts = {name.removesuffix(".yaml"): self._text(f"{MANIFESTS}/{name}") for name in names}
+        return {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in texts.items()}
+
+    def _show_static_pod(self, name: str, manifest: str, hash_: str) -> None:
+        path = f"/api/v1/namespaces/kube-system/pods/{name}-{self._name()}"
+        image, annotations = static_pods.image_of(manifest), static_pods.annotations_of(manifest)
+        status, pod = self._request("GET", path, None)
+        if status == 404:
+            spec = {"nodeName": self._name(), "hostNetwork": True, "containers": [{"name": name, "image": image}]}
+            metadata = {"name": f"{name}-{self._name()}", "annotations": {"kubernetes.io/config.mirror": hash_}}
+            made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+            status, pod = self._request("POST", path.rpartition("/")[0], made)
+        if status >= 300:
+            return
+        containers = [{**pod["spec"]["containers"][0], "image": image}, *pod["spec"]["containers"][1:]]
+        patch = {"metadata": {"annotations": {**annotations, HASH: hash_}}, "spec": {"containers": containers}}
+        self._request("PATCH", path, patch)
+        ill = self._faults().get("file") or "\0"
+        fails = any(ill in self._text(mounted) for mounted in static_pods.host_paths_of(manifest))
+        ready = {"type": "Ready", "status": "False" if fails else "True"}
+        if fails:
+            ready |= {"reason": "ContainersNotReady", "message": "containers with unready status"}
+        others = [one for one in (pod.get("status") or {}).get("conditions") or () if one.get("type") != "Ready"]
+        self._request("PATCH", f"{path}/status", {"status": {"phase": "Running", "conditions": [*others, ready]}})
 
     def _request(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         if self._ask is None:
@@ -265,10 +289,6 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, found.groups())) if found else ()
 
 
-def _tagged(image: str, tag: str) -> str:
-    return f"{image.rpartition(':')[0]}:{tag}"
-
-
 def api_of(root: Path) -> Ask | None:
     """The API server of the node's cluster; None when the node has no access to one."""
     if not confined.is_file(root, ACCESS):
@@ -287,7 +307,7 @@ def api_of(root: Path) -> Ask | None:
             context.load_cert_chain(pair.name)
         connection = http.client.HTTPSConnection(access["server"], timeout=10, context=context)
         try:
-            headers = {"Content-Type": MERGE} if body is not None else {}
+            headers = {"Content-Type": "application/json" if method == "POST" else MERGE} if body is not None else {}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
             return response.status, json.loads(response.read() or b"{}")

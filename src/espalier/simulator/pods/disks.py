@@ -11,11 +11,13 @@ from pathlib import Path
 import structlog
 
 from espalier.api.core import POD
+from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.runtime import confined
 from espalier.runtime.clock import Clock
 from espalier.simulator.hosts import folder, programs
 from espalier.simulator.hosts.programs import Host
+from espalier.simulator.hosts.static_pods import StaticPod
 from espalier.simulator.workload_cluster import WorkloadCluster
 
 TOOLS = "var/lib/simulated-node/bin"
@@ -98,11 +100,17 @@ def _name(node: Object) -> str:
 def _machine(workload: WorkloadCluster, node: Object) -> folder.Machine:
     info = node.tree["status"].get("nodeInfo", {})
     runtime = str(info.get("containerRuntimeVersion", "")).rpartition("/")[2]
-    images = {}
+    pods = []
     for pod in workload.cache(POD).list():
-        tree = pod.tree
-        if MIRROR in pod.metadata.annotations and tree["spec"].get("nodeName") == node.name:
-            images[pod.name.removesuffix(f"-{node.name}")] = tree["spec"]["containers"][0]["image"]
+        if MIRROR in pod.metadata.annotations and pod.tree["spec"].get("nodeName") == node.name:
+            pods.append(_static_pod(pod.name.removesuffix(f"-{node.name}"), pod.tree["spec"]))
     kubelet = str(info.get("kubeletVersion", ""))
     versions = [text if _VERSION.fullmatch(text) else "" for text in (kubelet, runtime)]
-    return folder.Machine(node.name, versions[0], versions[1] or "2.1.5", static_pods=images)
+    return folder.Machine(node.name, versions[0], versions[1] or "2.1.5", static_pods=pods)
+
+
+def _static_pod(name: str, spec: Tree) -> StaticPod:
+    """As its mirror pod shows it, which whoever is in the cluster may have changed: on the disk it is text alone."""
+    container, volumes = spec["containers"][0], spec.get("volumes") or ()
+    paths = [str((volume.get("hostPath") or {}).get("path", "")) for volume in volumes]
+    return StaticPod(name, str(container["image"]), [str(flag) for flag in (container.get("command") or ())[1:]], paths)

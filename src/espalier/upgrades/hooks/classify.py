@@ -16,7 +16,7 @@ from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields, machine_change
 from espalier.clusterapi.classification import BOOTSTRAP_TEMPLATE, Classified, Way, classify
-from espalier.clusterapi.in_place_fields import is_within
+from espalier.clusterapi.in_place_fields import BOOTSTRAP_TEMPLATE_NAME, is_within
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, Template, differences
 from espalier.upgrades import versions
@@ -37,6 +37,10 @@ UNCOMPARED = frozenset(
 """Fields of a machine's spec that never ask for another machine: Cluster API leaves them out of its comparison."""
 
 _TEMPLATE = ("template", "spec")
+_BY_VERSION = (
+    "bootstrap.clusterConfiguration.etcd.local.imageTag",
+    "bootstrap.clusterConfiguration.featureGates.ControlPlaneKubeletLocalMode",
+)
 
 
 class Judgement(NamedTuple):
@@ -118,6 +122,16 @@ def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastruc
     return _judge(change, infrastructures.of_template(kind), parts)
 
 
+def _is_of_bootstrap(field: str) -> bool:
+    """Whether a field is one of the bootstrap configuration that follows from no version.
+
+    A NodeUpgrade by hooks has versions for its aim: when a hook is called, Cluster API has written what the machine is
+    to become, and nobody knows what its node has.
+    """
+    is_by_version = field == BOOTSTRAP_TEMPLATE_NAME or any(is_within(field, one) for one in _BY_VERSION)
+    return field.startswith("bootstrap.") and not is_by_version
+
+
 def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Part, ...]) -> Judgement:
     old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
     obstacle = versions.obstacle(old, new) if old != new else ""
@@ -125,8 +139,10 @@ def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Pa
     accepted -= {in_place_fields.INFRASTRUCTURE}  # the template by name; what differs in it is said field by field
     if obstacle:
         accepted -= {"version"}
+    others = [field for field in change.accepted if _is_of_bootstrap(field)]
+    accepted -= {*others}
     patches: dict[str, list[Operation]] = {}
-    refused = list(change.refused)
+    refused = [*change.refused, *others]
     for part in parts:
         for path, before, after in _differences(part.before, part.after):
             field = paths.render((*part.field, *path))

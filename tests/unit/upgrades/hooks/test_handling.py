@@ -191,11 +191,11 @@ async def test_another_version_is_accepted_whole() -> None:
 async def test_what_can_not_be_made_fails_the_call_and_the_sentence_stands_at_its_owner_until_it_is_accepted() -> None:
     async with world() as here:
         await here.owner(KubeadmControlPlane, "Fail")
-        changed = {"count": 1, "apiServerExtraArgs": {"v": "4"}}
+        changed = {"count": 1, "certSans": ["garden.example"]}
         current = machine_objects(kubernetesVersion="1.35")
         desired = machine_objects(kubernetesVersion="1.36", controlPlaneConfiguration=changed)
         answer = await here.ask(wire.CAN_UPDATE_MACHINE, current=current, desired=desired)
-        field = "bootstrap.clusterConfiguration.apiServer.extraArgs"
+        field = "bootstrap.clusterConfiguration.apiServer.certSANs"
         assert answer["status"] == "Failure"
         assert answer["message"].startswith(f"{field} of Machine garden-abcde can't be changed in place")
         assert await here.refusal(KubeadmControlPlane, "garden") == f"1: {answer['message']}"

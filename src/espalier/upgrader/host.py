@@ -1,15 +1,49 @@
-"""Commands that run on the host."""
+"""The host that a step works on: its commands, a clock, the lock of upgrades, and how a step fails.
+
+A pod that was killed may leave a command of its behind that goes on for minutes (kubeadm waits for static pods). The
+lock is held by an open file which such commands inherit, so the next pod waits until the last of them has ended.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from .files import Files
+
+DONE, FAILED, MISSING = 0, 1, 75
+"""Exit codes: done; failed, with a sentence; what `copy` brings is not on the host, so begin with that step again."""
 ENTER = ("nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--")
 """Into the namespaces of the host's first process; its cgroup and user are ours already."""
+LOCK = "/run/espalier-upgrade.lock"
+LONGEST_STEP = 600
+"""Seconds: longer than any command of a step takes."""
+
+
+class StepFailed(Exception):
+    """A step can't do its work. The message says what was found and what to do, for the status of the NodeUpgrade."""
+
+    code = FAILED
+
+
+class NotCopied(StepFailed):
+    """Files that `copy` brings are missing on the host."""
+
+    code = MISSING
+
+
+@dataclass
+class Clock:
+    """Time, as far as steps wait for the node's services."""
+
+    now: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True)
@@ -89,3 +123,23 @@ class Commands:
 
 def _text(output: bytes | str) -> str:
     return output if isinstance(output, str) else output.decode(errors="replace")
+
+
+def hold_lock(files: Files, clock: Clock) -> int:
+    """Wait for the lock; returns the file that holds it. Raises `StepFailed` when another step never ends."""
+    files.make_folder(LOCK.rpartition("/")[0])
+    held = os.open(files.place(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    end = clock.now() + LONGEST_STEP
+    while True:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if clock.now() >= end:
+                os.close(held)
+                raise StepFailed(
+                    f"another step of an upgrade has been at work on this node for {LONGEST_STEP} s ({LOCK} is held): "
+                    "see with `fuser` on the host what it is"
+                ) from None
+            clock.wait(1)
+        else:
+            return held

@@ -1,0 +1,153 @@
+"""What of a machine's bootstrap configuration the upgrader program brings to its node: files and kubelet flags. Pure.
+
+Bootstrap data write them before kubeadm runs. What can be in force on a node that is there is applied: files below
+`FOLDERS`, which static pods mount, kubeadm reads, or the kubelet reads when it starts; and flags of the kubelet, but
+not those that only count when the node registers.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+
+from espalier.api.meta import Tree
+
+FOLDERS = ("/etc/kubernetes/", "/var/lib/kubeadm/")
+"""Folders whose files are read by what an upgrade restarts."""
+_KUBEADM = (
+    "/etc/kubernetes/pki/",
+    "/etc/kubernetes/tmp/",
+    *(
+        f"/etc/kubernetes/{name}.conf"
+        for name in ("admin", "super-admin", "kubelet", "controller-manager", "scheduler")
+    ),
+    *(
+        f"/etc/kubernetes/manifests/{name}.yaml"
+        for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    ),
+)
+"""What kubeadm itself writes there."""
+_ONCE = frozenset(
+    {
+        "bootstrap-kubeconfig",
+        "cert-dir",
+        "cloud-provider",
+        "config",
+        "config-dir",
+        "container-runtime-endpoint",
+        "hostname-override",
+        "kubeconfig",
+        "node-labels",
+        "provider-id",
+        "register-node",
+        "register-schedulable",
+        "register-with-taints",
+        "root-dir",
+    }
+)
+"""Flags of the kubelet that count when the node registers, or without which it is another node."""
+FILES, FLAGS = "files", "joinConfiguration.nodeRegistration.kubeletExtraArgs"
+PATCHES = "joinConfiguration.patches"
+"""The fields, as a comparison of machines calls them."""
+
+
+def bootstrap_changes(before: Tree, after: Tree) -> Tree:
+    """What has to change on the node of a machine made with one KubeadmConfig spec to be as made with another.
+
+    Empty when nothing does, else the parts that are not empty: `files`, `removedFiles`, `kubeletArgs`,
+    `removedKubeletArgs`. Contents of files are in base64. `patches` is the folder with patches of what kubeadm writes,
+    where it is another one; empty for none.
+    """
+    old, new = _files(before), _files(after)
+    old_flags, new_flags = _flags(before), _flags(after)
+    found: Tree = {
+        "files": [
+            {
+                "path": path,
+                "owner": file.get("owner") or "root:root",
+                "permissions": file.get("permissions") or "0644",
+                "content": _content(file),
+            }
+            for path, file in sorted(new.items())
+            if file != old.get(path)
+        ],
+        "removedFiles": sorted(old.keys() - new.keys()),
+        "kubeletArgs": [
+            {"name": name, "value": value}
+            for name, values in sorted(new_flags.items())
+            if values != old_flags.get(name)
+            for value in values
+        ],
+        "removedKubeletArgs": sorted(old_flags.keys() - new_flags.keys()),
+    }
+    patches = {"patches": _patches(after)} if _patches(before) != _patches(after) else {}
+    return {name: part for name, part in found.items() if part} | patches
+
+
+def only_new(before: Tree, after: Tree) -> Iterator[str]:
+    """The items of files and kubelet flags that differ and that only a machine made anew gets, by field."""
+    old, new = _files(before), _files(after)
+    for path in sorted(old.keys() | new.keys()):
+        file = new.get(path)
+        if file == old.get(path):
+            continue
+        is_read = path.startswith(FOLDERS) and not path.startswith(_KUBEADM)
+        if not is_read or path.endswith("/") or any(part in ("", ".", "..") for part in path.split("/")[1:]):
+            yield f"{FILES}[{path}]"
+        elif file is not None:
+            for part in ("contentFrom", "append"):
+                if file.get(part) and file.get(part) != "replace":
+                    yield f"{FILES}[{path}].{part}"
+            if not _is_readable(file):
+                yield f"{FILES}[{path}].encoding"
+    old_flags, new_flags = _flags(before), _flags(after)
+    for name in sorted(old_flags.keys() | new_flags.keys()):
+        values = new_flags.get(name, [])
+        if values != old_flags.get(name, []) and (name in _ONCE or not all(map(_is_word, (name, *values)))):
+            yield f"{FLAGS}[{name}]"
+
+
+def _files(spec: Tree) -> dict[str, Tree]:
+    """The files by path; parts that are empty mean the same as none."""
+    files = (one for one in spec.get("files") or () if isinstance(one, dict))
+    return {str(one.get("path", "")): {name: value for name, value in one.items() if value} for one in files}
+
+
+def _flags(spec: Tree) -> dict[str, list[str]]:
+    """The kubelet's flags, each with its values in order."""
+    found: dict[str, list[str]] = {}
+    for one in (_section(spec).get("nodeRegistration") or {}).get("kubeletExtraArgs") or ():
+        found.setdefault(str(one.get("name", "")), []).append(str(one.get("value", "")))
+    return found
+
+
+def _patches(spec: Tree) -> str:
+    return str((_section(spec).get("patches") or {}).get("directory") or "")
+
+
+def _section(spec: Tree) -> Tree:
+    """What kubeadm is told of the node: of a machine that began the cluster, and of all others."""
+    section: Tree = spec.get("joinConfiguration") or spec.get("initConfiguration") or {}
+    return section
+
+
+def _content(file: Tree) -> str:
+    """The content in base64."""
+    content = str(file.get("content") or "")
+    return content if file.get("encoding") == "base64" else base64.b64encode(content.encode()).decode()
+
+
+def _is_readable(file: Tree) -> bool:
+    if file.get("encoding") not in (None, "base64"):
+        return False
+    try:
+        base64.b64decode(_content(file), validate=True)
+    except binascii.Error:
+        return False
+    return True
+
+
+def _is_word(text: str) -> bool:
+    """Whether a text may stand in a file of variables without quotes."""
+    return text.isascii() and text.isprintable() and not any(sign in " \"'\\$`" for sign in text)

@@ -1,0 +1,310 @@
+"""Files and kubelet flags that a node gets with its upgrade, beside programs.
+
+They come with the pod, in a Secret. Files are there before kubeadm renders static pods that mount them; a static pod
+that mounts one and that kubeadm leaves as it is, is restarted. The kubelet, which reads its flags and some of the files
+when it starts, is restarted by the step that upgrades it.
+
+A note says what was there before the first file is touched. When a static pod does not come up with the new files, the
+old ones are brought back.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .files import Files
+from .host import StepFailed
+from .node import Node, on_disk
+from .services import back_up, make_folder_of
+from .static_pods import (
+    MANIFESTS,
+    is_manifest,
+    manifest_paths,
+    manifests,
+    marked,
+    mirror,
+    mounted,
+    not_restarted,
+    text_sum,
+    unmarked,
+)
+
+FILE = "changes.json"
+"""Name of the file in which they come."""
+LONGEST = 1_000_000
+"""Bytes of the file in which they come."""
+FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
+STARTING = 300
+"""Seconds within which a static pod comes up with another manifest; kubeadm gives it as many."""
+_VARIABLE = "KUBELET_KUBEADM_ARGS="
+_PERMISSIONS = re.compile(r"0?[0-7]{3}")
+_FLAG = re.compile(r"[a-z0-9][a-z0-9-]*")
+_VALUE = re.compile(r"[!#%&()*+,./:;<=>?@\[\]^_{|}~A-Za-z0-9-]*")
+"""What needs no quotes in a file of variables of systemd, and is one word."""
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file that the node is to have."""
+
+    path: str
+    content: bytes
+    mode: int
+    owner: str
+    """`user:group` of the host, by names or numbers."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is to change."""
+
+    files: tuple[NewFile, ...] = ()
+    removed: tuple[str, ...] = ()
+    """Paths of files that are to go."""
+    flags: tuple[tuple[str, str], ...] = ()
+    """Kubelet flags that are to be as given here, by name and value."""
+    removed_flags: tuple[str, ...] = ()
+    upgrade: str = ""
+    """Identity of the upgrade that they belong to."""
+
+    @property
+    def has_files(self) -> bool:
+        """True if files come or go."""
+        return bool(self.files or self.removed)
+
+    def __bool__(self) -> bool:
+        return bool(self.has_files or self.flags or self.removed_flags)
+
+
+def read_changes(folder: Path | None, upgrade: str = "") -> Changes:
+    """The changes that lie in a folder of the container, none without a folder. Raises `StepFailed`."""
+    if folder is None:
+        return Changes(upgrade=upgrade)
+    path = folder / FILE
+    try:
+        with path.open("rb") as file:
+            content = file.read(LONGEST + 1)
+        if len(content) > LONGEST:
+            raise ValueError(f"more than {LONGEST} bytes")
+        return _decoded(json.loads(content), upgrade)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise StepFailed(
+            f"the changes of files and kubelet flags can't be read ({type(error).__name__}: {error}); "
+            "nothing was changed: correct the bootstrapChanges of the NodeUpgrade"
+        ) from error
+
+
+def _decoded(tree: Any, upgrade: str) -> Changes:
+    return Changes(
+        tuple(
+            NewFile(str(one["path"]), _content(one), _mode(one), str(one.get("owner") or "root:root"))
+            for one in tree.get("files") or ()
+        ),
+        tuple(map(str, tree.get("removedFiles") or ())),
+        tuple((str(one["name"]), str(one["value"])) for one in tree.get("kubeletArgs") or ()),
+        tuple(map(str, tree.get("removedKubeletArgs") or ())),
+        upgrade,
+    )
+
+
+def _content(one: Mapping[str, Any]) -> bytes:
+    try:
+        return base64.b64decode(str(one.get("content") or ""), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"content of {one['path']}: {error}") from None
+
+
+def _mode(one: Mapping[str, Any]) -> int:
+    text = str(one.get("permissions") or "0644")
+    if not _PERMISSIONS.fullmatch(text):
+        raise ValueError(f"permissions of {one['path']}: found {text!r}, allowed are three octal digits like 0644")
+    return int(text, 8)
+
+
+def check_changes(node: Node, changes: Changes) -> None:
+    """All of them can be made: before anything is touched. Raises `StepFailed`."""
+    for path in (*(file.path for file in changes.files), *changes.removed):
+        parts = path.split("/")[1:]
+        if not path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
+            raise StepFailed(f"files: found the path {path!r}, allowed are absolute ones without '.' and '..'")
+        if link := node.files.link_on_the_way(path):
+            raise StepFailed(
+                f"files: {path} can't be written: {link} is a link, or not what it has to be there; nothing was changed"
+            )
+    for file in changes.files:
+        _owner(node.files, file)
+    for name, value in (*changes.flags, *((name, "") for name in changes.removed_flags)):
+        if not _FLAG.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise StepFailed(f"kubelet flags: found {name!r} with value {value!r}, allowed is one word without quotes")
+    if changes.flags or changes.removed_flags:
+        wanted_flags(node, changes)
+
+
+def wanted_flags(node: Node, changes: Changes) -> dict[str, str]:
+    """Path -> text of the file in which kubeadm keeps the kubelet's flags; nothing where none is to change.
+
+    Flags that are not named stay. Raises `StepFailed` where the file is not as kubeadm writes it.
+    """
+    if not changes.flags and not changes.removed_flags:
+        return {}
+    text = node.files.text(FLAGS)
+    found = re.fullmatch(rf'{_VARIABLE}"?([^"\\\n]*)"?\n?', text)
+    if found is None:
+        raise StepFailed(
+            f'{FLAGS} is not as kubeadm writes it: one line {_VARIABLE}"--name=value ..."; nothing of it was changed'
+        )
+    present = found[1].split()
+    named = {name for name, _ in changes.flags} | set(changes.removed_flags)
+    own = [flag for flag in present if flag.removeprefix("--").partition("=")[0] in named]
+    wanted = [f"--{name}={value}" for name, value in changes.flags]
+    flags = present if own == wanted else [flag for flag in present if flag not in own] + wanted
+    return {FLAGS: f'{_VARIABLE}"{" ".join(flags)}"\n'}
+
+
+def bring_files(node: Node, changes: Changes) -> None:
+    """Write the new files, after a note of what is there; manifests of static pods come last, they may mount others.
+
+    Files that are to go and that no static pod mounts go now: kubeadm is not to read them.
+    """
+    if not changes.has_files:
+        return
+    try:
+        if _noted(node, changes) is None:
+            _note(node, changes)
+        for file in sorted(changes.files, key=lambda one: (is_manifest(one.path), one.path)):
+            owner = _owner(node.files, file)
+            if node.files.is_as(file.path, file.content, mode=file.mode, owner=owner):
+                continue
+            back_up(node, file.path, share=False)
+            make_folder_of(node, file.path)
+            node.files.place_content(file.path, file.content, mode=file.mode, owner=owner)
+            node.say(f"wrote {file.path}")
+        kept = [path for text in manifests(node).values() for path in mounted(text, changes.removed)]
+        _remove(node, [path for path in changes.removed if path not in kept])
+    except OSError as error:
+        raise on_disk(error, "the files of the node could not be changed") from error
+
+
+def restart_static_pods(node: Node, changes: Changes) -> None:
+    """Have the files in force: restart static pods that mount one and have the manifest that they had before.
+
+    Raises `StepFailed` when one does not come up; then the old files are there again.
+    """
+    before = _noted(node, changes)
+    if before is None:
+        return
+    paths, due = [file.path for file in changes.files], []
+    try:
+        _remove(node, changes.removed)
+        for name, text in manifests(node).items():
+            path = f"{MANIFESTS}/{name}"
+            is_new = text_sum(text) != before.get(name, {}).get("checksum")
+            if not is_new and mounted(text, paths):
+                content = marked(path, text, changes.upgrade).encode()
+                node.files.place_content(path, content, mode=node.files.mode(path))
+                node.say(f"restarting the static pod of {path}: a file that it mounts has changed")
+                due.append(name)
+            elif is_new and path in paths:
+                due.append(name)
+    except OSError as error:
+        raise on_disk(error, "static pods could not be restarted") from error
+    missing = node.until(lambda: not_restarted(node, due, before), timeout=STARTING, every=2)
+    if missing:
+        take_back(node, changes)
+        raise StepFailed(
+            f"{missing} within {STARTING} s of the change of {', '.join(paths)}; the old files were brought back; "
+            "correct what was asked for"
+        )
+
+
+def take_back(node: Node, changes: Changes) -> bool:
+    """Bring the old files back; False where kubeadm has rendered static pods that may need the new ones."""
+    before = _noted(node, changes)
+    if before is None:
+        return True
+    own = [file.path for file in changes.files]
+    present = {name: unmarked(text) for name, text in manifests(node).items() if f"{MANIFESTS}/{name}" not in own}
+    if any(text_sum(text) != before.get(name, {}).get("plain") for name, text in present.items()):
+        return False
+    try:
+        for path in (*own, *changes.removed):
+            backup = node.contents.backup(path)
+            if node.files.is_file(backup):
+                source = node.files.place(backup)
+                expected, mode = node.files.checksum(backup), source.stat().st_mode
+                node.files.put(source, path, expected=expected, mode=mode)
+            elif path in own:
+                node.files.remove(path)
+        for name, text in present.items():
+            if text != node.files.text(path := f"{MANIFESTS}/{name}"):
+                node.files.place_content(path, text.encode(), mode=node.files.mode(path))
+        node.files.remove(_note_path(node))
+    except OSError as error:
+        raise on_disk(error, "the old files could not be brought back") from error
+    return True
+
+
+def sweep_changes(node: Node, changes: Changes) -> None:
+    """Take away what is left of changes that were broken off."""
+    for path in (FLAGS, *(file.path for file in changes.files), *manifest_paths(node)):
+        node.files.sweep(path)
+
+
+def _note_path(node: Node) -> str:
+    return f"{node.contents.work}/files.before"
+
+
+def _note(node: Node, changes: Changes) -> None:
+    """Note the manifests of static pods by checksum, with and without our mark, and what their kubelet runs."""
+    noted = {
+        name: {
+            "checksum": text_sum(text),
+            "plain": text_sum(unmarked(text)),
+            "hash": mirror(node, text)[1],
+        }
+        for name, text in manifests(node).items()
+    }
+    for file in changes.files:  # which are static pods from now on
+        if is_manifest(file.path):
+            noted.setdefault(file.path.rpartition("/")[2], {})
+    make_folder_of(node, _note_path(node))
+    node.files.write(_note_path(node), json.dumps({"upgrade": changes.upgrade, "manifests": noted}))
+
+
+def _noted(node: Node, changes: Changes) -> dict[str, dict[str, str]] | None:
+    """The manifests as they were before; None where this upgrade has noted nothing yet."""
+    text = node.files.text(_note_path(node))
+    found = json.loads(text) if text else {}
+    return found["manifests"] if found.get("upgrade") == changes.upgrade and text else None
+
+
+def _remove(node: Node, paths: Sequence[str]) -> None:
+    for path in paths:
+        if node.files.is_file(path):
+            back_up(node, path, share=False)
+            node.files.remove(path)
+            node.say(f"removed {path}")
+
+
+def _owner(files: Files, file: NewFile) -> tuple[int, int]:
+    """User and group by number, as the host calls them. Raises `StepFailed`."""
+    user, _, group = file.owner.partition(":")
+    found = []
+    for name, table in ((user, "/etc/passwd"), (group or user, "/etc/group")):
+        entries = (line.split(":") for line in files.text(table).splitlines())
+        number = name if name.isdecimal() else next((one[2] for one in entries if one[0] == name and len(one) > 2), "")
+        if name == "root":
+            number = "0"
+        if not number.isdecimal():
+            raise StepFailed(
+                f"files: {file.path} is to belong to {file.owner}, but {name!r} is not in {table} of the node"
+            )
+        found.append(int(number))
+    return found[0], found[1]

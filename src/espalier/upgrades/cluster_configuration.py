@@ -1,0 +1,151 @@
+"""kubeadm's ClusterConfiguration in the ConfigMap `kubeadm-config` of a workload cluster. Pure.
+
+kubeadm renders the static pods of control plane nodes by it. What an upgrade changes of it is what Cluster API changes
+before it rolls machines; `kubernetesVersion` is kubeadm's own. The text comes from a cluster that may be hostile.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import yaml
+
+from espalier.api.json_trees import decode
+from espalier.api.meta import Tree
+from espalier.api.printable import in_one_line
+from espalier.api.scalars import resolve
+from espalier.api.violations import ManifestError
+from espalier.api.yaml_trees import trees
+from espalier.clusterapi.in_place_fields import COMPONENT_PARTS, COMPONENTS, ETCD_PARTS
+from espalier.clusterapi.kubernetes_versions import minor, parsed
+
+API_VERSION = "kubeadm.k8s.io/v1beta4"
+LONGEST = 256 * 1024
+"""Characters of the text; those that kubeadm writes have a few thousand."""
+LONGEST_PROBLEM = 300
+_GONE_GATES = {"ControlPlaneKubeletLocalMode": minor("1.36")}
+"""Feature gate -> the minor of Kubernetes whose kubeadm does not know it any more."""
+
+
+class Asked(NamedTuple):
+    """What kubeadm-config is to be."""
+
+    version: str
+    etcd_tag: str = ""
+    """Empty leaves the tag of etcd's image as it is."""
+    parts: Tree | None = None
+    """The ClusterConfiguration that a control plane asks for; without one, no further part changes."""
+
+
+def read(config_map: Tree) -> Tree:
+    """The ClusterConfiguration in a ConfigMap. Raises `ValueError`, which says what is wrong with it."""
+    text = (config_map.get("data") or {}).get("ClusterConfiguration")
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("it holds no ClusterConfiguration")
+    if len(text) > LONGEST:
+        raise ValueError(f"its ClusterConfiguration has {len(text)} characters, allowed are {LONGEST}")
+    try:
+        found: Any = decode(text.encode()) if text.lstrip().startswith("{") else trees(text, "ClusterConfiguration")
+    except (ManifestError, ValueError) as error:
+        raise ValueError(in_one_line(str(error))[:LONGEST_PROBLEM]) from None
+    tree = found[0] if isinstance(found, list) and len(found) == 1 else found
+    if not isinstance(tree, dict):
+        raise ValueError("its ClusterConfiguration is no map")
+    if tree.get("apiVersion") != API_VERSION:
+        shown = in_one_line(str(tree.get("apiVersion")))[:LONGEST_PROBLEM]
+        raise ValueError(f"its apiVersion is {shown}, known is {API_VERSION}: kubeadm config migrate brings it there")
+    return tree
+
+
+def version_of(configuration: Tree) -> str:
+    """The version that kubeadm renders the control plane with; empty when the configuration has none."""
+    found = configuration.get("kubernetesVersion")
+    return in_one_line(found)[:LONGEST_PROBLEM] if isinstance(found, str) else ""
+
+
+def obstacle(configuration: Tree, asked: Asked) -> str:
+    """Why a control plane of this configuration can't become what is asked for; empty when it can."""
+    found, wanted = parsed(version_of(configuration)), parsed(asked.version)
+    if found is None or wanted is None:
+        return f"found kubernetesVersion {version_of(configuration) or 'nothing'}, it must be like v1.36.3"
+    if found.finalize_version() > wanted.finalize_version():
+        return f"kubernetesVersion is {version_of(configuration)}, newer than {asked.version}: nothing is downgraded"
+    before = _inner(configuration, "etcd", "local").get("imageTag")
+    after = _etcd(asked).get("imageTag")
+    old, new = (parsed(one) if isinstance(one, str) else None for one in (before, after))
+    if old is not None and new is not None and new.finalize_version() < old.finalize_version():
+        return f"etcd is {in_one_line(str(before))}, newer than {after}: kubeadm does not downgrade it"
+    return ""
+
+
+def has_external_etcd(configuration: Tree) -> bool:
+    """Whether etcd runs elsewhere than on the nodes of the control plane."""
+    return bool(_inner(configuration, "etcd").get("external"))
+
+
+def wanted(configuration: Tree, asked: Asked) -> Tree:
+    """The configuration that kubeadm is to find."""
+    found = {**configuration}
+    if asked.parts is not None:
+        gates = asked.parts.get("featureGates")
+        found = _with(found, {"featureGates": gates})
+        found = _with(found, {"imageRepository": asked.parts.get("imageRepository") or found.get("imageRepository")})
+        for component in COMPONENTS:
+            of_component, present = _inner(asked.parts, component), _inner(found, component)
+            changed = _with(present, {part: of_component.get(part) for part in COMPONENT_PARTS})
+            if changed != present:  # kubeadm writes an empty one out
+                found = _with(found, {component: changed})
+    gates = {
+        gate: on
+        for gate, on in _inner(found, "featureGates").items()
+        if gate not in _GONE_GATES or minor(asked.version) < _GONE_GATES[gate]
+    }
+    found = _with(found, {"featureGates": gates})
+    etcd = _etcd(asked)
+    if etcd:
+        found["etcd"] = {**_inner(found, "etcd"), "local": _with(_inner(found, "etcd", "local"), etcd)}
+    return found
+
+
+def _etcd(asked: Asked) -> Tree:
+    """Fields of etcd.local; None for one that goes. The tag is that of the upgrade, where it names one."""
+    parts = _inner(asked.parts or {}, "etcd", "local")
+    found: Tree = {part: parts.get(part) for part in ETCD_PARTS} if parts else {}
+    return found | ({"imageTag": asked.etcd_tag} if asked.etcd_tag else {})
+
+
+def text_of(configuration: Tree, before: str) -> str:
+    """The configuration as text, as it was written before: as YAML, or as JSON."""
+    if before.lstrip().startswith("{"):
+        return json.dumps(configuration, indent=2, sort_keys=True)
+    return yaml.dump(configuration, Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=10**6)
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Quotes what another reader of YAML could take for a number or a date."""
+
+
+def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.Node:
+    is_plain = value[:1].isalpha() or value[:1] == "/"
+    try:
+        is_plain = is_plain and isinstance(resolve(value), str)
+    except ValueError:
+        is_plain = False
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if is_plain else '"')
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _inner(tree: Tree, *path: str) -> Tree:
+    """A map inside; an empty one where there is none."""
+    found: Any = tree
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _with(tree: Tree, fields: Tree) -> Tree:
+    """A map with these fields; those that are empty go."""
+    return {name: value for name, value in {**tree, **fields}.items() if name not in fields or value}

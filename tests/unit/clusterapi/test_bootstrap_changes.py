@@ -1,0 +1,88 @@
+"""What changes on a node with a machine's bootstrap configuration, and what only a machine made anew gets."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.clusterapi.bootstrap_changes import bootstrap_changes, only_new
+
+PATH = "/etc/kubernetes/audit-policy.yaml"
+
+
+def files(*found: Tree) -> Tree:
+    return {"files": [*found]}
+
+
+def flags(**found: str) -> Tree:
+    args = [{"name": name.replace("_", "-"), "value": value} for name, value in found.items()]
+    return {"joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": args}}}
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def test_nothing_differs_where_parts_are_empty_or_in_another_order() -> None:
+    before = files({"path": PATH, "content": "a", "owner": ""}) | flags(v="4", max_pods="10")
+    after = files({"path": PATH, "content": "a"}) | flags(max_pods="10", v="4")
+
+    assert bootstrap_changes(before, after) == {}
+    assert list(only_new(before, after)) == []
+
+
+def test_files_and_flags_come_change_and_go() -> None:
+    before = files({"path": PATH, "content": "a"}, {"path": "/etc/kubernetes/b", "content": "b"}) | flags(v="4", a="1")
+    after = files({"path": PATH, "content": "c", "permissions": "0600"}) | flags(v="5")
+
+    assert bootstrap_changes(before, after) == {
+        "files": [{"path": PATH, "owner": "root:root", "permissions": "0600", "content": encoded("c")}],
+        "removedFiles": ["/etc/kubernetes/b"],
+        "kubeletArgs": [{"name": "v", "value": "5"}],
+        "removedKubeletArgs": ["a"],
+    }
+    assert list(only_new(before, after)) == []
+
+
+def test_of_the_machine_that_began_the_cluster_its_own_section_counts() -> None:
+    init = {"initConfiguration": flags(v="4")["joinConfiguration"]}
+
+    assert bootstrap_changes(init, flags(v="4")) == {}
+    assert bootstrap_changes(init, flags(v="5")) == {"kubeletArgs": [{"name": "v", "value": "5"}]}
+
+
+def test_a_folder_of_patches_comes_and_goes() -> None:
+    patched = {"joinConfiguration": {"patches": {"directory": "/etc/kubernetes/patches"}}}
+
+    assert bootstrap_changes({}, patched) == {"patches": "/etc/kubernetes/patches"}
+    assert bootstrap_changes(patched, {}) == {"patches": ""}
+
+
+@pytest.mark.parametrize(
+    ("file", "field"),
+    [
+        ({"path": "/etc/hosts", "content": "x"}, "files[/etc/hosts]"),
+        ({"path": "/etc/kubernetes/../hosts"}, "files[/etc/kubernetes/../hosts]"),
+        ({"path": "/etc/kubernetes/pki/ca.key"}, "files[/etc/kubernetes/pki/ca.key]"),
+        ({"path": "/etc/kubernetes/manifests/etcd.yaml"}, "files[/etc/kubernetes/manifests/etcd.yaml]"),
+        ({"path": PATH, "contentFrom": {"secret": {"name": "a", "key": "b"}}}, f"files[{PATH}].contentFrom"),
+        ({"path": PATH, "append": True}, f"files[{PATH}].append"),
+        ({"path": PATH, "encoding": "gzip+base64"}, f"files[{PATH}].encoding"),
+        ({"path": PATH, "encoding": "base64", "content": "%"}, f"files[{PATH}].encoding"),
+    ],
+)
+def test_a_file_that_would_not_be_in_force_or_is_not_inline_is_named(file: Tree, field: str) -> None:
+    assert list(only_new({}, files(file))) == [field]
+    assert list(only_new(files(file), files(file))) == []
+
+
+@pytest.mark.parametrize("change", [{"node_labels": "a=b"}, {"register_with_taints": "a"}, {"v": "4 x"}, {"v": 'a"'}])
+def test_a_flag_that_counts_once_or_is_no_word_is_named(change: dict[str, str]) -> None:
+    [name] = change
+    assert list(only_new({}, flags(**change))) == [
+        f"joinConfiguration.nodeRegistration.kubeletExtraArgs[{name.replace('_', '-')}]"
+    ]
+    if name != "v":
+        assert list(only_new(flags(**change), {})), "that it goes is no less a change"

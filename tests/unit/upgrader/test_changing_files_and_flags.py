@@ -1,0 +1,295 @@
+"""Files and kubelet flags of a node are changed with its upgrade, or all of them are as before."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from espalier.upgrader import changes
+from espalier.upgrader.changes import Changes, NewFile, read_changes
+from espalier.upgrader.host import StepFailed
+from espalier.upgrader.static_pods import HASH, RESTARTED, marked, unmarked
+from tests.unit.upgrader.simulated import (
+    CONFIGURATION,
+    NAME,
+    NEW_CONTAINERD,
+    OLD,
+    OLD_CONTAINERD,
+    OLD_PLUGINS,
+    POLICY,
+    STEPS,
+    Killed,
+    Simulated,
+    build_image,
+    simulated,
+)
+
+MANIFEST = "etc/kubernetes/manifests/kube-apiserver.yaml"
+VIP = "/etc/kubernetes/manifests/kube-vip.yaml"
+FLAGS = "var/lib/kubelet/kubeadm-flags.env"
+UPGRADE = "0d5a"
+
+
+def policy(text: str = "new policy\n") -> NewFile:
+    return NewFile(POLICY, text.encode(), 0o600, "root:root")
+
+
+CHANGED = Changes((policy(),), (), (("max-pods", "60"),), ("v",), UPGRADE)
+
+
+def make(place: Path, *, control_plane: bool = True, changed: Changes = CHANGED) -> Iterator[Simulated]:
+    """A node that gets changes, and no other version."""
+    with simulated(place, control_plane=control_plane) as node:
+        build_image(place / "image", OLD, containerd=OLD_CONTAINERD, plugins=OLD_PLUGINS)
+        node.cluster.version = OLD
+        if control_plane:
+            mirror(node, "kube-apiserver")
+        (node.root / "etc/kubernetes").mkdir(exist_ok=True)
+        (node.root / POLICY[1:]).write_text("old policy\n")
+        (node.root / FLAGS).write_text('KUBELET_KUBEADM_ARGS="--v=4 --max-pods=10 --node-ip=10.0.0.1"\n')
+        node.host.run(["systemctl", "restart", "kubelet.service"])
+        node.changes = changed
+        node.__post_init__()
+        node.cluster.version = OLD
+        yield node
+
+
+def mirror(node: Simulated, component: str) -> None:
+    node.cluster.make(
+        "/api/v1/namespaces/kube-system/pods",
+        apiVersion="v1",
+        kind="Pod",
+        metadata={"name": f"{component}-{NAME}", "annotations": {"kubernetes.io/config.mirror": "x", HASH: "before"}},
+        spec={"nodeName": NAME, "hostNetwork": True, "containers": [{"name": component, "image": "x"}]},
+    )
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Simulated]:
+    yield from make(tmp_path)
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Simulated]:
+    yield from make(tmp_path, control_plane=False, changed=Changes((), (), (("max-pods", "60"),), ("v",), UPGRADE))
+
+
+def upgrade(node: Simulated) -> None:
+    for name in STEPS:
+        node.step(name)
+        node.cluster.version = OLD
+
+
+def restarts(node: Simulated) -> list[str]:
+    return [said.split()[2] for said in node.commands.ran if said.startswith("systemctl restart")]
+
+
+def pod(node: Simulated, component: str = "kube-apiserver") -> Any:
+    return node.cluster.ask("GET", f"/api/v1/namespaces/kube-system/pods/{component}-{NAME}")[1]
+
+
+def test_a_changed_policy_is_in_force_and_the_kubelet_has_its_flags(node: Simulated) -> None:
+    before = pod(node)["metadata"]["annotations"][HASH]
+
+    upgrade(node)
+
+    assert (node.root / POLICY[1:]).read_text() == "new policy\n"
+    assert (node.root / POLICY[1:]).stat().st_mode & 0o777 == 0o600
+    annotations = pod(node)["metadata"]["annotations"]
+    assert annotations[HASH] != before, "the API server was not started anew"
+    assert annotations[RESTARTED] == UPGRADE
+    assert (node.root / FLAGS).read_text() == 'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.1 --max-pods=60"\n'
+    assert "--max-pods=60" in node.host.flags()
+    assert restarts(node) == ["kubelet.service"]
+    assert not (node.root / "var/lib/espalier-upgrade").exists()
+    assert not list(node.root.rglob("*.espalier-new"))
+
+
+def test_a_static_pod_that_kubeadm_starts_anew_is_not_started_twice(node: Simulated) -> None:
+    flags = [*CONFIGURATION["apiServer"]["extraArgs"], {"name": "profiling", "value": "false"}]
+    text = json.dumps(CONFIGURATION | {"apiServer": CONFIGURATION["apiServer"] | {"extraArgs": flags}})
+    path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+    node.cluster.ask("PATCH", path, {"data": {"ClusterConfiguration": text}})
+
+    upgrade(node)
+
+    assert "--profiling=false" in (node.root / MANIFEST).read_text()
+    assert RESTARTED not in pod(node)["metadata"]["annotations"]
+
+
+def test_a_manifest_of_a_static_pod_is_started_and_goes_again(node: Simulated) -> None:
+    manifest = "metadata:\n  name: kube-vip\n  namespace: kube-system\nspec:\n  containers:\n  -\n    image: vip:1\n"
+    node.changes = Changes((NewFile(VIP, manifest.encode(), 0o644, "root:root"),), upgrade=UPGRADE)
+    upgrade(node)
+    assert pod(node, "kube-vip")["spec"]["containers"][0]["image"] == "vip:1"
+
+    node.changes = Changes(removed=(VIP,), upgrade="another")
+    upgrade(node)
+    assert not (node.root / VIP[1:]).exists()
+
+
+def test_a_policy_with_which_the_api_server_does_not_come_up_is_taken_back(node: Simulated) -> None:
+    manifest = (node.root / MANIFEST).read_text()
+    node.step("copy")
+    node.fail(file="new policy")
+
+    with pytest.raises(StepFailed, match=r"kube-apiserver .* does not come up .*; the old files were brought back"):
+        node.step("kubeadm")
+
+    assert (node.root / POLICY[1:]).read_text() == "old policy\n"
+    assert (node.root / MANIFEST).read_text() == manifest
+    node.changes = Changes((policy("better policy\n"),), upgrade="another")
+    upgrade(node)
+    assert (node.root / POLICY[1:]).read_text() == "better policy\n"
+    assert pod(node)["metadata"]["annotations"][RESTARTED] == "another"
+
+
+def test_a_kubeadm_that_fails_leaves_the_old_files(node: Simulated) -> None:
+    node.step("copy")
+    node.fail(kubeadm="no way")
+
+    with pytest.raises(StepFailed, match="and the old files were brought back"):
+        node.step("kubeadm")
+
+    assert (node.root / POLICY[1:]).read_text() == "old policy\n"
+
+
+def test_flags_with_which_the_kubelet_does_not_come_up_are_taken_back(worker: Simulated) -> None:
+    before = (worker.root / FLAGS).read_text()
+    for name in STEPS[:4]:
+        worker.step(name)
+    worker.fail(flag="--max-pods=60")
+
+    with pytest.raises(StepFailed, match="the old one was brought back and runs"):
+        worker.step("kubelet")
+
+    assert (worker.root / FLAGS).read_text() == before
+    assert worker.host.flags() == before.strip()
+
+
+@pytest.mark.parametrize("step", ["kubeadm", "kubelet"])
+def test_wherever_a_step_is_killed_its_changes_are_made_when_it_is_run_again(tmp_path: Path, step: str) -> None:
+    undisturbed = next(killed(tmp_path / "undisturbed", step, -1)).doom.moments
+    assert [one for one in undisturbed if one.endswith(POLICY if step == "kubeadm" else FLAGS)], (
+        "it is in what is tried"
+    )
+    for at in range(0, len(undisturbed), 5):
+        for node in killed(tmp_path / str(at), step, at):
+            assert (node.root / POLICY[1:]).read_text() in ("old policy\n", "new policy\n"), undisturbed[at]
+            upgrade(node)
+            assert (node.root / POLICY[1:]).read_text() == "new policy\n", undisturbed[at]
+            assert pod(node)["metadata"]["annotations"][RESTARTED] == UPGRADE, undisturbed[at]
+            assert node.host.flags() == 'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.1 --max-pods=60"', undisturbed[at]
+            assert not (node.root / "var/lib/espalier-upgrade").exists(), undisturbed[at]
+
+
+def killed(place: Path, step: str, at: int) -> Iterator[Simulated]:
+    """A node on which a step was killed at one of the moments at which it changes something."""
+    for node in make(place):
+        for name in STEPS[: STEPS.index(step)]:
+            node.step(name)
+            node.cluster.version = OLD
+        node.doom.at, node.doom.seen, node.doom.moments = at, 0, []
+        with suppress(Killed):
+            node.step(step)
+        node.doom.at = -1
+        yield node
+
+
+@pytest.mark.parametrize(
+    "path", ["etc/x", "/etc/../x", "/etc//x", "/etc/./x", "/", "/etc/kubernetes/", "/etc/link/x", "/etc/link", "/etc"]
+)
+def test_a_path_that_is_not_absolute_and_plain_is_refused_before_anything_is_touched(
+    node: Simulated, path: str
+) -> None:
+    (node.root / "etc/link").symlink_to("kubernetes")
+    before = node.disk()
+    node.changes = Changes((NewFile(path, b"", 0o600, "root"),))
+
+    with pytest.raises(StepFailed, match="files: "):
+        node.step("copy")
+
+    assert node.disk() == before
+
+
+@pytest.mark.parametrize(
+    "flag", [("v", '4" x'), ("v", "4 --x=1"), ("v", "4\n"), ("--v", "4"), ("v", "$x"), ("v=1", "")]
+)
+def test_a_flag_that_is_not_one_word_is_refused_before_anything_is_touched(
+    node: Simulated, flag: tuple[str, str]
+) -> None:
+    node.changes = Changes(flags=(flag,))
+
+    with pytest.raises(StepFailed, match="kubelet flags: found"):
+        node.step("copy")
+
+
+def test_changes_are_read_as_the_pod_brings_them(tmp_path: Path) -> None:
+    assert not read_changes(None)
+    content = base64.b64encode(b"x").decode()
+    tree = {
+        "files": [{"path": "/a", "content": content, "permissions": "0640", "owner": "root:adm"}, {"path": "/b"}],
+        "removedFiles": ["/c"],
+        "kubeletArgs": [{"name": "v", "value": "4"}],
+        "removedKubeletArgs": ["w"],
+    }
+    (tmp_path / changes.FILE).write_text(json.dumps(tree))
+
+    found = read_changes(tmp_path, UPGRADE)
+
+    files = (NewFile("/a", b"x", 0o640, "root:adm"), NewFile("/b", b"", 0o644, "root:root"))
+    assert found == Changes(files, ("/c",), (("v", "4"),), ("w",), UPGRADE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[", "[]", '{"files": [{}]}', '{"files": [{"path": "/a", "permissions": "4755"}]}', "[" * 100_000),
+        *('{"files": [{"path": "/a", "content": "%"}]}', '{"removedFiles": 1}', " " * 1_000_001),
+    ],
+)
+def test_what_are_no_changes_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / changes.FILE).write_text(text)
+
+    with pytest.raises(StepFailed, match="nothing was changed: correct the bootstrapChanges"):
+        read_changes(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "metadata:\n  name: a\nspec: {}\n",
+        "apiVersion: v1\nmetadata:\n  annotations:\n    a/b: c\n  name: a\nspec: {}\n",
+    ],
+)
+def test_a_manifest_is_marked_in_its_annotations_and_is_as_before_without_the_mark(manifest: str) -> None:
+
+    once = marked("a", manifest, "1")
+
+    assert yaml.safe_load(once)["metadata"]["annotations"][RESTARTED] == "1"
+    assert unmarked(once) == manifest
+    assert unmarked(marked("a", once, "2")) == manifest
+
+
+def test_a_manifest_without_lines_of_metadata_is_told_of() -> None:
+    with pytest.raises(StepFailed, match="has no lines of metadata"):
+        marked("/etc/kubernetes/manifests/a.yaml", '{"metadata": {}}', "1")
+
+
+def test_another_containerd_is_installed_where_the_version_of_kubernetes_stays(tmp_path: Path) -> None:
+    for node in make(tmp_path, changed=Changes(upgrade=UPGRADE)):
+        build_image(tmp_path / "image", OLD)
+        node.__post_init__()
+        node.cluster.version = OLD
+
+        upgrade(node)
+
+        assert node.host.running("containerd") == NEW_CONTAINERD
+        assert restarts(node) == ["containerd.service"], "the kubelet was there already"

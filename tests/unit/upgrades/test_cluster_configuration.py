@@ -1,0 +1,150 @@
+"""kubeadm-config is brought to what is asked for: only what is to change changes, whoever wrote the text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as some
+
+from espalier.api.meta import Tree
+from espalier.upgrades.cluster_configuration import (
+    Asked,
+    has_external_etcd,
+    obstacle,
+    read,
+    text_of,
+    version_of,
+    wanted,
+)
+
+TEXT = """\
+apiServer:
+  certSANs:
+  - localhost
+  extraArgs:
+  - name: profiling
+    value: "false"
+apiVersion: kubeadm.k8s.io/v1beta4
+clusterName: garden
+dns:
+  imageTag: v1.13.1
+etcd:
+  local:
+    dataDir: /var/lib/etcd
+    imageTag: 3.6.6-0
+featureGates:
+  ControlPlaneKubeletLocalMode: true
+imageRepository: registry.k8s.io
+kind: ClusterConfiguration
+kubernetesVersion: v1.35.4
+networking:
+  podSubnet: 192.168.0.0/16
+scheduler: {}
+"""
+OLD, NEW = "v1.35.4", "v1.36.3"
+TREE = yaml.safe_load(TEXT)
+
+
+def config_map(text: object) -> dict[str, object]:
+    return {"data": {"ClusterConfiguration": text}}
+
+
+def test_alone_the_tag_of_etcd_is_set_and_a_gate_that_kubeadm_does_not_know_any_more_goes() -> None:
+    found = wanted(read(config_map(TEXT)), Asked(NEW, "3.6.8-0"))
+
+    etcd = {"local": {"dataDir": "/var/lib/etcd", "imageTag": "3.6.8-0"}}
+    assert found == {name: part for name, part in TREE.items() if name != "featureGates"} | {"etcd": etcd}
+    assert version_of(found) == OLD, "kubeadm writes it"
+
+
+def test_what_needs_no_change_stays_as_it_is() -> None:
+    assert wanted(TREE, Asked(OLD)) == TREE
+    assert wanted(TREE, Asked(OLD, "3.6.6-0")) == TREE
+
+
+def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_not_ask_for_go() -> None:
+    parts: Tree = {
+        "apiServer": {"extraArgs": [{"name": "v", "value": "4"}], "certSANs": ["other"]},
+        "controllerManager": {"extraVolumes": [{"name": "a", "hostPath": "/a", "mountPath": "/a"}]},
+        "etcd": {"local": {"imageRepository": "mirror.example", "imageTag": "v3.6.6", "dataDir": "/elsewhere"}},
+        "featureGates": {"NodeLocalCRISocket": True},
+        "networking": {"podSubnet": "10.0.0.0/8"},
+    }
+
+    found = wanted(TREE, Asked(OLD, "", parts))
+
+    assert found == TREE | {
+        "apiServer": {"certSANs": ["localhost"], "extraArgs": [{"name": "v", "value": "4"}]},
+        "controllerManager": {"extraVolumes": parts["controllerManager"]["extraVolumes"]},
+        "etcd": {"local": {"dataDir": "/var/lib/etcd", "imageRepository": "mirror.example", "imageTag": "v3.6.6"}},
+        "featureGates": {"NodeLocalCRISocket": True},
+    }
+    without = wanted(found, Asked(OLD, "", {"etcd": {"local": {"imageTag": "v3.6.6"}}}))
+    assert without["apiServer"] == {"certSANs": ["localhost"]}
+    assert "featureGates" not in without
+    assert "controllerManager" not in without
+    assert without["etcd"]["local"] == {"dataDir": "/var/lib/etcd", "imageTag": "v3.6.6"}
+    assert without["imageRepository"] == "registry.k8s.io", "kubeadm needs one; Cluster API keeps it as well"
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (Asked("v1.35.3"), "kubernetesVersion is v1.35.4, newer than v1.35.3: nothing is downgraded"),
+        (Asked(NEW, "v3.6.5"), "etcd is v3.6.6, newer than v3.6.5: kubeadm does not downgrade it"),
+        (Asked(NEW, "", {"etcd": {"local": {"imageTag": "v3.5.9"}}}), "newer than v3.5.9"),
+    ],
+)
+def test_what_is_older_is_refused(asked: Asked, why: str) -> None:
+    tree = TREE | {"etcd": {"local": {"imageTag": "v3.6.6"}}}
+
+    assert why in obstacle(tree, asked)
+    assert obstacle(tree, Asked(NEW, "v3.6.6")) == ""
+    assert obstacle({**tree, "kubernetesVersion": 5}, asked).startswith("found kubernetesVersion nothing")
+
+
+def test_an_etcd_on_other_machines_is_noticed() -> None:
+    assert has_external_etcd({"etcd": {"external": {"endpoints": ["https://10.0.0.1:2379"]}}})
+    assert not has_external_etcd(TREE)
+    assert not has_external_etcd({"etcd": "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "it holds no ClusterConfiguration"),
+        ("", "it holds no ClusterConfiguration"),
+        ("a: b: c", "not YAML"),
+        ("[]", "is no map"),
+        ("a: 1\n---\nb: 2\n", "is no map"),
+        ("apiVersion: kubeadm.k8s.io/v1beta3\n", "its apiVersion is kubeadm.k8s.io/v1beta3"),
+        ("[" * 10_000, "levels deep"),
+        ("{" * 10_000, ""),
+        ("a: " + "x" * 300_000, "characters, allowed are 262144"),
+        ("a: &a [1]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a]\n" * 2, "duplicate anchor"),
+    ],
+)
+def test_what_a_hostile_cluster_writes_there_is_refused_in_a_short_sentence(text: object, why: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        read(config_map(text))
+
+    assert why in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+@given(some.text(max_size=20))
+def test_text_is_read_again_as_it_was_written_by_others_readers_too(value: str) -> None:
+    tree = TREE | {"clusterName": value}
+
+    assert yaml.safe_load(text_of(tree, TEXT)) == tree
+    assert json.loads(text_of(tree, "{")) == tree
+    if value.isprintable():
+        assert read(config_map(text_of(tree, TEXT))) == tree
+
+
+@pytest.mark.parametrize("value", ["1e3", "0o17", "1_000", "2026-01-01", "yes", "on", "null", "~", "1.30", "0x1f", "y"])
+def test_what_looks_like_something_else_is_quoted(value: str) -> None:
+    assert f'clusterName: "{value}"' in text_of(TREE | {"clusterName": value}, TEXT)
