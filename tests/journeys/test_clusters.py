@@ -34,6 +34,7 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
 from tests.support.faults import Crash
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -560,7 +561,7 @@ def applies(world: ManagedLaptop) -> Counter[str]:
     return Counter({name: count for name, count in found.items() if name in kinds})
 
 
-@pytest.mark.parametrize("writes", [1, 3, 7, 11, 18, 40, 80])
+@pytest.mark.parametrize("writes", sampled([1, 3, 7, 11, 18, 40, 80], 2, 4))
 def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
@@ -580,7 +581,7 @@ def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int
     run(main, epoch=EPOCH, seed=1)
 
 
-@pytest.mark.parametrize("writes", [1, 3, 10, 40])
+@pytest.mark.parametrize("writes", sampled([1, 3, 10, 40], 2))
 def test_a_manager_that_died_in_an_upgrade_finishes_it(writes: int) -> None:
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()

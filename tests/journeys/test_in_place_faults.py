@@ -13,6 +13,7 @@ from tests.journeys.in_place_watch import Watcher, finish, ready, tell, undistur
 from tests.journeys.managed import ManagedLaptop
 from tests.support.faults import Far, Loss, Writes
 from tests.support.recording import Recording
+from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -71,9 +72,7 @@ def test_so_it_is_when_the_next_manager_finds_the_workload_cluster_unreachable()
 
 
 @pytest.mark.parametrize("loss", Loss)
-@pytest.mark.parametrize(
-    ("machines", "begins"), [((1, 1), 1), pytest.param((1, 1), 2, marks=pytest.mark.soak), ((3, 2), 1)]
-)
+@pytest.mark.parametrize(("machines", "begins"), sampled([((1, 1), 1), ((1, 1), 2), ((3, 2), 1)], 0))
 def test_a_write_that_is_lost_or_whose_answer_is_lost_is_made_good(
     machines: tuple[int, int], begins: int, loss: Loss
 ) -> None:

@@ -16,6 +16,7 @@ from tests.journeys import in_place
 from tests.journeys.in_place_watch import CALM, MACHINES, NODES, Watcher, finish, ready, say_ready, tell, undisturbed
 from tests.journeys.managed import ManagedLaptop
 from tests.support.faults import Far
+from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -93,7 +94,7 @@ def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: s
     tell(ready(1, 2), story)
 
 
-@pytest.mark.parametrize("step", CONTAINERS)
+@pytest.mark.parametrize("step", sampled(CONTAINERS, 1))
 def test_a_workload_cluster_that_stays_unreachable_is_told_at_all_levels_with_the_step(step: str) -> None:
     far = Far()
 
