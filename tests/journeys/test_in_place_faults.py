@@ -18,7 +18,7 @@ from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
-SHARES = 6
+SHARES = 12
 """Of the moments to die at, one for every run, the others for `make soak`."""
 OUTAGE = 100.0
 """Seconds: longer than an upgrader pod runs."""
@@ -61,14 +61,16 @@ def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_up
     each_goes_on(recording, moments(recording)[share::SHARES])
 
 
-def test_so_it_is_with_three_control_plane_nodes_and_two_workers() -> None:
+@pytest.mark.parametrize("first", sampled([0, 30], 0))
+def test_so_it_is_with_three_control_plane_nodes_and_two_workers(first: int) -> None:
     recording = undisturbed(3, 2)
-    each_goes_on(recording, moments(recording)[:: 1 if EXPLORES else 30])
+    each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 60])
 
 
-def test_so_it_is_when_the_next_manager_finds_the_workload_cluster_unreachable() -> None:
+@pytest.mark.parametrize("first", sampled([0, 12], 0))
+def test_so_it_is_when_the_next_manager_finds_the_workload_cluster_unreachable(first: int) -> None:
     recording = undisturbed(1, 1)
-    each_goes_on(recording, moments(recording)[:: 1 if EXPLORES else 12], outage=OUTAGE)
+    each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 24], outage=OUTAGE)
 
 
 @pytest.mark.parametrize("loss", Loss)
