@@ -10,6 +10,7 @@ from typing import Any
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import NODE
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -115,3 +116,8 @@ async def until_machines(world: ManagedLaptop, are_so: Callable[[list[Machine]],
                 await changed.wait()
     finally:
         stop()
+
+
+def told(cluster: Cluster, type_: str = "Ready") -> str:
+    """The message of a condition."""
+    return next((one.message for one in cluster.status.conditions if one.type == type_), "")

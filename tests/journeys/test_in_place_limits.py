@@ -25,6 +25,7 @@ from tests.journeys.in_place import (
     marks,
     reach,
     ready,
+    told,
     until_machines,
     until_so,
 )
@@ -103,11 +104,6 @@ def test_other_changes_of_workers_beside_the_version_are_refused_and_named_or_ro
         assert await marks(world) == []
 
     journey(story)
-
-
-def told(cluster: Cluster, type_: str) -> str:
-    """The message of a condition."""
-    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
 
 
 def test_with_the_fallback_machines_are_replaced_when_a_change_can_not_be_made_in_place() -> None:

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from espalier.api.core import POD
-from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
@@ -19,6 +18,7 @@ from espalier.upgrades.names import RETRY_ANNOTATION, node_upgrade, upgrader
 from espalier.upgrades.node_steps import STEPS
 from tests.conftest import EXPLORE
 from tests.journeys import in_place
+from tests.journeys.in_place import told
 from tests.journeys.in_place_watch import Watcher, finish, ready, say_ready, tell
 from tests.journeys.managed import ManagedLaptop
 from tests.support.faults import Far
@@ -152,7 +152,3 @@ def test_a_program_that_is_killed_at_any_step_is_told_at_all_levels_and_tried_ag
 
 def failed(node: str, step: str) -> str:
     return f"step {step} failed on node {node}: exit code 1: killed"
-
-
-def told(cluster: Cluster, type_: str = "Ready") -> str:
-    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
