@@ -40,7 +40,7 @@ check: $(VENV)/.installed ## Style, types, layers
 bench: $(VENV)/.installed ## Every figure that the README claims, measured here
 	@for file in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
-soak: $(VENV)/.installed ## What is long: fuzz targets, random histories, 200 clusters, 2000 examples; SECONDS=N for each (60)
+soak: $(VENV)/.installed ## What `make test` leaves out: other variants, fuzz targets, histories, 200 clusters, 2000 examples; SECONDS=N each (60)
 	@ESPALIER_SOAK_SECONDS=$(or $(SECONDS),60) $(BIN)/python -m pytest -q -n 2 --dist load -m 'soak or hypothesis'
 
 real-assets: ## Real programs into a cache outside the tree (needs Go); REAL=nodes: all of real nodes (needs root, debootstrap)

@@ -6,6 +6,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
 
 import pytest
@@ -26,7 +27,11 @@ SOAK = "ESPALIER_SOAK_SECONDS"
 
 
 def pytest_configure() -> None:
-    """Leave the debug logs out, unless they are asked for; and no property is late: machines are busy at times."""
+    """Leave the debug logs out, unless they are asked for; and no property is late: machines are busy at times.
+
+    Programs that tests start keep their bytecode: without, each compiles all it imports, a second of CPU.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     settings.register_profile("test", deadline=None, derandomize=EXPLORE not in os.environ, max_examples=40)
     settings.register_profile("soak", deadline=None, derandomize=False, max_examples=2000)
     settings.load_profile("soak" if SOAK in os.environ else "test")
@@ -51,14 +56,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{seconds[directory]:8.1f}  {len(tests[directory]):5}  {directory}")
 
 
+@asynccontextmanager
+async def _found(factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    assets = find_assets()
+    if assets is None:
+        pytest.skip(why_no_assets())
+    async with real_control_plane(factory.mktemp("control-plane"), assets) as running:
+        yield running
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def control_plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
     """A real control plane for the tests of a module; without the programs, they are skipped.
 
     It goes with the module: a dozen that idle to the end of the run would take half a core.
     """
-    assets = find_assets()
-    if assets is None:
-        pytest.skip(why_no_assets())
-    async with real_control_plane(tmp_path_factory.mktemp("control-plane"), assets) as running:
+    async with _found(tmp_path_factory) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_control_plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    """One for tests of many modules that leave nothing behind which another one would notice."""
+    async with _found(tmp_path_factory) as running:
         yield running

@@ -14,6 +14,8 @@ import pytest_asyncio
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
 from espalier.realnodes.management.processes import State
+from tests.capi.going_back import both_go_back
+from tests.capi.losing import infrastructure_and_control_plane_are_lost
 from tests.journeys.asking import GARDEN, NAMESPACE
 from tests.journeys.machine_stories import CHANGES, KUBERNETES, Change, happens_as_planned, lives
 from tests.support.cluster_api import RealClusterApi
@@ -22,12 +24,14 @@ pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def life(real: RealClusterApi) -> AsyncIterator[asyncio.Task[None]]:
-    """The whole life of a cluster, lived beside the other tests: it mostly waits."""
-    task = asyncio.create_task(live(real))
-    yield task
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+async def stories(real: RealClusterApi) -> AsyncIterator[dict[str, asyncio.Task[None]]]:
+    """Those of clusters of their own, told side by side from the beginning: they mostly wait."""
+    told = (live, both_go_back, infrastructure_and_control_plane_are_lost)
+    tasks = {story.__name__: asyncio.create_task(story(real)) for story in told}
+    yield tasks
+    for task in tasks.values():
+        task.cancel()
+    await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
 async def live(world: RealClusterApi) -> None:
@@ -63,13 +67,13 @@ async def change_all(world: RealClusterApi, key: Key, changes: Sequence[Change])
 
 
 async def test_what_was_planned_is_what_the_real_controllers_do(
-    real: RealClusterApi, life: asyncio.Task[None], orchard: Key
+    real: RealClusterApi, stories: dict[str, asyncio.Task[None]], orchard: Key
 ) -> None:
     """Of all changes, on three clusters side by side: they mostly wait."""
     first, second, third = (CHANGES[number::3] for number in range(3))
-    meadow, hedge = await asyncio.gather(make(real, "meadow"), make(real, "hedge"))
+    meadow, grove = await asyncio.gather(make(real, "meadow"), make(real, "grove"))
     async with asyncio.TaskGroup() as tasks:
-        for key, changes in ((orchard, first), (meadow, second), (hedge, third)):
+        for key, changes in ((orchard, first), (meadow, second), (grove, third)):
             tasks.create_task(change_all(real, key, changes))
 
 
@@ -88,5 +92,19 @@ async def test_a_manager_of_cluster_api_that_is_killed_is_started_again_and_goes
     assert (again.state, again.restarts, again.last_exit) == (State.RUNNING, 1, -signal.SIGKILL)
 
 
-async def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes(life: asyncio.Task[None]) -> None:
-    await life
+async def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes(
+    stories: dict[str, asyncio.Task[None]],
+) -> None:
+    await stories[live.__name__]
+
+
+async def test_infrastructure_comes_back_with_its_endpoint_and_a_lost_control_plane_is_told(
+    stories: dict[str, asyncio.Task[None]],
+) -> None:
+    await stories[infrastructure_and_control_plane_are_lost.__name__]
+
+
+async def test_an_upgrade_that_hangs_is_taken_back_and_one_that_has_begun_is_not(
+    stories: dict[str, asyncio.Task[None]],
+) -> None:
+    await stories[both_go_back.__name__]

@@ -19,7 +19,10 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Transport
+from tests.contracts.kubectl_things import CRD, THING, embedded_server
+from tests.contracts.kubectl_things import NAMESPACE as CONTRACT_NAMESPACE
 from tests.support.control_plane import ControlPlane
+from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.widgets import GROUP, definition, established
 
 
@@ -29,6 +32,12 @@ async def running(store: Store) -> AsyncIterator[Server]:
     await server.start()
     yield server
     await server.close()
+
+
+@pytest.fixture(scope="session")
+def control_plane(shared_control_plane: ControlPlane) -> ControlPlane:
+    """One for all contracts: each takes a namespace of its own."""
+    return shared_control_plane
 
 
 @pytest.fixture
@@ -75,3 +84,38 @@ async def widgets(client: Client, namespace: str) -> str:
     await client.apply(CUSTOM_RESOURCE_DEFINITION, definition())
     await established(client, f"widgets.{GROUP}")
     return namespace
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("embedded", marks=pytest.mark.embedded),
+        pytest.param("envtest", marks=pytest.mark.envtest),
+    ]
+)
+def real(request: pytest.FixtureRequest) -> ControlPlane | None:
+    """The real control plane; None where the embedded server is tried instead."""
+    return request.getfixturevalue("control_plane") if request.param == "envtest" else None
+
+
+@pytest.fixture
+async def kubectl(real: ControlPlane | None, tmp_path: Path) -> AsyncIterator[Kubectl]:
+    program = find_kubectl()
+    if real is None:
+        async with embedded_server(tmp_path) as kubeconfig:
+            kubectl = Kubectl(program, kubeconfig, tmp_path)
+            kubectl.namespace = "default"
+            yield kubectl
+    else:
+        kubectl = Kubectl(program, real.kubeconfig, tmp_path)
+        namespace = await kubectl("create", "-f", "-", "-o", "name", stdin=CONTRACT_NAMESPACE)
+        kubectl.namespace = namespace.strip().removeprefix("namespace/")
+        yield kubectl
+
+
+@pytest.fixture
+async def with_things(kubectl: Kubectl) -> Kubectl:
+    """kubectl against a server that knows the kind Thing and has one, of the name one."""
+    await kubectl("apply", "-f", "-", stdin=CRD)
+    await kubectl("wait", "--for=condition=Established", "crd/things.example.org")
+    await kubectl("apply", "-f", "-", stdin=THING)
+    return kubectl

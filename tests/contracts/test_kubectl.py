@@ -4,160 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
-from espalier.apiserver.http import HttpShell
-from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.kube.pki import Authority
 from espalier.kube.wire import Request
-from tests.support.control_plane import ControlPlane
-from tests.support.kubectl import Kubectl, find_kubectl
-
-CRD = """
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {plural: things, singular: thing, kind: Thing, listKind: ThingList, shortNames: [th], categories: [all]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        description: Thing is something to try things out with.
-        properties:
-          spec:
-            type: object
-            properties:
-              size: {type: string, enum: [small, large], description: How large it is.}
-              replicas: {type: integer, default: 1}
-          status:
-            type: object
-            properties:
-              replicas: {type: integer}
-              conditions:
-                type: array
-                items: {type: object, x-kubernetes-preserve-unknown-fields: true}
-    subresources:
-      status: {}
-      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}
-    additionalPrinterColumns:
-    - {name: Size, type: string, jsonPath: .spec.size}
-    - {name: Replicas, type: integer, jsonPath: .spec.replicas}
-    - {name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}
-    - {name: Message, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1}
-    - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
-"""
-NAMESPACE = """
-apiVersion: v1
-kind: Namespace
-metadata: {generateName: kubectl-}
-"""
-THING = """
-apiVersion: example.org/v1
-kind: Thing
-metadata: {name: one, labels: {colour: blue}}
-spec: {size: small}
-"""
-CONFIG_MAP = """
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings, labels: {colour: red}}
-data: {a: "1", b: "2"}
-"""
-DEPLOYMENT = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers:
-      - name: server
-        image: server:1
-        env: [{name: A, value: "1"}, {name: B, value: "2"}]
-      - {name: proxy, image: proxy:1}
-"""
-READY = '{"status":{"conditions":[{"type":"Ready","status":"True","message":"all is well"}]}}'
-
-
-@asynccontextmanager
-async def embedded_server(folder: Path) -> AsyncIterator[Path]:
-    """An embedded server behind HTTPS, given as an administrator's kubeconfig."""
-    now = datetime.now(UTC)
-    authority = Authority.create("embedded", now=now)
-    server = Server(MemoryStore(), now=lambda: datetime.now(UTC), random=random.Random(7))
-    serving = authority.issue_server("kube-apiserver", names=["127.0.0.1"], now=now)
-    shell = HttpShell(server, serving=serving, client_ca=authority.certificate)
-    await server.start()
-    await shell.start()
-    kubeconfig = Kubeconfig.of_cluster(
-        "embedded",
-        server=shell.url,
-        certificate_authority=authority.certificate,
-        user="admin",
-        credentials=authority.issue_client("admin", groups=["system:masters"], now=now),
-    )
-    file = folder / "kubeconfig"
-    file.write_bytes(kubeconfig.to_bytes())
-    yield file
-    await shell.stop()
-    await server.close()
-
-
-@pytest.fixture(
-    params=[
-        pytest.param("embedded", marks=pytest.mark.embedded),
-        pytest.param("envtest", marks=pytest.mark.envtest),
-    ]
+from tests.contracts.kubectl_things import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    READY,
+    THING,
+    columns,
+    embedded_server,
 )
-def real(request: pytest.FixtureRequest) -> ControlPlane | None:
-    """The real control plane; None where the embedded server is tried instead."""
-    return request.getfixturevalue("control_plane") if request.param == "envtest" else None
-
-
-@pytest.fixture
-async def kubectl(real: ControlPlane | None, tmp_path: Path) -> AsyncIterator[Kubectl]:
-    program = find_kubectl()
-    if real is None:
-        async with embedded_server(tmp_path) as kubeconfig:
-            kubectl = Kubectl(program, kubeconfig, tmp_path)
-            kubectl.namespace = "default"
-            yield kubectl
-    else:
-        kubectl = Kubectl(program, real.kubeconfig, tmp_path)
-        namespace = await kubectl("create", "-f", "-", "-o", "name", stdin=NAMESPACE)
-        kubectl.namespace = namespace.strip().removeprefix("namespace/")
-        yield kubectl
-
-
-@pytest.fixture
-async def with_things(kubectl: Kubectl) -> Kubectl:
-    """kubectl against a server that knows the kind Thing and has one, of the name one."""
-    await kubectl("apply", "-f", "-", stdin=CRD)
-    await kubectl("wait", "--for=condition=Established", "crd/things.example.org")
-    await kubectl("apply", "-f", "-", stdin=THING)
-    return kubectl
-
-
-def columns(table: str) -> list[list[str]]:
-    return [line.split() for line in table.splitlines()]
+from tests.support.control_plane import ControlPlane
+from tests.support.kubectl import Kubectl
 
 
 async def test_tables_have_the_columns_of_the_kind(with_things: Kubectl) -> None:
@@ -235,90 +96,6 @@ async def test_a_watch_prints_objects(kubectl: Kubectl) -> None:
             await kubectl("create", "configmap", f"w{number}")
             await kubectl("label", "configmap", f"w{number}", "watched=yes")
         assert (await printed).startswith(b"configmap/w")
-
-
-async def test_apply_says_what_it_did(with_things: Kubectl) -> None:
-    kubectl = with_things
-    assert await kubectl("apply", "-f", "-", stdin=THING) == "thing.example.org/one unchanged\n"
-    large = THING.replace("small", "large")
-    assert await kubectl("apply", "-f", "-", stdin=large) == "thing.example.org/one configured\n"
-    without_labels = large.replace(", labels: {colour: blue}", "")
-    await kubectl("apply", "-f", "-", stdin=without_labels)
-    thing = await kubectl.tree("thing", "one")
-    assert thing["spec"]["size"] == "large"
-    assert "labels" not in thing["metadata"]
-
-
-async def test_apply_of_built_in_kinds_merges_lists_by_their_keys(kubectl: Kubectl) -> None:
-    assert await kubectl("apply", "-f", "-", stdin=DEPLOYMENT) == "deployment.apps/web created\n"
-    assert await kubectl("apply", "-f", "-", stdin=DEPLOYMENT) == "deployment.apps/web unchanged\n"
-    # Somebody else adds a container: what apply never said is left alone.
-    sidecar = '{"spec":{"template":{"spec":{"containers":[{"name":"sidecar","image":"s"}]}}}}'
-    await kubectl("patch", "deployment", "web", "-p", sidecar)
-    changed = DEPLOYMENT.replace(', {name: B, value: "2"}', "").replace("proxy:1", "proxy:2")
-    assert await kubectl("apply", "-f", "-", stdin=changed) == "deployment.apps/web configured\n"
-    containers = (await kubectl.tree("deployment", "web"))["spec"]["template"]["spec"]["containers"]
-    by_name = {container["name"]: container for container in containers}
-    assert by_name.keys() == {"server", "proxy", "sidecar"}
-    assert by_name["server"]["env"] == [{"name": "A", "value": "1"}]
-    assert by_name["proxy"]["image"] == "proxy:2"
-
-
-async def test_server_side_apply(with_things: Kubectl) -> None:
-    kubectl = with_things
-    two = THING.replace("name: one", "name: two")
-    apply = ("apply", "--server-side", "-f", "-")
-    assert await kubectl(*apply, stdin=two) == "thing.example.org/two serverside-applied\n"
-    version = (await kubectl.tree("thing", "two"))["metadata"]["resourceVersion"]
-    await kubectl(*apply, stdin=two)
-    assert (await kubectl.tree("thing", "two"))["metadata"]["resourceVersion"] == version
-    large = two.replace("small", "large")
-    complaint = await kubectl.refused(*apply, "--field-manager=other", stdin=large)
-    assert 'conflict with "kubectl": .spec.size' in complaint
-    await kubectl(*apply, "--field-manager=other", "--force-conflicts", stdin=large)
-    managers = {
-        each["manager"]
-        for each in (await kubectl.tree("thing", "two", "--show-managed-fields"))["metadata"]["managedFields"]
-    }
-    assert managers == {"kubectl", "other"}
-
-
-async def test_server_side_apply_of_built_in_kinds(kubectl: Kubectl) -> None:
-    for manifest, name in ((CONFIG_MAP, "configmap/settings"), (DEPLOYMENT, "deployment.apps/web")):
-        for _ in range(2):
-            assert await kubectl("apply", "--server-side", "-f", "-", stdin=manifest) == f"{name} serverside-applied\n"
-    changed = DEPLOYMENT.replace(', {name: B, value: "2"}', "")
-    await kubectl("apply", "--server-side", "-f", "-", stdin=changed)
-    containers = (await kubectl.tree("deployment", "web"))["spec"]["template"]["spec"]["containers"]
-    assert [container["name"] for container in containers] == ["server", "proxy"]
-    assert containers[0]["env"] == [{"name": "A", "value": "1"}]
-
-
-async def test_edit_opens_an_editor_and_writes_what_it_left(with_things: Kubectl, tmp_path: Path) -> None:
-    kubectl = with_things
-    editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\nsed -i "s/size: small/size: large/" "$1"\n')
-    editor.chmod(0o700)
-    assert await kubectl("edit", "thing", "one", EDITOR=str(editor)) == "thing.example.org/one edited\n"
-    assert (await kubectl.tree("thing", "one"))["spec"]["size"] == "large"
-    await kubectl("apply", "-f", "-", stdin=CONFIG_MAP)
-    editor.write_text("""#!/bin/sh\nsed -i 's/a: "1"/a: "7"/' "$1"\n""")
-    await kubectl("edit", "configmap", "settings", EDITOR=str(editor))
-    assert (await kubectl.tree("configmap", "settings"))["data"] == {"a": "7", "b": "2"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "patch"),
-    [
-        ("merge", '{"data":{"a":"7","b":null}}'),
-        ("json", '[{"op":"replace","path":"/data/a","value":"7"},{"op":"remove","path":"/data/b"}]'),
-        ("strategic", '{"data":{"a":"7","b":null}}'),
-    ],
-)
-async def test_patches(kubectl: Kubectl, kind: str, patch: str) -> None:
-    await kubectl("apply", "-f", "-", stdin=CONFIG_MAP)
-    await kubectl("patch", "configmap", "settings", f"--type={kind}", "-p", patch)
-    assert (await kubectl.tree("configmap", "settings"))["data"] == {"a": "7"}
 
 
 async def test_labels_and_annotations(kubectl: Kubectl) -> None:
@@ -431,70 +208,6 @@ async def test_api_resources(with_things: Kubectl) -> None:
     assert "Server Version: v1." in await kubectl("version")
 
 
-async def test_diff_shows_what_would_change(with_things: Kubectl) -> None:
-    kubectl = with_things
-    code, output, _ = await kubectl.finish("diff", "-f", "-", stdin=THING)
-    assert (code, output) == (0, "")
-    for flags in ([], ["--server-side", "--force-conflicts"]):
-        code, output, complaint = await kubectl.finish("diff", *flags, "-f", "-", stdin=THING.replace("small", "large"))
-        assert code == 1, complaint
-        assert "-  size: small\n+  size: large" in output
-    assert (await kubectl.tree("thing", "one"))["spec"]["size"] == "small"
-
-
-async def test_a_dry_run_leaves_nothing(with_things: Kubectl) -> None:
-    kubectl = with_things
-    two = THING.replace("name: one", "name: two")
-    output = await kubectl("create", "--dry-run=server", "-f", "-", stdin=two)
-    assert output == "thing.example.org/two created (server dry run)\n"
-    assert "two" not in await kubectl("get", "things")
-    await kubectl("delete", "thing", "one", "--dry-run=server")
-    await kubectl("apply", "--dry-run=server", "-f", "-", stdin=THING.replace("small", "large"))
-    assert (await kubectl.tree("thing", "one"))["spec"]["size"] == "small"
-
-
-async def test_what_the_administrator_may_do(kubectl: Kubectl) -> None:
-    assert await kubectl("auth", "can-i", "create", "deployments") == "yes\n"
-    code, output, _ = await kubectl.finish("auth", "can-i", "delete", "nodes", "--as=nobody")
-    assert (code, output) == (1, "no\n")
-    assert "forbidden" in await kubectl.refused("get", "secrets", "--as=nobody")
-    assert "system:masters" in await kubectl("auth", "whoami")
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "complaint"),
-    [
-        ("size: small", "size: huge", 'spec.size: Unsupported value: "huge"'),
-        ("size: small", "sise: small", 'unknown field "spec.sise"'),
-        ("size: small", "replicas: many", "spec.replicas: Invalid value"),
-        ("name: one", "name: One_", "metadata.name: Invalid value"),
-        ("example.org/v1", "example.org/v9", 'no matches for kind "Thing"'),
-    ],
-)
-async def test_what_is_wrong_is_refused(with_things: Kubectl, right: str, wrong: str, complaint: str) -> None:
-    manifest = THING.replace(right, wrong)
-    assert complaint in await with_things.refused("apply", "-f", "-", stdin=manifest)
-
-
-async def test_unknown_fields_of_built_in_kinds_are_refused(kubectl: Kubectl) -> None:
-    wrong = DEPLOYMENT.replace("replicas: 2", "replicaz: 2")
-    assert 'unknown field "spec.replicaz"' in await kubectl.refused("apply", "-f", "-", stdin=wrong)
-    await kubectl("apply", "--validate=ignore", "-f", "-", stdin=wrong)
-    code, _, complaint = await kubectl.finish("apply", "--validate=warn", "-f", "-", stdin=wrong)
-    assert code == 0
-    assert 'Warning: unknown field "spec.replicaz"' in complaint
-
-
-async def test_what_is_not_there(kubectl: Kubectl) -> None:
-    assert 'Error from server (NotFound): configmaps "x" not found' in await kubectl.refused("get", "configmap", "x")
-    assert 'the server doesn\'t have a resource type "nothings"' in await kubectl.refused("get", "nothings")
-    assert 'namespaces "nowhere" not found' in await kubectl.refused("create", "configmap", "x", "--namespace=nowhere")
-    await kubectl("create", "-f", "-", stdin=CONFIG_MAP)
-    complaint = await kubectl.refused("create", "-f", "-", stdin=CONFIG_MAP)
-    assert "Error from server (AlreadyExists)" in complaint
-    assert 'configmaps "settings" already exists' in complaint
-
-
 async def test_things_made_by_the_command_line_alone(kubectl: Kubectl) -> None:
     await kubectl("create", "secret", "generic", "s", "--from-literal=password=hunter2")
     assert (await kubectl.tree("secret", "s"))["data"] == {"password": "aHVudGVyMg=="}
@@ -520,67 +233,10 @@ async def test_a_namespace_goes_with_all_that_is_in_it(with_things: Kubectl) -> 
     assert "doomed" not in await kubectl("get", "things,configmaps", "-A")
 
 
-UNKNOWN = """
-apiVersion: nowhere.example.org/v1
-kind: Nowhere
-metadata: {name: one}
-"""
-
-
-@pytest.mark.parametrize("command", ["apply", "apply --server-side", "apply --dry-run=server", "create", "diff"])
-async def test_a_kind_that_nobody_defined_is_named(kubectl: Kubectl, command: str) -> None:
-    """Not "failed to download openapi": kubectl looks for it in a document of a form of its own."""
-    complaint = await kubectl.refused(*command.split(), "-f", "-", stdin=UNKNOWN)
-    assert 'no matches for kind "Nowhere" in version "nowhere.example.org/v1"' in complaint
-    assert "ensure CRDs are installed first" in complaint
-
-
 async def test_a_list_is_made_item_by_item(kubectl: Kubectl) -> None:
     items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}} for name in ("first", "second")]
     said = await kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert said.splitlines() == ["configmap/first created", "configmap/second created"]
-
-
-async def test_what_kubectl_applied_by_itself_moves_to_server_side_apply(kubectl: Kubectl) -> None:
-    await kubectl("apply", "-f", "-", stdin=CONFIG_MAP)
-    code, said, complaint = await kubectl.finish("apply", "--server-side", "-f", "-", stdin=CONFIG_MAP)
-    assert (code, said) == (0, "configmap/settings serverside-applied\n")
-    assert "migration" not in complaint
-    entries = (await kubectl.tree("configmap", "settings", "--show-managed-fields"))["metadata"]["managedFields"]
-    owners = {(entry["manager"], entry["operation"]): entry["fieldsV1"] for entry in entries}
-    assert owners["kubectl", "Apply"]["f:data"] == {"f:a": {}, "f:b": {}}
-    assert not any(manager == "kubectl-client-side-apply" for manager, _ in owners)
-
-
-async def test_kubectl_takes_over_what_it_applied_by_itself_and_nothing_else(with_things: Kubectl) -> None:
-    kubectl = with_things
-    changed = THING.replace("size: small", "size: large")
-    assert "applied" in await kubectl("apply", "--server-side", "-f", "-", stdin=changed)
-    thing = await kubectl.tree("thing", "one")
-    assert thing["spec"]["size"] == "large"
-    last = json.loads(thing["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"])
-    assert last["spec"] == {"size": "large"}
-    await kubectl("patch", "thing", "one", "--type=merge", "-p", '{"spec":{"replicas":5}}')
-    complaint = await kubectl.refused(
-        "apply", "--server-side", "-f", "-", stdin=changed.replace("{size:", "{replicas: 3, size:")
-    )
-    assert 'conflict with "kubectl-patch" using example.org/v1: .spec.replicas' in complaint
-
-
-async def test_an_edit_that_breaks_the_object_is_not_saved(kubectl: Kubectl) -> None:
-    await kubectl("apply", "-f", "-", stdin=CONFIG_MAP)
-    code, _, complaint = await kubectl.finish("edit", "configmap", "settings", EDITOR="sed -i s/^data:/date:/")
-    assert code != 0
-    assert "Edit cancelled, no valid changes were saved" in complaint
-    assert (await kubectl.tree("configmap", "settings"))["data"] == {"a": "1", "b": "2"}
-
-
-async def test_scaling_below_zero_and_beyond_what_is_there_is_refused(with_things: Kubectl) -> None:
-    kubectl = with_things
-    assert "--replicas=COUNT" in await kubectl.refused("scale", "thing/one", "--replicas=-1")
-    assert "not found" in await kubectl.refused("scale", "thing/absent", "--replicas=1")
-    complaint = await kubectl.refused("scale", "thing/one", "--current-replicas=7", "--replicas=2")
-    assert "Expected replicas to be 7, was 1" in complaint
 
 
 def messages(encoded: bytes) -> dict[int, list[bytes]]:

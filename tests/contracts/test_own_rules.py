@@ -24,8 +24,8 @@ from espalier.kube.wire import ADMIN, Request
 from espalier.providers.kinds import EKSA_KINDS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.support.control_plane import PATIENCE
+from tests.unit.clusters.asked import edited
 from tests.unit.clusters.seen import NOW, RELEASES, as_object, observer
-from tests.unit.clusters.test_admission import edited
 
 Validate = Callable[[AdmissionRequest], AdmissionResponse]
 

@@ -75,7 +75,7 @@ async def past_admission(client: Client) -> AsyncIterator[None]:
         await client.create(kind, {**one.tree, "metadata": metadata})
 
 
-def told(cluster: Cluster, type_: str) -> Condition:
+def condition_of(cluster: Cluster, type_: str) -> Condition:
     """A condition of a Cluster."""
     return next((one for one in cluster.status.conditions if one.type == type_), Condition(type_, "Unknown", ""))
 
@@ -143,3 +143,8 @@ async def until_machines(world: ManagedLaptop, are_so: Callable[[list[Machine]],
                 await changed.wait()
     finally:
         stop()
+
+
+def told(cluster: Cluster, type_: str = "Ready") -> str:
+    """The message of a condition."""
+    return next((one.message for one in cluster.status.conditions if one.type == type_), "")

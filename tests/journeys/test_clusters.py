@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -15,55 +12,21 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import (
     DAEMON_SET,
-    MUTATING_WEBHOOK_CONFIGURATION,
     SECRET,
-    VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import CLUSTER_FINALIZER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.apiserver.store import Change, MemoryStore
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from espalier.providers.kinds import CLUSTER_API_KINDS
-from espalier.runtime.virtual import Simulation, run
-from espalier.simulator.stores import MemoryStores
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
-from tests.support.faults import Crash
+from tests.journeys.cluster_lives import KUBERNETES, conditions, groups, journey, left, message_of
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop
 
 pytestmark = pytest.mark.embedded
-
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-KUBERNETES = {"1.34": "v1.34.4-eks-1-34-1", "1.35": "v1.35.4-eks-1-35-1", "1.36": "v1.36.3-eks-1-36-1"}
-
-
-def journey(story: Callable[[ManagedLaptop], Awaitable[None]], *, seed: int = 1) -> None:
-    async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, seed=seed) as world:
-            await story(world)
-
-    run(main, epoch=EPOCH, seed=seed)
-
-
-def groups(count: int) -> list[dict[str, object]]:
-    return [{"name": "md-0", "count": count}]
-
-
-def conditions(cluster: Cluster) -> Mapping[str, str]:
-    return {one.type: one.status for one in cluster.status.conditions}
-
-
-async def left(world: ManagedLaptop) -> list[str]:
-    """Everything in the system's namespace that is a cluster's."""
-    found = []
-    for kind in CLUSTER_API_KINDS:
-        listed = await world.client.list(kind.resource, SYSTEM_NAMESPACE)
-        found += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
-    return found
 
 
 def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes() -> None:
@@ -284,7 +247,7 @@ def test_a_paused_cluster_is_left_alone_and_its_status_is_true() -> None:
         )
         cluster = await world.until(lambda cluster: conditions(cluster)["WorkersReady"] == "False")
         assert cluster.status.observed_generation < cluster.metadata.generation
-        await world.until(lambda cluster: "3 of 4" in _message(cluster, "WorkersReady"))
+        await world.until(lambda cluster: "3 of 4" in message_of(cluster, "WorkersReady"))
         resume = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
         await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=resume, type=PatchType.MERGE)
         await world.until_ready()
@@ -304,7 +267,7 @@ def test_the_status_tells_the_life_of_a_cluster_and_what_is_waited_for() -> None
             cluster = new.decode(Cluster)
             if phases[-1:] != [cluster.status.phase]:
                 phases.append(cluster.status.phase)
-            if not _message(cluster, "Ready"):
+            if not message_of(cluster, "Ready"):
                 unsaid.append(cluster)
 
         world.clusters.subscribe(look)
@@ -347,7 +310,7 @@ def test_what_cluster_api_reports_is_reported_within_a_second_for_better_and_for
             )
             cluster = await world.until(partial(is_reported, is_ready), seconds=1)
             assert cluster.status.ready is is_ready
-            assert (_message(cluster, "ControlPlaneReady") == "etcd has no leader") is not is_ready
+            assert (message_of(cluster, "ControlPlaneReady") == "etcd has no leader") is not is_ready
 
     journey(story)
 
@@ -355,7 +318,7 @@ def test_what_cluster_api_reports_is_reported_within_a_second_for_better_and_for
 def test_the_management_cluster_is_reported_on_calmly() -> None:
     async def story(world: ManagedLaptop) -> None:
         cluster = await world.until(lambda cluster: bool(cluster.status.ready), Key("default", "laptop"))
-        assert "serves the API" in _message(cluster, "Ready")
+        assert "serves the API" in message_of(cluster, "Ready")
 
     journey(story)
 
@@ -370,7 +333,7 @@ def test_a_settled_cluster_is_not_written_to_whatever_is_done_to_its_machinery_u
         )
         await world.until(
             lambda cluster: (
-                "1 are there" in _message(cluster, "WorkersReady") or "1 of 2" in _message(cluster, "WorkersReady")
+                "1 are there" in message_of(cluster, "WorkersReady") or "1 of 2" in message_of(cluster, "WorkersReady")
             )
         )
         await world.change(controlPlaneConfiguration={"count": 1, "machineHealthCheck": {"maxUnhealthy": "50%"}})
@@ -378,228 +341,3 @@ def test_a_settled_cluster_is_not_written_to_whatever_is_done_to_its_machinery_u
         assert len(await world.nodes()) == 3
 
     journey(story)
-
-
-def test_the_same_seed_gives_the_same_history_bit_by_bit() -> None:
-    def history(seed: int) -> list[bytes]:
-        changes: list[bytes] = []
-
-        async def main(simulation: Simulation) -> None:
-            store = MemoryStore()
-
-            def noted(change: Change) -> None:
-                changes.append(change.after.raw)
-
-            store.follow(noted)
-            async with managed_laptop(simulation.clock, seed=seed, store=store) as world:
-                await world.apply()
-                await world.until_ready()
-                await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-                await world.until_gone()
-
-        run(main, epoch=EPOCH, seed=seed)
-        return changes
-
-    first, second, other = history(7), history(7), history(8)
-    assert first == second
-    assert first != other
-
-
-def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
-    """Admission refuses it; who came past admission (webhooks were away) is held by the controller."""
-
-    async def story(world: ManagedLaptop) -> None:
-        await world.client.create(NAMESPACES, {"metadata": {"name": "other"}})
-        await world.allow_copies("other")
-        await world.apply()
-        await world.until_ready()
-        with pytest.raises(ApiError, match="there is a cluster of this name in another namespace"):
-            await world.apply(namespace="other")
-        for resource in (VALIDATING_WEBHOOK_CONFIGURATION, MUTATING_WEBHOOK_CONFIGURATION):
-            for found in (await world.client.list(resource)).items:
-                await world.client.delete(resource, found.name)
-        await world.apply(namespace="other", kubernetesVersion="1.36")
-        second = Key("other", "garden")
-        await world.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken", second)
-        assert await world.versions() == [KUBERNETES["1.35"]] * 3
-        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-        await world.until_gone()
-        await world.until_ready(second)
-
-    journey(story)
-
-
-def test_what_goes_is_not_ready_again() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        seen: list[Mapping[str, str]] = []
-
-        def look(_old: Object | None, new: Object | None, _first: bool) -> None:
-            if new is not None and new.metadata.deletion_timestamp is not None and new.key == GARDEN:
-                seen.append(conditions(new.decode(Cluster)))
-
-        world.clusters.subscribe(look)
-        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        await world.until_gone()
-        for type_ in ("ControlPlaneReady", "WorkersReady", "Ready"):
-            told = [one[type_] for one in seen]
-            assert told[-1] == "False"
-            assert "True" not in told[told.index("False") :], type_
-            assert told.index("False") <= [one["Ready"] for one in seen].index("False") + 1
-
-    journey(story)
-
-
-def test_a_cluster_goes_when_the_last_secret_of_its_machinery_is_gone() -> None:
-    """One that comes again at once under the name would take the Secrets for its own, until they are collected."""
-
-    async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await world.until_ready()
-            held = {"metadata": {"finalizers": ["example.com/held"]}}
-            secret = ("garden-ca", SYSTEM_NAMESPACE)
-            await world.client.patch(SECRET, *secret, patch=held, type=PatchType.MERGE)
-            await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-            waiting = "waiting for Secret garden-ca to be deleted"
-            await world.until(lambda cluster: any(waiting in one.message for one in cluster.status.conditions))
-            held["metadata"]["finalizers"] = []
-            await world.client.patch(SECRET, *secret, patch=held, type=PatchType.MERGE)
-            async with asyncio.timeout(5):
-                await world.until_gone()
-
-    run(main, epoch=EPOCH, seed=1)
-
-
-def test_a_machinery_of_others_is_not_taken_over_nor_deleted() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        theirs = {"metadata": {"name": "garden", "namespace": SYSTEM_NAMESPACE}, "spec": {"paused": True}}
-        await world.client.create(capi_cluster.Cluster.resource, theirs)
-        await world.apply()
-        cluster = await world.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
-        assert "does not belong to this cluster" in (cluster.status.failure_message or "")
-        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-        await world.until_gone()
-        assert await left(world) == ["Cluster garden"]
-
-    journey(story)
-
-
-def test_a_finalizer_that_was_taken_away_is_put_back() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        patch = {"metadata": {"finalizers": None}}
-        await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)
-        await world.until(lambda cluster: CLUSTER_FINALIZER in cluster.metadata.finalizers, seconds=60)
-        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-        await world.until_gone()
-        assert await left(world) == []
-
-    journey(story)
-
-
-@pytest.mark.parametrize("name", ["garden-md-0", "garden-md-0-1"])
-def test_once_an_object_of_others_is_gone_the_cluster_that_needs_its_name_goes_on(name: str) -> None:
-    """Of any kind: whoever waits for a name is told when it is free."""
-    resource = MachineDeployment.resource if name == "garden-md-0" else DockerMachineTemplate.resource
-    machines = {"apiGroup": DockerMachineTemplate.resource.group, "kind": "DockerMachineTemplate", "name": "x"}
-    template = {"clusterName": "other", "bootstrap": {"dataSecretName": "x"}, "infrastructureRef": machines}
-    specs = {
-        MachineDeployment.resource: {"clusterName": "other", "selector": {}, "template": {"spec": template}},
-        DockerMachineTemplate.resource: {"template": {"spec": {}}},
-    }
-
-    async def story(world: ManagedLaptop) -> None:
-        body = {"metadata": {"name": name, "namespace": SYSTEM_NAMESPACE}, "spec": specs[resource]}
-        await world.client.create(resource, body)
-        await world.apply()
-        cluster = await world.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
-        assert f"{SYSTEM_NAMESPACE}/{name}" in (cluster.status.failure_message or "")
-        assert await left(world) == [f"{resource.kind} {name}"]
-        await asyncio.sleep(600)
-        await world.client.delete(resource, name, SYSTEM_NAMESPACE)
-        await world.until(lambda cluster: cluster.status.failure_reason is None, seconds=10)
-        await world.until_ready()
-
-    journey(story)
-
-
-def test_a_settled_world_is_quiet() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        await asyncio.sleep(10)
-        revision = world.store.revision
-        await asyncio.sleep(3600)
-        assert world.store.revision == revision
-
-    journey(story)
-
-
-def test_scaling_a_group_writes_one_object_of_cluster_api() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        before = applies(world)
-        await world.change(workerNodeGroupConfigurations=groups(3))
-        await world.until_ready()
-        assert applies(world) - before == Counter({"machinedeployments": 1})
-
-    journey(story)
-
-
-def applies(world: ManagedLaptop) -> Counter[str]:
-    """How often the specs of Cluster API's objects were applied by the Cluster controller."""
-    found: Counter[str] = Counter()
-    for kind in CLUSTER_API_KINDS:
-        for object_ in world.capi_objects.of(kind.resource).list():
-            found[kind.resource.plural] += object_.metadata.generation
-    kinds = ("machinedeployments", "kubeadmcontrolplanes", "dockermachinetemplates", "kubeadmconfigtemplates")
-    return Counter({name: count for name, count in found.items() if name in kinds})
-
-
-@pytest.mark.parametrize("writes", [1, 3, 7, 11, 18, 40, 80])
-def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
-    async def main(simulation: Simulation) -> None:
-        store, stores = MemoryStore(), MemoryStores()
-        crash = Crash(writes)
-
-        async with managed_laptop(simulation.clock, store=store, stores=stores, wrap=crash) as world:
-            await world.apply()
-            await crash.died.wait()
-        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
-            await world.until_ready()
-            assert await world.versions() == [KUBERNETES["1.35"]] * 3
-            assert len(await left(world)) == 9 + len(["Machine", "KubeadmConfig", "DockerMachine"]) * 3 + 1
-            await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-            await world.until_gone()
-            assert await left(world) == []
-
-    run(main, epoch=EPOCH, seed=1)
-
-
-@pytest.mark.parametrize("writes", [1, 3, 10, 40])
-def test_a_manager_that_died_in_an_upgrade_finishes_it(writes: int) -> None:
-    async def main(simulation: Simulation) -> None:
-        store, stores = MemoryStore(), MemoryStores()
-        crash = Crash(writes)
-
-        async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
-            await world.apply()
-            await world.until_ready()
-        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores, wrap=crash) as world:
-            await world.change(kubernetesVersion="1.36")
-            await crash.died.wait()
-        async with managed_laptop(simulation.clock, seed=3, store=store, stores=stores) as world:
-            await world.until_ready()
-            assert await world.versions() == [KUBERNETES["1.36"]] * 3
-            templates = await world.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
-            assert {found.name for found in templates.items} == {"garden-control-plane-2", "garden-md-0-2"}
-
-    run(main, epoch=EPOCH, seed=1)
-
-
-def _message(cluster: Cluster, type_: str) -> str:
-    return next((one.message for one in cluster.status.conditions if one.type == type_), "")

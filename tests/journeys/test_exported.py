@@ -22,6 +22,7 @@ from espalier.kube.client import PatchType
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -51,7 +52,7 @@ async def delete(world: ManagedLaptop) -> None:
     assert not (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
 
 
-@pytest.mark.parametrize("when", ["settled", "upgrading", "creating"])
+@pytest.mark.parametrize("when", sampled(["settled", "upgrading", "creating"], 1))
 def test_what_was_exported_at_any_time_is_made_anew_after_its_deletion(when: str) -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_laptop(simulation.clock) as world:

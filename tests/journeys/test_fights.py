@@ -24,6 +24,7 @@ from tests.journeys.asking import NAMESPACE
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.faults import Interceptor, is_of_manager, is_of_workload
 from tests.support.many_clusters import all_ready, apply
+from tests.support.sampling import sampled
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = 8
@@ -200,10 +201,13 @@ def test_a_writer_who_undoes_what_we_write_makes_few_writes_a_minute_and_no_harm
 
 
 @pytest.mark.embedded
-def test_the_upgrade_of_a_large_cluster_is_no_fight() -> None:
+@pytest.mark.parametrize("machines", sampled([35, 60], 0))
+def test_the_upgrade_of_a_large_cluster_is_no_fight(machines: int) -> None:
+    """From thirty machines on it fails for a brake that counts all writes."""
+
     async def main(simulation: Simulation) -> None:
         async with managed_laptop(simulation.clock) as world:
-            await world.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": 40}])
+            await world.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": machines}])
             await world.until(lambda cluster: bool(cluster.status.ready), seconds=7200)
             await world.change(kubernetesVersion="1.36")
             generation = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation

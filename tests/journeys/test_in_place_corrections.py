@@ -21,6 +21,7 @@ from tests.journeys import in_place
 from tests.journeys.in_place import NEW, until_so
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.faults import Interceptor, is_of_manager
+from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -116,7 +117,7 @@ async def set_time_servers(world: ManagedLaptop, ntp: Tree | None) -> None:
     await world.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
-@pytest.mark.parametrize("container", ["components-copier", "kubeadm-upgrader", "done"])
+@pytest.mark.parametrize("container", sampled(["components-copier", "kubeadm-upgrader", "done"], 1))
 def test_a_node_that_is_new_is_noted_on_its_machine_although_the_spec_was_edited_meanwhile(container: str) -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         plane = (await in_place.machines(world, control_plane=True))[0].name

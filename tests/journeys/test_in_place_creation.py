@@ -17,6 +17,7 @@ from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import EPOCH, NEW, OLD, identities, machines, marks, spec
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -35,7 +36,8 @@ def creation(story: Callable[[ManagedLaptop], Awaitable[None]], *, control_plane
 
 
 @pytest.mark.parametrize(
-    ("seconds", "control_planes"), [(0.05, 1), (0.5, 1), (0.8, 1), (1.0, 1), (1.5, 1), (0.2, 3), (1.2, 3)]
+    ("seconds", "control_planes"),
+    sampled([(0.05, 1), (0.5, 1), (0.8, 1), (1.0, 1), (1.5, 1), (0.2, 3), (1.2, 3)], 1, 3, 6),
 )
 def test_a_version_that_is_changed_during_the_creation_is_brought_in_place_after_it(
     seconds: float, control_planes: int

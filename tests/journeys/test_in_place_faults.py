@@ -13,11 +13,12 @@ from tests.journeys.in_place_watch import Watcher, finish, ready, tell, undistur
 from tests.journeys.managed import ManagedLaptop
 from tests.support.faults import Far, Loss, Writes
 from tests.support.recording import Recording
+from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
-SHARES = 6
+SHARES = 12
 """Of the moments to die at, one for every run, the others for `make soak`."""
 OUTAGE = 100.0
 """Seconds: longer than an upgrader pod runs."""
@@ -60,20 +61,20 @@ def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_up
     each_goes_on(recording, moments(recording)[share::SHARES])
 
 
-def test_so_it_is_with_three_control_plane_nodes_and_two_workers() -> None:
+@pytest.mark.parametrize("first", sampled([0, 30], 0))
+def test_so_it_is_with_three_control_plane_nodes_and_two_workers(first: int) -> None:
     recording = undisturbed(3, 2)
-    each_goes_on(recording, moments(recording)[:: 1 if EXPLORES else 30])
+    each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 60])
 
 
-def test_so_it_is_when_the_next_manager_finds_the_workload_cluster_unreachable() -> None:
+@pytest.mark.parametrize("first", sampled([0, 12], 0))
+def test_so_it_is_when_the_next_manager_finds_the_workload_cluster_unreachable(first: int) -> None:
     recording = undisturbed(1, 1)
-    each_goes_on(recording, moments(recording)[:: 1 if EXPLORES else 12], outage=OUTAGE)
+    each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 24], outage=OUTAGE)
 
 
 @pytest.mark.parametrize("loss", Loss)
-@pytest.mark.parametrize(
-    ("machines", "begins"), [((1, 1), 1), pytest.param((1, 1), 2, marks=pytest.mark.soak), ((3, 2), 1)]
-)
+@pytest.mark.parametrize(("machines", "begins"), sampled([((1, 1), 1), ((1, 1), 2), ((3, 2), 1)], 0))
 def test_a_write_that_is_lost_or_whose_answer_is_lost_is_made_good(
     machines: tuple[int, int], begins: int, loss: Loss
 ) -> None:

@@ -39,6 +39,7 @@ from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.audit import grants
 from tests.support.faults import Writes
 from tests.support.recording import Kept, Recording
+from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -231,9 +232,10 @@ def updated() -> Recording:
     return begun[0]
 
 
-def test_a_manager_that_died_after_any_write_is_followed_by_one_that_cluster_api_asks() -> None:
+@pytest.mark.parametrize("share", sampled(range(4), 1))
+def test_a_manager_that_died_after_any_write_is_followed_by_one_that_cluster_api_asks(share: int) -> None:
     assert len(updated().marked) > 15
-    for number in updated().marked:
+    for number in [*updated().marked][share::4]:
         kept = updated().after(number)
 
         async def main(simulation: Simulation, kept: Kept = kept) -> None:

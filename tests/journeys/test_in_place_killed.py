@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 import yaml
@@ -21,8 +21,6 @@ FLAGS = ("--boot-seconds", "0.05")
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
 SECONDS = 60
 READY = '{.items[?(@.metadata.name=="garden")].status.conditions[?(@.type=="Ready")].message}'
-
-Found = TypeVar("Found")
 
 
 @pytest.fixture
@@ -49,13 +47,13 @@ def test_an_upgrade_goes_on_after_its_world_was_killed_in_the_middle_of_a_step(w
     told = world.apply(manifest("1.36"), "upgrade", "--no-wait")
     assert told.code == 0, told
     for _ in range(2):
-        step = until(lambda: processes(world.home))
+        step = at_a_step(world)
         for process in step:
             os.kill(process, signal.SIGSTOP)  # so that it is not through, and what is left of it is seen
         pid = int(world.espalier("status", "-o", "jsonpath={.pid}").out)
         os.kill(pid, signal.SIGKILL)
         until_gone([pid])
-        assert [one for one in step if alive(one)], "the step outlives the world, and could be at it twice"
+        assert not all(map(has_ended, step)), "the step outlives the world, and could be at it twice"
         world.up(*FLAGS)
         until_gone(step)
     told = world.apply(manifest("1.36"), "upgrade", "--timeout", f"{SECONDS}s")
@@ -75,23 +73,28 @@ def processes(home: Path) -> list[int]:
     return found
 
 
-def alive(process: int) -> bool:
-    """Whether it runs; one that was killed may wait for its parent to ask how it ended."""
+def at_a_step(world: LaptopWorld) -> list[int]:
+    """What runs in pods, as soon as something does. Looked for: no event of ours tells that a process has begun."""
+    end = time.monotonic() + SECONDS
+    while not (running := processes(world.home)):
+        assert time.monotonic() < end, f"nothing ran within {SECONDS} s"
+        time.sleep(0.01)
+    return running
+
+
+def has_ended(process: int, seconds: float = 0) -> bool:
+    """Whether it has; one that was killed may wait for its parent to ask how it ended."""
     try:
-        return Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        descriptor = os.pidfd_open(process)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], seconds)[0])
+    finally:
+        os.close(descriptor)
 
 
 def until_gone(gone: Sequence[int]) -> None:
     """Return when none of these processes runs."""
-    until(lambda: not any(map(alive, gone)))
-
-
-def until(found: Callable[[], Found]) -> Found:
-    """What is found, once something is."""
-    end = time.monotonic() + SECONDS
-    while not (answer := found()):
-        assert time.monotonic() < end, f"nothing within {SECONDS} s"
-        time.sleep(0.01)
-    return answer
+    for process in gone:
+        assert has_ended(process, SECONDS), f"process {process} still runs after {SECONDS} s"

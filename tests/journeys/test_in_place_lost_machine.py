@@ -24,6 +24,7 @@ from tests.journeys.in_place import (
 )
 from tests.journeys.in_place_watch import say_ready
 from tests.journeys.managed import ManagedLaptop
+from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -48,7 +49,7 @@ async def arrives(world: ManagedLaptop, *, lost: str, survivors: dict[str, str])
     assert REPLACING not in await annotated(world)
 
 
-@pytest.mark.parametrize("step", ["components-copier", "containerd-upgrader", "kubeadm-upgrader"])
+@pytest.mark.parametrize("step", sampled(["components-copier", "containerd-upgrader", "kubeadm-upgrader"], 2))
 def test_the_first_machine_fails_and_is_deleted(step: str) -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         before = await identities(world)

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from espalier.api.core import CONFIG_MAP, NODE, POD
-from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
@@ -25,7 +24,7 @@ from espalier.kube.wire import ADMIN, Request
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
 from espalier.simulator.hosts.programs import HASH
-from tests.journeys.in_place import NEW, identities, machines, marks, reach, ready, spec, until_so
+from tests.journeys.in_place import NEW, identities, machines, marks, reach, ready, spec, told, until_so
 from tests.journeys.managed import ManagedLaptop, managed_laptop
 from tests.support.simulated_pods import processes
 
@@ -161,10 +160,6 @@ async def test_an_upgrader_image_for_another_version_touches_nothing(tmp_path: P
         assert f"the upgrader image carries Kubernetes {NEW}" in ready(failed)["message"]
         assert "correct the image of v1.35.9-eks-1-35-9" in ready(failed)["message"]
         assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
-
-
-def told(cluster: Cluster, type_: str) -> str:
-    return next((one.message for one in cluster.status.conditions if one.type == type_), "")
 
 
 def states(pod: Tree) -> dict[str, Tree]:

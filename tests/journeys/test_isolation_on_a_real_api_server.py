@@ -21,6 +21,7 @@ from tests.journeys.isolation_stories import NEXT, Backup
 from tests.support.control_plane import ControlPlane, find_assets, real_control_plane
 from tests.support.orchard import KINDS, ORCHARD
 from tests.support.real_api_server import delete_all, managed_on, stop
+from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
@@ -39,7 +40,7 @@ async def stores(control_plane: ControlPlane) -> AsyncIterator[MemoryStores]:
         await delete_all(world)
 
 
-@pytest.mark.parametrize("name", isolation_stories.STORIES)
+@pytest.mark.parametrize("name", sampled(isolation_stories.STORIES, 0, 3, 4))
 async def test_what_happened_without_a_manager_is_seen_by_the_later_one(
     control_plane: ControlPlane, stores: MemoryStores, name: str
 ) -> None:
@@ -67,7 +68,7 @@ async def uprooted(control_plane: ControlPlane, stores: MemoryStores) -> AsyncIt
 
 
 @pytest.mark.usefixtures("uprooted")
-@pytest.mark.parametrize("name", linked_stories.STORIES)
+@pytest.mark.parametrize("name", sampled(linked_stories.STORIES, 0, 3, 5))
 async def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(
     control_plane: ControlPlane, stores: MemoryStores, name: str
 ) -> None:

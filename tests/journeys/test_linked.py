@@ -41,6 +41,7 @@ from tests.journeys.managed import CALM, GARDEN, managed_laptop
 from tests.support.audit import grants
 from tests.support.faults import Crash
 from tests.support.orchard import KINDS, ORCHARD
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -50,7 +51,7 @@ gated = partial(managed_laptop, providers=ORCHARD, kinds=KINDS, isolation=Isolat
 garden = Garden(gated, plant, back_up)
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", sampled(STORIES, 0, 2, 3, 5))
 def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(name: str) -> None:
     garden.tell(STORIES[name]())
 
@@ -135,7 +136,7 @@ def test_without_its_key_a_manager_writes_what_carries_credentials_once_more_and
     run(main, epoch=EPOCH, seed=1)
 
 
-@pytest.mark.parametrize("writes", [1, 2, 3])
+@pytest.mark.parametrize("writes", sampled([1, 2, 3], 1))
 def test_credentials_that_were_half_written_are_finished_without_anything_else(writes: int) -> None:
     """The manager died after so many writes, and the next one would make machines of something else."""
 

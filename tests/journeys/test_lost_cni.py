@@ -25,6 +25,7 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
 from tests.support.faults import Interceptor, is_of_workload, refusal
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -73,7 +74,7 @@ async def ready_again(world: ManagedLaptop, seconds: float = SOON) -> Cluster:
     )
 
 
-@pytest.mark.parametrize("isolation", list(Isolation))
+@pytest.mark.parametrize("isolation", sampled(Isolation, 0))
 @pytest.mark.parametrize(
     "change",
     [

@@ -15,6 +15,7 @@ from espalier.runtime.virtual import Simulation
 from tests.journeys.managed import managed_laptop
 from tests.support.faults import Interceptor, is_of_manager, refusal
 from tests.support.many_clusters import all_ready, apply
+from tests.support.sampling import sampled
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -45,7 +46,7 @@ class Outage(Interceptor):
 @pytest.mark.embedded
 @pytest.mark.parametrize(
     "failing",
-    [_away, *map(_refused, (ServerFailure, Forbidden, Conflict, Invalid, TooManyRequests))],
+    sampled([_away, *map(_refused, (ServerFailure, Forbidden, Conflict, Invalid, TooManyRequests))], 0, 3),
     ids=["away", "500", "403", "409", "422", "429"],
 )
 def test_after_an_hour_of_failed_writes_a_cluster_is_ready_within_minutes(failing: Failing) -> None:

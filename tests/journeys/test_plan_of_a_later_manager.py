@@ -27,6 +27,7 @@ from tests.journeys.test_plan_and_reality import (
     planned,
     previews,
 )
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -37,7 +38,7 @@ def going(preview: Preview) -> set[str]:
     return {machine.name for group in preview.groups for machine in group.replaced}
 
 
-@pytest.mark.parametrize("isolation", [Isolation.GATE, Isolation.LAYERS])
+@pytest.mark.parametrize("isolation", sampled([Isolation.GATE, Isolation.LAYERS], 1))
 def test_the_first_change_under_a_later_manager_does_what_was_planned_before_it_came(isolation: Isolation) -> None:
     later: dict[str, Any] = {"isolation": isolation, "layers": NEXT}
     manifest = manifest_of_the_example()

@@ -33,6 +33,7 @@ from espalier.simulator.stores import MemoryStores
 from tests.journeys.isolation_stories import STATUS, machines
 from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
 from tests.support.managing import unasked
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -353,7 +354,7 @@ def test_what_clusters_are_made_of_can_not_be_deleted(what: str) -> None:
     story(tell)
 
 
-@pytest.mark.parametrize("what", KINDS_OF_RELEASES)
+@pytest.mark.parametrize("what", sampled(KINDS_OF_RELEASES, 1))
 def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_made_of_it(what: str) -> None:
     """Deleted and created again while nobody asked a webhook, under a cluster whose drift is corrected."""
     resource, name, namespace = KINDS_OF_RELEASES[what]

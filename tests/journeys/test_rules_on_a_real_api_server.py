@@ -20,7 +20,8 @@ from tests.journeys.asking import NAMESPACE, AccountedClusters
 from tests.support.control_plane import ControlPlane
 from tests.support.kubectl import Kubectl
 from tests.support.real_api_server import delete_all, managed_on
-from tests.unit.clusters.test_admission import CHANGED, WRONG, edited
+from tests.unit.clusters.asked import edited
+from tests.unit.clusters.test_admission import CHANGED, WRONG
 from tests.unit.clusters.test_versions import STEPS, VERSION, VERSIONS
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]

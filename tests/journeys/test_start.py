@@ -34,6 +34,7 @@ from tests.journeys.isolation_stories import STATUS, machines
 from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, Wrap, managed_laptop
 from tests.support.faults import Interceptor, is_of_manager, refusal
 from tests.support.managing import unasked
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -176,7 +177,7 @@ UNLISTED = {
 }
 
 
-@pytest.mark.parametrize("case", UNLISTED)
+@pytest.mark.parametrize("case", sampled(UNLISTED, 2))
 def test_a_kind_that_can_not_be_listed_is_waited_for_and_named(case: str) -> None:
     """Nobody is managed from half of what there is: the manager does not even stand for election."""
     unlisted = UNLISTED[case]
@@ -322,7 +323,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", sampled(REFUSED, 0, 3))
 def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: str) -> None:
     """Those who are, are told which object is missing and why, and left alone; and all goes on once it is taken."""
     refused = REFUSED[case]

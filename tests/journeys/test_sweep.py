@@ -17,7 +17,7 @@ from tests.journeys.sweep.users import USERS
 
 pytestmark = pytest.mark.embedded
 
-MANY = 4
+MANY = 2
 """Seeds of every run; `make soak` goes on from there."""
 
 

@@ -30,8 +30,8 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.providers.kinds import CATALOG
 from espalier.releases import Releases, release_name
+from tests.journeys.cluster_lives import KUBERNETES, groups, journey
 from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedLaptop
-from tests.journeys.test_clusters import KUBERNETES, groups, journey
 
 pytestmark = pytest.mark.embedded
 

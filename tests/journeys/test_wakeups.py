@@ -22,6 +22,7 @@ from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine, 
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from tests.journeys.laptop import EPOCH, NEW, Laptop, condition, laptop, machines, manifest, pod_network
+from tests.support.sampling import sampled
 
 KINDS: tuple[Resource, ...] = (
     Cluster.resource,
@@ -92,7 +93,7 @@ async def made(world: Laptop, objects: Iterable[tuple[Resource, Tree]]) -> None:
 
 
 @pytest.mark.embedded
-@pytest.mark.parametrize("first", range(8))
+@pytest.mark.parametrize("first", sampled(range(8), 0, 3, 6))
 def test_whatever_of_a_cluster_is_missing_those_that_are_there_have_done_what_they_can(first: int) -> None:
     async def story(world: Laptop) -> None:
         objects = objects_of("garden")

@@ -216,7 +216,7 @@ class Faults(Interceptor):
         self.present: Collection[Fault] = ()
         self.after_write: Callable[[], None] | None = None
         self.happened = 0
-        self._entropy = rng
+        self._rng = rng
 
     async def request(self, transport: Transport, request: Request) -> Response:
         if not is_of_manager(request) or "/leases/" in request.path:
@@ -241,7 +241,7 @@ class Faults(Interceptor):
 
     def happens(self, fault: Fault) -> bool:
         """Whether it does now."""
-        found = fault in self.present and self._entropy.random() < _CHANCE
+        found = fault in self.present and self._rng.random() < _CHANCE
         self.happened += found
         return found
 
@@ -254,7 +254,7 @@ class Faults(Interceptor):
     @property
     def lateness(self) -> float:
         """Seconds by which the next event is late."""
-        return self._entropy.uniform(0, _LATE) if self.happens(Fault.STALE) else 0.0
+        return self._rng.uniform(0, _LATE) if self.happens(Fault.STALE) else 0.0
 
 
 class _Late:

@@ -72,7 +72,7 @@ class Client:
         self._field_validation = field_validation
         self._retry = retry or Retry()
         self._on_warning = on_warning or WarningLog()
-        self._entropy = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     async def get(
         self, resource: Resource, name: str, namespace: str | None = None, *, subresource: str | None = None
@@ -309,7 +309,7 @@ class Client:
             try:
                 answer = await send(request)
             except Unreachable as failure:
-                pause = self._retry.after_failure(attempt, request, failure, self._entropy)
+                pause = self._retry.after_failure(attempt, request, failure, self._rng)
                 if pause is None:
                     raise
             else:
@@ -317,7 +317,7 @@ class Client:
                     return answer
                 for text in warnings_of(answer.headers):
                     self._on_warning(text)
-                pause = self._retry.after_response(attempt, answer, self._entropy)
+                pause = self._retry.after_response(attempt, answer, self._rng)
                 if pause is None:
                     return answer
             await asyncio.sleep(pause)

@@ -255,7 +255,7 @@ class Caches:
 
     def __init__(self, client: Client, *, rng: random.Random | None = None, options: Options | None = None) -> None:
         self._client = client
-        self._entropy = rng or random.Random()  # noqa: S311 - spreads watches in time, guards nothing
+        self._rng = rng or random.Random()  # noqa: S311 - spreads watches in time, guards nothing
         self._options = options or Options()
         self._caches: dict[tuple[Source, Transform], Cache] = {}
         self._tasks: dict[asyncio.Task[None], Reflector] = {}
@@ -335,7 +335,7 @@ class Caches:
 
     def _follow(self, cache: Cache) -> None:
         for namespace, mirror in cache.mirrors.items():
-            reflector = Reflector(self._client, cache.source, mirror, self._entropy, namespace)
+            reflector = Reflector(self._client, cache.source, mirror, self._rng, namespace)
             task = asyncio.get_running_loop().create_task(
                 reflector.run(), name=f"watch {cache.source.resource.group_resource}"
             )

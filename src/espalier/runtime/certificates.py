@@ -88,10 +88,10 @@ class ServingCertificate:
         self._names = tuple(names)
         self._serve = serve
         self._clock = clock
-        self._entropy = rng
+        self._rng = rng
         self._lifetime = lifetime or Lifetime()
         self._served = b""
-        # Without an entropy the keys come from the system's generator; retries may be spread by any.
+        # Without a generator of ours the keys come from the system's; retries may be spread by any.
         self._caches = Caches(client, rng=rng)
         self._secrets = self._caches.of(SECRET, namespace, fields=f"metadata.name={secret_name}")
         self._configurations: list[tuple[Resource, Cache]] = [
@@ -151,7 +151,7 @@ class ServingCertificate:
         trusted = b""
         if kept is None or _renew_at(kept.authority) <= now:
             days = self._lifetime.authority
-            authority = Authority.create("espalier-webhooks", now=now, days=days, rng=self._entropy)
+            authority = Authority.create("espalier-webhooks", now=now, days=days, rng=self._rng)
             if kept is not None:
                 trusted = _still_valid(kept.trusted, now)
         else:
@@ -161,7 +161,7 @@ class ServingCertificate:
         serving = authority.issue_server(self._names[0], names=names, now=now, days=days)
         if authority.certificate not in trusted:
             trusted = authority.certificate + trusted
-        return Kept(Authority.load(authority.certificate, authority.key, self._entropy), serving, trusted)
+        return Kept(Authority.load(authority.certificate, authority.key, self._rng), serving, trusted)
 
     async def _write(self, secret: Object, kept: Kept) -> Object:
         patch = {

@@ -65,7 +65,7 @@ class Controller:
         self._reconcile = reconcile
         self._workers = workers
         self._resync = resync
-        self._entropy = rng or random.Random()  # noqa: S311 - spreads resyncs in time, guards nothing
+        self._rng = rng or random.Random()  # noqa: S311 - spreads resyncs in time, guards nothing
         self._queue: WorkQueue[Key] = WorkQueue(backoff, spacing)
         self._watches: list[tuple[Cache, ToKeys]] = []
         self._measures: ControllerMeasures | None = None
@@ -153,7 +153,7 @@ class Controller:
 
     async def _enqueue_all_every(self, seconds: float) -> None:
         while True:
-            await asyncio.sleep(seconds * (0.9 + 0.2 * self._entropy.random()))
+            await asyncio.sleep(seconds * (0.9 + 0.2 * self._rng.random()))
             for cache, to_keys in self._watches:
                 for object_ in cache.list():
                     self._enqueue_all_of(to_keys, object_, LOW)

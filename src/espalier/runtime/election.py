@@ -86,7 +86,7 @@ class Election:
         self.identity = identity
         self.fence = fence
         self._clock = clock
-        self._entropy = rng
+        self._rng = rng
         self._timing = timing or Timing()
         self._alive = alive
         self._seen = ""  # resource version of the Lease, and when it was seen first
@@ -102,7 +102,7 @@ class Election:
         while True:
             if await self._attempt(self._try_to_acquire, self._timing.renew):
                 break
-            await asyncio.sleep(self._timing.retry * (1 + 0.2 * self._entropy.random()))
+            await asyncio.sleep(self._timing.retry * (1 + 0.2 * self._rng.random()))
         _log.info("leading", lease=f"{self.namespace}/{self.name}", identity=self.identity)
 
     async def hold(self) -> None:

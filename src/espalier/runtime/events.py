@@ -79,7 +79,7 @@ class Recorder:
         self._component = component
         self._instance = instance or component
         self._clock = clock
-        self._entropy = rng
+        self._rng = rng
         self._entries: OrderedDict[_Said, _Entry] = OrderedDict()
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         self._pending: OrderedDict[_Said, None] = OrderedDict()
@@ -138,7 +138,7 @@ class Recorder:
         # Events of cluster-scoped objects live in "default", as those of nodes do.
         namespace = object_.namespace or "default"
         return {
-            "metadata": {"name": f"{object_.name[:200]}.{self._entropy.getrandbits(64):016x}", "namespace": namespace},
+            "metadata": {"name": f"{object_.name[:200]}.{self._rng.getrandbits(64):016x}", "namespace": namespace},
             "involvedObject": {
                 "apiVersion": object_.head.api_version,
                 "kind": object_.kind,

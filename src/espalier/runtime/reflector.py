@@ -85,7 +85,7 @@ class Reflector:
         self.source = source
         self._namespace = namespace
         self._mirror = mirror
-        self._entropy = rng
+        self._rng = rng
         self._position = ""  # the resource version to watch from; empty: list first
         self._ended_early = False  # the last watch: the server may be another one since
         self._restored = False
@@ -154,7 +154,7 @@ class Reflector:
 
     async def _watch(self) -> None:
         source, begun_from = self.source, self._position
-        seconds = int(WATCH_SECONDS * (1 + self._entropy.random()))
+        seconds = int(WATCH_SECONDS * (1 + self._rng.random()))
         loop = asyncio.get_running_loop()
         opened_at = math.inf
 
@@ -204,7 +204,7 @@ class Reflector:
         self._told = ""
 
     async def _pause(self, error: KubeError | TimeoutError | None) -> None:
-        pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * (0.5 + self._entropy.random())
+        pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * (0.5 + self._rng.random())
         self._failures = min(self._failures + 1, 16)
         if self.silent_since is None:
             self.silent_since = asyncio.get_running_loop().time()

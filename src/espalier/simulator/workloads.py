@@ -40,7 +40,7 @@ class Workloads:
         host: str = "127.0.0.1",
     ) -> None:
         self._clock = clock
-        self._entropy = rng
+        self._rng = rng
         self._stores = stores
         self._listen = listen
         self._host = host
@@ -167,7 +167,7 @@ class Workloads:
     def _new(
         self, cluster: Key, endpoint: Endpoint, authority: Authority, version: str, network: Network
     ) -> WorkloadCluster:
-        own = random.Random(self._entropy.getrandbits(64))  # noqa: S311 - names and uids, not keys
+        own = random.Random(self._rng.getrandbits(64))  # noqa: S311 - names and uids, not keys
         server = Server(self._stores.open(cluster), now=self._clock.now, random=own, version=version)
         return WorkloadCluster(cluster, endpoint, server, authority, network, self._clock)
 

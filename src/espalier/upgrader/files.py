@@ -28,23 +28,25 @@ class Files:
 
     def place(self, path: str) -> Path:
         """Where a path of the host lies here, all links followed within the host's root. Raises `OSError`."""
-        place, parts, links = self._root, [part for part in path.split("/") if part][::-1], 0
+        root = str(self._root)
+        place, parts, links = root, [part for part in path.split("/") if part][::-1], 0
         while parts:
             part = parts.pop()
             if part == "..":
-                place = place if place == self._root else place.parent
+                place = place if place == root else os.path.dirname(place)
                 continue
-            if not (place / part).is_symlink():
-                place = place / part
+            following = os.path.join(place, part)
+            if not os.path.islink(following):
+                place = following
                 continue
             links += 1
             if links > MOST_LINKS:
                 raise OSError(f"too many links in {path}")
-            target = os.readlink(place / part)
+            target = os.readlink(following)
             if target.startswith("/"):
-                place = self._root
+                place = root
             parts += [part for part in target.split("/") if part not in ("", ".")][::-1]
-        return place
+        return Path(place)
 
     def own_place(self, path: str) -> Path:
         """Where to put a program that is to be found at `path`.

@@ -45,7 +45,7 @@ class ClusterTracker:
         self._client = client
         self._remotes = remotes
         self._infrastructures = infrastructures
-        self._entropy = rng
+        self._rng = rng
         self._followed: dict[str, _Followed] = {}
         self._subscribers: list[Callable[[str], None]] = []
 
@@ -102,7 +102,7 @@ class ClusterTracker:
             followed.far = self._side(cluster, caches)
 
     def _caches(self, client: Client) -> Caches:
-        return Caches(client, rng=random.Random(self._entropy.getrandbits(64)))  # noqa: S311 - spreads watches
+        return Caches(client, rng=random.Random(self._rng.getrandbits(64)))  # noqa: S311 - spreads watches
 
     def _side(self, cluster: str, caches: Caches) -> _Side:
         side = _Side(caches)

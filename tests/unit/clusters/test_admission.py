@@ -2,76 +2,32 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission, validate_bundles, validate_release
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Operation
-from tests.unit.clusters.seen import NAMESPACE, NOW, RELEASES, as_object, example, laptop, naming, observer
-
-SPEC = "spec."
-CONTROL_PLANE = "spec.controlPlaneConfiguration."
-GROUP = "spec.workerNodeGroupConfigurations[0]."
-NETWORK = "spec.clusterNetwork."
-STRATEGY = "upgradeRolloutStrategy"
-CHECK = "spec.machineHealthCheck."
-AUDIT = CONTROL_PLANE + "auditPolicyContent"
-POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\n"
-
-
-def garden(name: str = "garden", **spec: Any) -> Tree:
-    tree = example(**spec)[0]
-    tree["metadata"]["name"] = name
-    return tree
-
-
-def edited(edits: dict[str, Any], tree: Tree | None = None) -> Tree:
-    """A Cluster with other values at these paths (`a.b[0].c`); None takes a field away."""
-    tree = copy.deepcopy(tree or garden())
-    for path, value in edits.items():
-        *parents, last = path.replace("[", ".[").split(".")
-        at: Any = tree
-        for part in parents:
-            at = at[int(part[1:-1])] if part.startswith("[") else at.setdefault(part, {})
-        if value is None:
-            at.pop(last, None)
-        else:
-            at[last] = value
-    return tree
-
-
-def paused(tree: Tree) -> Tree:
-    return edited({"metadata.annotations": {PAUSED_ANNOTATION: "true"}}, tree)
-
-
-def ask(
-    new: Tree,
-    old: Tree | None = None,
-    *others: Tree,
-    now: datetime = NOW,
-    names_others: bool = True,
-    dry_run: bool = False,
-) -> AdmissionResponse:
-    operation: Operation = "CREATE" if old is None else "UPDATE"
-    request = AdmissionRequest(
-        operation,
-        "Cluster",
-        NAMESPACE,
-        new["metadata"]["name"],
-        ADMIN,
-        as_object(new),
-        as_object(old) if old is not None else None,
-        dry_run=dry_run,
-    )
-    return Admission(observer(*others), lambda: now, names_others=names_others).validate(request)
+from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
+from tests.unit.clusters.asked import (
+    AUDIT,
+    CHECK,
+    CONTROL_PLANE,
+    GROUP,
+    NETWORK,
+    POLICY,
+    SPEC,
+    STRATEGY,
+    ask,
+    edited,
+    garden,
+    paused,
+)
+from tests.unit.clusters.seen import NAMESPACE, NOW, RELEASES, as_object, laptop, observer
 
 
 def test_the_example_is_accepted_without_a_word() -> None:
@@ -526,77 +482,3 @@ def test_bundles_have_each_version_once() -> None:
 def test_a_status_of_an_older_manager_is_no_reason_to_refuse_a_change() -> None:
     old = edited({"status": {"conditions": [{"type": "Ready", "status": "True", "severity": "Info"}]}})
     assert ask(edited({GROUP + "count": 3}, old), old).allowed
-
-
-FLUX = {"kind": "FluxConfig", "name": "estate"}
-
-
-def hub(git_ops: Tree | None) -> Tree:
-    """The management cluster, seen a second time."""
-    return edited({SPEC + "gitOpsRef": git_ops, "metadata.resourceVersion": "2"}, laptop())
-
-
-def test_a_workload_cluster_names_the_gitops_of_its_management_cluster() -> None:
-    accepted = ask(edited({SPEC + "gitOpsRef": FLUX}), None, hub(FLUX))
-    assert accepted.allowed, accepted.message
-    assert [warning.partition(":")[0] for warning in accepted.warnings] == ["spec.gitOpsRef"]
-
-
-@pytest.mark.parametrize(
-    ("theirs", "ours", "found"),
-    [
-        (FLUX, {"kind": "FluxConfig", "name": "own"}, "found FluxConfig own; allowed: FluxConfig estate"),
-        (None, FLUX, "found FluxConfig estate; allowed: nothing"),
-        (FLUX, {"kind": "ConfigMap", "name": "estate"}, "found ConfigMap; allowed: FluxConfig or GitOpsConfig"),
-    ],
-)
-def test_gitops_of_its_own_is_refused(theirs: Tree | None, ours: Tree, found: str) -> None:
-    response = ask(edited({SPEC + "gitOpsRef": ours}), None, hub(theirs))
-    assert not response.allowed
-    assert found in response.message
-
-
-def test_a_reference_to_gitops_that_stays_is_not_judged_again() -> None:
-    old = edited({SPEC + "gitOpsRef": FLUX})
-    assert ask(edited({SPEC + "kubernetesVersion": "1.36"}, old), old, laptop()).allowed
-
-
-def test_a_workload_cluster_manages_no_other() -> None:
-    field = SPEC + "managementCluster.name"
-    orchard = garden("orchard")
-    refused = ask(edited({field: "orchard"}), None, orchard).message
-    assert refused == (
-        'Cluster "garden" is refused: spec.managementCluster.name: "orchard" is not the management cluster, '
-        'which is Cluster default/laptop; name "laptop"; found orchard; allowed: laptop'
-    )
-    assert "found orchard; allowed: laptop" in ask(edited({field: "orchard"}), paused(garden()), orchard).message
-    coming = naming(edited({"metadata.name": "hub"}, laptop()))
-    assert ask(edited({field: "hub"}), None, coming).allowed, "its record may come yet"
-    stored = edited({field: "orchard"})
-    assert ask(edited({GROUP + "count": 3}, stored), stored, orchard).allowed, "a name that stays is not judged again"
-
-
-CILIUM: Tree = {"cilium": {"policyEnforcementMode": "always"}}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "allowed"),
-    [
-        ({"kindnetd": {}}, CILIUM, False),
-        (CILIUM, {"kindnetd": {}}, False),
-        (CILIUM, {"cilium": {}}, True),
-        ({"cilium": {}}, {"cilium": {"skipUpgrade": True}}, True),
-    ],
-)
-def test_the_plugin_of_the_network_stays_and_its_settings_may_change(old: Tree, new: Tree, allowed: bool) -> None:
-    before = edited({NETWORK + "cniConfig": old})
-    answer = ask(edited({NETWORK + "cniConfig": new}), before)
-    assert answer.allowed == allowed
-    if not allowed:
-        assert [cause.field for cause in answer.causes] == [NETWORK + "cniConfig"]
-        assert next(iter(old)) in answer.message
-
-
-def test_the_plugin_may_be_written_in_the_other_way() -> None:
-    before = edited({NETWORK + "cniConfig": None, NETWORK + "cni": "kindnetd"})
-    assert ask(edited({NETWORK + "cniConfig": {"kindnetd": {}}}), before).allowed

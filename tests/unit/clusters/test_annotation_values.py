@@ -6,8 +6,8 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters import names
+from tests.unit.clusters.asked import ask
 from tests.unit.clusters.seen import datacenter, example
-from tests.unit.clusters.test_admission import ask
 
 
 def annotated(**annotations: str) -> Tree:

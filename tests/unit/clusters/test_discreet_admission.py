@@ -9,9 +9,9 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.runtime.admission import AdmissionResponse
+from tests.unit.clusters.asked import SPEC, ask, edited, garden, paused
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.seen import datacenter, example, laptop, naming
-from tests.unit.clusters.test_admission import SPEC, ask, edited, garden, paused
 from tests.unit.clusters.test_management import MANAGER, SHARED, delete, release_of_bundles
 
 SECRET = "undisclosed"

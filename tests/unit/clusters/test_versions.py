@@ -17,8 +17,8 @@ from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
 from tests.unit.clusters import made
+from tests.unit.clusters.asked import GROUP, SPEC, ask, edited, garden, paused
 from tests.unit.clusters.seen import NOW, NoServer, as_object, laptop, naming, observer
-from tests.unit.clusters.test_admission import GROUP, SPEC, ask, edited, garden, paused
 
 VERSION, BUNDLES, KUBERNETES = SPEC + "eksaVersion", SPEC + "bundlesRef", SPEC + "kubernetesVersion"
 REFERENCE = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "bundles-1", "namespace": "eksa-system"}

@@ -277,10 +277,11 @@ class Simulated:
 
     def disk(self) -> dict[str, str]:
         """Checksum by path, of all files."""
+        found = (os.path.join(folder, name) for folder, _, names in os.walk(self.root) for name in names)
         return {
-            str(path.relative_to(self.root)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(self.root.rglob("*"))
-            if path.is_file()
+            os.path.relpath(path, self.root): hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            for path in sorted(found)
+            if os.path.isfile(path)
         }
 
 

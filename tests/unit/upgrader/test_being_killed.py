@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from espalier.upgrader.host import StepFailed
+from tests.support.sampling import sampled
 from tests.unit.upgrader.simulated import (
     CONFIGURATION,
     NEW,
@@ -27,7 +28,9 @@ from tests.unit.upgrader.simulated import (
     simulated,
 )
 
-STATE = "var/lib/simulated-node/state.json"
+SHARES = 3
+any_share = pytest.mark.parametrize("share", sampled(range(SHARES), 0))
+"""Of the moments to die at, one share in every run, the others in `make soak`."""
 
 
 class Scene:
@@ -44,10 +47,10 @@ class Scene:
             node.fail(**faults)
         self._version = node.cluster.version
 
-    def play(self, take: int, doom: Doom) -> Simulated:
-        """The node as it was, its disk a copy of its own."""
-        root = self._place / f"take-{take}"
-        shutil.copytree(self._node.root, root, copy_function=os.link)  # nobody may write to a file that is there
+    def play(self, doom: Doom) -> Simulated:
+        """The node as it was, its disk a copy of its own; that of an earlier play is not there any more."""
+        root = self._place / "take"
+        restore(self._node.root, root)
         cluster = self._node.cluster
         cluster.version = self._version
         reset(cluster, OLD if self._step != "done" else NEW)
@@ -58,22 +61,46 @@ class Scene:
         node.files.shares = self._shares
         return node
 
-    def deaths(self) -> Iterator[tuple[str, Simulated]]:
-        """The node, killed at each moment in turn, with what was going on."""
+    def deaths(self, share: int) -> Iterator[tuple[str, Simulated]]:
+        """The node, killed at each moment of a share in turn, with what was going on."""
         rehearsal = Doom()
-        node = self.play(0, rehearsal)
+        node = self.play(rehearsal)
         with suppress(StepFailed):
             node.step(self._step)
         assert len(rehearsal.moments) > 10
-        for at in range(len(rehearsal.moments)):
-            victim = self.play(at + 1, Doom(at))
+        for at in range(share, len(rehearsal.moments), SHARES):
+            victim = self.play(Doom(at))
             try:
                 victim.step(self._step)
             except Killed as killed:
                 yield str(killed), self._alive(victim.root, Doom())
             else:
                 raise AssertionError(f"nothing was killed at moment {at}")
-            shutil.rmtree(victim.root)
+
+
+def restore(folder: Path, copy: Path) -> None:
+    """Make a folder the copy of another one, files as links to the same: nobody may write to a file that is there.
+
+    Of what is there already, only what differs is touched: to make and remove folders takes most of the time.
+    """
+    copy.mkdir(exist_ok=True)
+    copy.chmod(folder.stat().st_mode)
+    wanted = {entry.name: entry for entry in os.scandir(folder)}
+    for entry in os.scandir(copy):
+        kept = wanted.get(entry.name)
+        if kept is not None and kept.is_dir() and entry.is_dir(follow_symlinks=False):
+            continue
+        if kept is not None and not kept.is_dir() and kept.inode() == entry.inode():
+            del wanted[entry.name]
+        elif entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry)
+        else:
+            os.unlink(entry)
+    for name, entry in wanted.items():
+        if entry.is_dir():
+            restore(folder / name, copy / name)
+        else:
+            os.link(entry, copy / name, follow_symlinks=False)
 
 
 def reset(cluster: Cluster, version: str) -> None:
@@ -98,15 +125,16 @@ def node(tmp_path: Path) -> Iterator[Simulated]:
 @pytest.mark.parametrize(
     ("step", "shares"), [*((step, False) for step in STEPS), ("cni-plugins", True), ("containerd", True)]
 )
+@any_share
 def test_wherever_a_step_is_killed_it_finishes_when_it_is_run_again(
-    node: Simulated, tmp_path: Path, step: str, shares: bool
+    node: Simulated, tmp_path: Path, step: str, shares: bool, share: int
 ) -> None:
     scene = Scene(node, tmp_path, step, shares)
-    undisturbed = scene.play(10_000, Doom())
+    undisturbed = scene.play(Doom())
     undisturbed.step(step)
     end = undisturbed.disk()
 
-    for moment, survivor in scene.deaths():
+    for moment, survivor in scene.deaths(share):
         assert_whole(survivor, moment)
         survivor.step(step)
         assert without_backups(survivor.disk()) == without_backups(end), moment
@@ -117,16 +145,20 @@ def without_backups(disk: dict[str, str]) -> dict[str, str]:
     return {path: content for path, content in disk.items() if not path.startswith("etc/kubernetes/tmp/kubeadm-")}
 
 
-def test_what_kubeadm_keeps_is_gone_at_the_end_wherever_the_upgrade_was_killed(node: Simulated, tmp_path: Path) -> None:
-    for moment, survivor in Scene(node, tmp_path, "done").deaths():
+@any_share
+def test_what_kubeadm_keeps_is_gone_at_the_end_wherever_the_upgrade_was_killed(
+    node: Simulated, tmp_path: Path, share: int
+) -> None:
+    for moment, survivor in Scene(node, tmp_path, "done").deaths(share):
         survivor.step("done")
         assert not survivor.files.names("/etc/kubernetes/tmp"), moment
 
 
+@any_share
 def test_a_kubelet_that_does_not_come_up_is_given_back_wherever_the_step_is_killed_and_upgraded_once_the_cause_is_gone(
-    node: Simulated, tmp_path: Path
+    node: Simulated, tmp_path: Path, share: int
 ) -> None:
-    for moment, survivor in Scene(node, tmp_path, "kubelet", kubelet=[NEW]).deaths():
+    for moment, survivor in Scene(node, tmp_path, "kubelet", kubelet=[NEW]).deaths(share):
         assert_whole(survivor, moment)
         with pytest.raises(StepFailed, match="the old one was brought back and runs"):
             survivor.step("kubelet")
@@ -139,10 +171,11 @@ def test_a_kubelet_that_does_not_come_up_is_given_back_wherever_the_step_is_kill
         assert survivor.host.running("kubelet") == survivor.reported() == NEW, moment
 
 
+@any_share
 def test_a_containerd_that_does_not_come_up_is_given_back_wherever_the_step_is_killed(
-    node: Simulated, tmp_path: Path
+    node: Simulated, tmp_path: Path, share: int
 ) -> None:
-    for moment, survivor in Scene(node, tmp_path, "containerd", containerd=["2.3.7"]).deaths():
+    for moment, survivor in Scene(node, tmp_path, "containerd", containerd=["2.3.7"]).deaths(share):
         assert_whole(survivor, moment)
         with pytest.raises(StepFailed, match="the old one was brought back and runs"):
             survivor.step("containerd")
@@ -150,8 +183,9 @@ def test_a_containerd_that_does_not_come_up_is_given_back_wherever_the_step_is_k
         assert survivor.host.running("containerd") == "2.1.5", moment
 
 
-def test_a_node_that_is_killed_twice_finishes_too(node: Simulated, tmp_path: Path) -> None:
-    for moment, survivor in Scene(node, tmp_path, "containerd").deaths():
+@any_share
+def test_a_node_that_is_killed_twice_finishes_too(node: Simulated, tmp_path: Path, share: int) -> None:
+    for moment, survivor in Scene(node, tmp_path, "containerd").deaths(share):
         survivor.doom.at = 7
         with suppress(Killed):  # unless so little was left that it finishes
             survivor.step("containerd")

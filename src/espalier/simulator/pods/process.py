@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from espalier.api.meta import Tree
@@ -23,6 +24,8 @@ LAST_LINES = 80
 """The maximum lines of a log that serves as termination message (and `LONGEST_FALLBACK` bytes)."""
 LONGEST_FALLBACK = 2048
 NO_SUCH_PROGRAM = 127
+ROUNDS, ROUND_SECONDS = 100, 0.1
+"""How often, and how long each time, what is left over of a pod is waited for before that is said."""
 
 
 @dataclass(frozen=True)
@@ -124,24 +127,44 @@ def _read(root: Path, path: str, *, start: int = 0, limit: int = confined.LONGES
         return ""
 
 
-def end_left_over(folder: Path) -> None:
+def end_left_over(folder: Path) -> bool:
     """Kill the processes of a pod that a killed program left behind.
 
     Found by an environment variable that every process of a container inherits. Finds none without /proc.
+    Returns whether nothing is left; what starts others faster than it is killed, or can't be killed, may be.
     """
     mark = os.fsencode(f"{ROOT}={folder / ROOTS}/")
-    while found := list(_with_environment(mark)):
-        for process in found:
+    return any(not _any_ended(mark) for _ in range(ROUNDS))
+
+
+def _any_ended(mark: bytes) -> bool:
+    """Kill what has the mark, and wait until one of it is gone, a moment at most; returns whether there was any."""
+    with ExitStack() as opened:
+        ends = select.poll()
+        found = False
+        for number in filter(partial(_has, mark), _numbers()):
             with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        time.sleep(0.01)
+                descriptor = os.pidfd_open(number)
+                opened.callback(os.close, descriptor)
+                if _has(mark, number):  # its number may have become another's before it was opened
+                    found = True
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                    ends.register(descriptor, select.POLLIN)
+        if found:
+            ends.poll(ROUND_SECONDS * 1000)
+        return found
 
 
-def _with_environment(mark: bytes) -> Iterator[int]:
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # ended, or another user's
-            if any(one.startswith(mark) for one in (place / "environ").read_bytes().split(b"\0")):
-                yield int(place.name)
+def _numbers() -> Iterator[int]:
+    return (int(place.name) for place in Path("/proc").glob("[0-9]*"))
+
+
+def _has(mark: bytes, process: int) -> bool:
+    try:
+        environment = Path("/proc", str(process), "environ").read_bytes()
+    except OSError:  # ended, or somebody else's
+        return False
+    return any(one.startswith(mark) for one in environment.split(b"\0"))
 
 
 async def _end(process: asyncio.subprocess.Process, grace: float) -> None:

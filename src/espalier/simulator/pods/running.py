@@ -68,7 +68,8 @@ class PodRun:
         """Run the pod until it is complete; on cancellation its processes are stopped."""
         try:
             if any(one.reason == LOST_REASON for one in (*self.pod.inits, *self.pod.mains)):
-                await asyncio.to_thread(end_left_over, self._folder)
+                while not await asyncio.to_thread(end_left_over, self._folder):
+                    _log.warning("what is left over of a pod does not end", pod=self._tree["metadata"]["name"])
             for init in self.pod.inits:
                 if not await self._until_succeeded(init):
                     break

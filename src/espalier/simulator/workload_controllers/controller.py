@@ -49,7 +49,7 @@ class WorkloadControllers:
     ) -> None:
         self._workloads = workloads
         self._clock = clock
-        self._entropy = rng
+        self._rng = rng
         self._runs = runs
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -68,7 +68,7 @@ class WorkloadControllers:
 
         return Snapshot(
             now=self._clock.now(),
-            random=self._entropy,
+            random=self._rng,
             pod_range=workload.network.pods,
             nodes=views(NODE, Node),
             pods=views(POD, Pod),

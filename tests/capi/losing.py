@@ -1,8 +1,6 @@
-"""T2: somebody deletes what a running cluster can't do without, under the real Cluster API."""
+"""Somebody deletes what a running cluster can't do without, under the real Cluster API."""
 
 from __future__ import annotations
-
-import pytest
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -15,8 +13,6 @@ from espalier.providers.docker.cluster_api import DockerCluster
 from tests.journeys.asking import NAMESPACE
 from tests.support.cluster_api import RealClusterApi
 
-pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
-
 
 def reason(cluster: Cluster) -> str:
     return next(one.reason for one in cluster.status.conditions if one.type == names.READY)
@@ -27,9 +23,8 @@ async def endpoint(world: RealClusterApi, key: Key) -> object:
     return found.tree["spec"]["controlPlaneEndpoint"]
 
 
-async def test_infrastructure_comes_back_with_its_endpoint_and_a_lost_control_plane_is_told(
-    real: RealClusterApi,
-) -> None:
+async def infrastructure_and_control_plane_are_lost(real: RealClusterApi) -> None:
+    """First the one, which comes back with its endpoint, then the other, which is told."""
     key = Key(NAMESPACE, "alder")
     await real.provide_etcd(key.name)  # and no head start: that has a kubeconfig with another address
     await real.apply(name=key.name, kubernetesVersion="1.35", controlPlaneConfiguration={"count": 1})

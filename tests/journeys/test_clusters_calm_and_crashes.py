@@ -1,0 +1,122 @@
+"""A settled world is quiet, and a manager that died is followed by one that goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.apiserver.store import Change, MemoryStore
+from espalier.providers.docker.cluster_api import DockerMachineTemplate
+from espalier.providers.kinds import CLUSTER_API_KINDS
+from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
+from tests.journeys.cluster_lives import EPOCH, KUBERNETES, groups, journey, left
+from tests.journeys.managed import NAMESPACE, ManagedLaptop, managed_laptop
+from tests.support.faults import Crash
+from tests.support.sampling import sampled
+
+pytestmark = pytest.mark.embedded
+
+
+def test_the_same_seed_gives_the_same_history_bit_by_bit() -> None:
+    def history(seed: int) -> list[bytes]:
+        changes: list[bytes] = []
+
+        async def main(simulation: Simulation) -> None:
+            store = MemoryStore()
+
+            def noted(change: Change) -> None:
+                changes.append(change.after.raw)
+
+            store.follow(noted)
+            async with managed_laptop(simulation.clock, seed=seed, store=store) as world:
+                await world.apply()
+                await world.until_ready()
+                await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+                await world.until_gone()
+
+        run(main, epoch=EPOCH, seed=seed)
+        return changes
+
+    first, second, other = history(7), history(7), history(8)
+    assert first == second
+    assert first != other
+
+
+def test_a_settled_world_is_quiet() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        await asyncio.sleep(10)
+        revision = world.store.revision
+        await asyncio.sleep(3600)
+        assert world.store.revision == revision
+
+    journey(story)
+
+
+def test_scaling_a_group_writes_one_object_of_cluster_api() -> None:
+    async def story(world: ManagedLaptop) -> None:
+        await world.apply()
+        await world.until_ready()
+        before = applies(world)
+        await world.change(workerNodeGroupConfigurations=groups(3))
+        await world.until_ready()
+        assert applies(world) - before == Counter({"machinedeployments": 1})
+
+    journey(story)
+
+
+def applies(world: ManagedLaptop) -> Counter[str]:
+    """How often the specs of Cluster API's objects were applied by the Cluster controller."""
+    found: Counter[str] = Counter()
+    for kind in CLUSTER_API_KINDS:
+        for object_ in world.capi_objects.of(kind.resource).list():
+            found[kind.resource.plural] += object_.metadata.generation
+    kinds = ("machinedeployments", "kubeadmcontrolplanes", "dockermachinetemplates", "kubeadmconfigtemplates")
+    return Counter({name: count for name, count in found.items() if name in kinds})
+
+
+@pytest.mark.parametrize("writes", sampled([1, 3, 7, 11, 18, 40, 80], 2, 4))
+def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
+    async def main(simulation: Simulation) -> None:
+        store, stores = MemoryStore(), MemoryStores()
+        crash = Crash(writes)
+
+        async with managed_laptop(simulation.clock, store=store, stores=stores, wrap=crash) as world:
+            await world.apply()
+            await crash.died.wait()
+        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
+            await world.until_ready()
+            assert await world.versions() == [KUBERNETES["1.35"]] * 3
+            assert len(await left(world)) == 9 + len(["Machine", "KubeadmConfig", "DockerMachine"]) * 3 + 1
+            await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+            await world.until_gone()
+            assert await left(world) == []
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("writes", sampled([1, 3, 10, 40], 2))
+def test_a_manager_that_died_in_an_upgrade_finishes_it(writes: int) -> None:
+    async def main(simulation: Simulation) -> None:
+        store, stores = MemoryStore(), MemoryStores()
+        crash = Crash(writes)
+
+        async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
+            await world.apply()
+            await world.until_ready()
+        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores, wrap=crash) as world:
+            await world.change(kubernetesVersion="1.36")
+            await crash.died.wait()
+        async with managed_laptop(simulation.clock, seed=3, store=store, stores=stores) as world:
+            await world.until_ready()
+            assert await world.versions() == [KUBERNETES["1.36"]] * 3
+            templates = await world.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
+            assert {found.name for found in templates.items} == {"garden-control-plane-2", "garden-md-0-2"}
+
+    run(main, epoch=EPOCH, seed=1)
