@@ -137,5 +137,5 @@ async def test_a_webhook_that_fails_fails_the_write_unless_it_may_be_ignored() -
 
 async def test_a_wrong_webhook_configuration_is_refused(client: Client) -> None:
     hooks = [webhook("w.example.com", matchConditions=[{"name": "n", "expression": "true"}])]
-    with pytest.raises(Invalid, match=r"does not evaluate CEL"):
+    with pytest.raises(Invalid, match=r"does not evaluate matchConditions"):
         await client.create(VALIDATING_WEBHOOK_CONFIGURATION, {"metadata": {"name": "w"}, "webhooks": hooks})

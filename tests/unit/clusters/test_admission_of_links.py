@@ -55,7 +55,7 @@ def test_a_workload_cluster_manages_no_other() -> None:
     refused = ask(edited({field: "orchard"}), None, orchard).message
     assert refused == (
         'Cluster "garden" is refused: spec.managementCluster.name: "orchard" is not the management cluster, '
-        'that is Cluster default/laptop; name "laptop"; found orchard; allowed: laptop'
+        'which is Cluster default/laptop; name "laptop"; found orchard; allowed: laptop'
     )
     assert "found orchard; allowed: laptop" in ask(edited({field: "orchard"}), paused(garden()), orchard).message
     coming = naming(edited({"metadata.name": "hub"}, laptop()))
