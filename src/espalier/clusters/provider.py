@@ -15,7 +15,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
-from espalier.clusters.rendered import Manifest
+from espalier.clusters.rendered import Manifest, Settings
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
 
@@ -130,6 +130,8 @@ class Provider:
     render: Renderer
     rules: Rules
     extras: Extras = Extras()
+    settings: Callable[[Design], Settings] = lambda _design: Settings()
+    """Settings of its clusters that came by a layer. Pure."""
     workload: Callable[[Design], Iterable[Manifest]] = lambda _design: ()
     """Objects of the workload cluster, such as a cloud controller manager and a CSI driver, in the order in which they
     are applied. Pure."""

@@ -22,6 +22,16 @@ class Manifest(NamedTuple):
     body: Tree
 
 
+class Settings(msgspec.Struct, frozen=True):
+    """What a provider says of its clusters since layer `provider-settings`; providers that came later render it."""
+
+    service_domain: str = ""
+    controller_manager: Mapping[str, str] = {}
+    """Flags of kube-controller-manager."""
+    kubelet: Mapping[str, Mapping[str, str]] = {}
+    """Flags of kubelets, by the Kubernetes version of their machines."""
+
+
 class RenderedGroup(msgspec.Struct, frozen=True):
     """The objects of a worker node group."""
 
@@ -44,6 +54,8 @@ class Rendered(msgspec.Struct, frozen=True):
     cni: tuple[Manifest, ...]
     digests: Mapping[str, str] = {}
     """Of the images of the CNI, by what they are pulled from; those of which the Bundles know one."""
+    settings: Settings = Settings()
+    """What the provider adds to it by a layer."""
     workload: tuple[Manifest, ...] = ()
     """What the provider has in the workload cluster, in the order in which it is applied."""
     extras: tuple[KubeObject, ...] = ()

@@ -33,6 +33,7 @@ CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 AUDIT_POLICY_FILE = "/etc/kubernetes/audit-policy.yaml"
 AUDIT_LOG_FOLDER = "/var/log/kubernetes"
 PATCHES_FOLDER = "/etc/kubernetes/patches"
+KUBELET_FILE = f"{PATCHES_FOLDER}/kubeletconfiguration0+strategic.yaml"
 
 _AUDIT_ARGS = {
     "audit-policy-file": AUDIT_POLICY_FILE,
@@ -152,5 +153,4 @@ def _kubelet_files(configuration: dict[str, Any] | None) -> list[File]:
         return []
     kinds = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     content = json.dumps(kinds | configuration, indent=2, sort_keys=True)
-    path = f"{PATCHES_FOLDER}/kubeletconfiguration0+strategic.yaml"
-    return [File(path=path, owner="root:root", permissions="0644", content=content + "\n")]
+    return [File(path=KUBELET_FILE, owner="root:root", permissions="0644", content=content + "\n")]

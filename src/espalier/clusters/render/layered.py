@@ -38,6 +38,7 @@ def base(design: Design) -> Rendered:
         groups=tuple(_group(design, group) for group in design.groups),
         cni=tuple(cni.manifests(design)),
         digests=cni.digests(design.of_control_plane.bundle),
+        settings=design.provider.settings(design),
         workload=tuple(design.provider.workload(design)),
         extras=tuple(_extras(design)),
     )

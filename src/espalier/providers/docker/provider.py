@@ -10,4 +10,5 @@ DOCKER = Provider(
     infrastructure=INFRASTRUCTURE,
     render=render,
     rules=rules,
+    settings=render.settings,
 )
