@@ -18,7 +18,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.api.violations import Violation, shown
-from espalier.clusters import generated, names
+from espalier.clusters import generated, names, registry_mirror
 from espalier.clusters.downgrade import way_back
 from espalier.clusters.observe import Observer
 from espalier.clusters.observed_versions import running
@@ -122,8 +122,12 @@ class Admission:
         for group in spec.get("workerNodeGroupConfigurations") or []:
             if not group.get("name") and len(spec["workerNodeGroupConfigurations"]) == 1:
                 group["name"] = names.DEFAULT_GROUP
-            if group.get("count") is None and not group.get("autoscalingConfiguration"):
-                group["count"] = names.DEFAULT_WORKERS
+            if group.get("count") is None:
+                scaling = group.get("autoscalingConfiguration")
+                group["count"] = scaling.get("minCount", 0) if scaling else names.DEFAULT_WORKERS
+        mirror = spec.get("registryMirrorConfiguration")
+        if mirror and not mirror.get("port"):
+            mirror["port"] = registry_mirror.DEFAULT_PORT
         managed = not is_self_managed(cluster)
         if managed and request.operation == "CREATE" and not (spec.get("eksaVersion") or spec.get("bundlesRef")):
             management = self._observer.management(cluster)

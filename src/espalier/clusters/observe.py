@@ -242,7 +242,7 @@ class Observer:
         """The design, or why there is none."""
         key, spec = Key(cluster.metadata.namespace, cluster.metadata.name), cluster.spec
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
-        if bundles is None or provider is None or (linked.missing and provider.links.needed):
+        if bundles is None or provider is None or not linked.suffices(provider.links):
             return None, None
         if not all(linked.resolved.values()):
             return None, None

@@ -132,6 +132,8 @@ class Provider:
     extras: Extras = Extras()
     settings: Callable[[Design], Settings] = lambda _design: Settings()
     """Settings of its clusters that came by a layer. Pure."""
+    no_proxy: Callable[[Design], Sequence[str]] = lambda _design: ()
+    """What nodes reach without a proxy, beside what all do: the provider's endpoint. Pure."""
     workload: Callable[[Design], Iterable[Manifest]] = lambda _design: ()
     """Objects of the workload cluster, such as a cloud controller manager and a CSI driver, in the order in which they
     are applied. Pure."""

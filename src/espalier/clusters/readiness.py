@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from espalier.api import conditions as condition_list
@@ -38,6 +38,7 @@ CNI_INSTALLATION = "DefaultCNIInstallationInProgress"
 CNI_MISSING = "DefaultCNIMissing"
 CNI_REFUSED = "DefaultCNIRefused"
 CNI_UPGRADE = "DefaultCNIUpgradeInProgress"
+AUTOSCALER_CONSTRAINT = "AutoscalerConstraintNotMet"
 SKIPPED_CNI = "SkipUpgradesForDefaultCNIConfigured"
 
 PROGRESS = frozenset(
@@ -51,6 +52,7 @@ PROGRESS = frozenset(
         NODES_NOT_READY,
         UNHEALTHY,
         CONTROL_PLANE_NOT_READY,
+        AUTOSCALER_CONSTRAINT,
         in_place.UPGRADING,
         in_place.STOPPED,
         in_place.FAILED,
@@ -298,7 +300,29 @@ def worker_counts(scope: Scope) -> Counts:
     outdated = sum(_outdated(scope, name, deployment) for name, deployment in deployments.items())
     ready = sum(status.ready_replicas or 0 for status in statuses)
     told = sum(map(contract.desired_replicas, deployments.values()))
-    return Counts(expected, told, replicas, replicas - outdated, ready)
+    surplus = sum(_chosen_by_autoscaler(deployment) for deployment in deployments.values())
+    unready = sum(min(_chosen_by_autoscaler(one), _unready(one)) for one in deployments.values())
+    return Counts(expected + surplus - unready, told, replicas - unready, replicas - unready - outdated, ready)
+
+
+def _chosen_by_autoscaler(deployment: MachineDeployment) -> int:
+    """Machines of a group that its autoscaler chose to have beside the fewest: as many as there are are expected."""
+    limits = contract.autoscaled(deployment)
+    return max(0, min(deployment.status.replicas or 0, limits[1]) - limits[0]) if limits is not None else 0
+
+
+def _unready(deployment: MachineDeployment) -> int:
+    return max(0, (deployment.status.replicas or 0) - (deployment.status.ready_replicas or 0))
+
+
+def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
+    """Groups whose number of machines their autoscaler may not choose, and has not changed yet."""
+    found = []
+    for name, deployment in sorted(deployments.items()):
+        limits, number = contract.autoscaled(deployment), contract.desired_replicas(deployment)
+        if limits is not None and not limits[0] <= number <= limits[1]:
+            found.append(f"{name} has {number} machines, and {limits[0]} to {limits[1]} are asked for")
+    return "; ".join(found)
 
 
 def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
@@ -338,6 +362,9 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", stories[-1].reason, "; ".join(story.message for story in stories))
     if not all(contract.is_observed(deployment) for deployment in deployments.values()):
         return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")
+    if outside := _outside_limits(deployments):
+        message = f"{outside}: waiting for the cluster autoscaler"
+        return _condition(type_, "False", AUTOSCALER_CONSTRAINT, message)
     counts = worker_counts(scope)
     if counts.outdated and counts.outdated == _in_place_later(scope):
         message = f"{counts.outdated} worker machines are upgraded in place once the control plane is"

@@ -90,6 +90,10 @@ class ControlPlaneConfiguration(Part):
 class PodIAMConfig(Part):
     """IAM roles for service accounts."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule("self.serviceAccountIssuer != ''", sentences.NO_ISSUER, ".serviceAccountIssuer", found="'nothing'"),
+    )
+
     service_account_issuer: Annotated[str, Meta(description="Issuer of service account tokens.")]
 
 

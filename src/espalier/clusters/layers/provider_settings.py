@@ -1,4 +1,4 @@
-"""v0.26.0: settings that EKS Anywhere's clusters of a provider have, and a kubelet's configuration that is not overruled.
+"""v0.26.0: settings that EKS Anywhere's clusters of a provider have, and kubelets that heed their configuration.
 
 Which settings are the provider's to say (`Rendered.settings`). A flag of a kubelet wins over its configuration: what
 somebody wrote there had no effect where a flag said the same thing.
@@ -13,6 +13,7 @@ from typing import Any
 import semver
 from msgspec.structs import replace
 
+from espalier.api import kubelet
 from espalier.api.capi.kubeadm import Arg, ClusterConfiguration, File, KubeadmConfigSpec, NodeRegistration
 from espalier.api.capi.machine import TemplateMeta
 from espalier.clusters.layers.layer import Layer
@@ -24,7 +25,6 @@ from espalier.clusters.layers.pieces import (
     each_node,
     flag,
 )
-from espalier.clusters.render.kubeadm import KUBELET_FILE
 from espalier.clusters.rendered import Rendered
 
 NODE_ROLE = {"node-role.kubernetes.io/control-plane": ""}
@@ -41,7 +41,7 @@ _FIELDS = {
 
 
 def with_settings(rendered: Rendered) -> Rendered:
-    """The whole cluster and every kubelet have the settings of the provider, the control plane's machines their role."""
+    """Cluster and kubelets have the settings of the provider, the control plane's machines their role."""
     settings = rendered.settings
 
     def of_cluster(found: ClusterConfiguration) -> ClusterConfiguration:
@@ -78,8 +78,8 @@ def with_settings(rendered: Rendered) -> Rendered:
 
 
 def _untold(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
-    """What a given KubeletConfiguration can say is said there alone: its own values count, those of flags fill it in."""
-    file = next((one for one in config.files if one.path == KUBELET_FILE), None)
+    """What a given KubeletConfiguration can say is said there alone: its own values count before those of flags."""
+    file = next((one for one in config.files if one.path == kubelet.PATCH), None)
     if file is None:
         return config
     given: dict[str, Any] = json.loads(file.content)

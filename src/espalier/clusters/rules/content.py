@@ -17,7 +17,16 @@ from espalier.api.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, minor
 from espalier.clusters.provider import Providers
 from espalier.clusters.render_input import group_name
-from espalier.clusters.rules import api_server, in_place, kubelet, networks, numbers, unsupported
+from espalier.clusters.rules import (
+    api_server,
+    connections,
+    identity,
+    in_place,
+    kubelet,
+    networks,
+    numbers,
+    unsupported,
+)
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "
@@ -43,7 +52,10 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
         *_workers(spec, cluster.metadata.name),
         *numbers.sizes(spec),
         *networks.violations(spec.cluster_network),
+        *numbers.autoscaling(spec),
         *numbers.health_checks(spec),
+        *connections.violations(spec),
+        *identity.violations(spec),
         *in_place.violations(spec),
         *kubelet.violations(spec),
         *api_server.violations(spec),

@@ -22,6 +22,11 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             for index, group in enumerate(spec.worker_node_group_configurations)
         ),
     ]
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        own = group.upgrade_rollout_strategy
+        if group.autoscaling_configuration is not None and own is not None and own.type == "InPlace":
+            field = f"spec.workerNodeGroupConfigurations[{index}].upgradeRolloutStrategy.type"
+            yield Violation(field, "InPlace", "RollingUpdate", sentences.AUTOSCALED_IN_PLACE)
     has_external_etcd = spec.external_etcd_configuration is not None
     for place, strategy in strategies:
         if strategy is not None:
