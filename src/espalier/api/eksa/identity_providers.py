@@ -43,7 +43,7 @@ class OIDCConfigSpec(Part):
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule("has(self.clientId) && self.clientId != ''", sentences.NO_CLIENT, ".clientId", found="'nothing'"),
         Rule(
-            "has(self.issuerUrl) && isURL(self.issuerUrl) && self.issuerUrl.startsWith('https://')",
+            "has(self.issuerUrl) && self.issuerUrl.matches('^https://[^ @]+$')",
             sentences.ISSUER,
             ".issuerUrl",
             found="has(self.issuerUrl) ? self.issuerUrl : 'nothing'",
