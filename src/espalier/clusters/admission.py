@@ -206,6 +206,10 @@ class Admission:
         if not is_self_managed(new):
             yield from self._generated_name_violations(old, new, capi_objects)
         is_made = capi_objects.cluster_object is not None
+        asks_etcd = new.spec.external_etcd_configuration is not None and not is_self_managed(new)
+        if asks_etcd and not is_made and not self._observer.knows_external_etcd:
+            field = "spec.externalEtcdConfiguration"
+            yield Violation(field, "etcd on machines of its own", "nothing", messages.REQUIRES_EKS_ANYWHERE)
         known = self._observer.releases.versions()
         yield from releases.version(old, new, known=known, management=management, is_made=is_made)
         if is_self_managed(new):
@@ -290,7 +294,8 @@ class Admission:
             others = self._observer.needing(series, key) or sorted(
                 {cluster for name, cluster in made_for.items() if name in (series, f"{series}-1")}
             )
-            is_of_group = 0 < place <= len(groups)  # the control plane comes first, extra objects last
+            # The control plane comes first, etcd and extra objects last.
+            is_of_group = 0 < place <= len(new.spec.worker_node_group_configurations)
             field = f"spec.workerNodeGroupConfigurations[{place - 1}].name" if is_of_group else "metadata.name"
             found = groups[place - 1] if is_of_group else key.name
             for other in others if self._names_others else [None for _ in others][:1]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
@@ -121,6 +122,14 @@ class Rules(Protocol):
         """What is accepted and not acted on."""
 
 
+class EtcdRenderer(NamedTuple):
+    """Renders etcd on machines of its own (`clusters/render/etcd.py`). Pure."""
+
+    config: Callable[[Design], EtcdadmConfigSpec]
+    machine_template: Callable[[Design, str], KubeObject]
+    """What the machines are made of, under a name."""
+
+
 @dataclass(frozen=True)
 class Provider:
     """One infrastructure provider. `docs/providers.md` says how to write one."""
@@ -130,6 +139,8 @@ class Provider:
     render: Renderer
     rules: Rules
     extras: Extras = Extras()
+    etcd: EtcdRenderer | None = None
+    """None: etcd runs on the machines of the control plane alone."""
     settings: Callable[[Design], Settings] = lambda _design: Settings()
     """Settings of its clusters that came by a layer. Pure."""
     no_proxy: Callable[[Design], Sequence[str]] = lambda _design: ()

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from espalier.api import conditions as condition_list
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
-from espalier.clusterapi import contract, rollouts
+from espalier.clusterapi import contract, external_etcd, rollouts
 from espalier.clusters import deleted, generated, in_place, names, plan
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
@@ -39,6 +40,7 @@ CNI_MISSING = "DefaultCNIMissing"
 CNI_REFUSED = "DefaultCNIRefused"
 CNI_UPGRADE = "DefaultCNIUpgradeInProgress"
 AUTOSCALER_CONSTRAINT = "AutoscalerConstraintNotMet"
+ETCD_NOT_AVAILABLE = "ExternalEtcdNotAvailable"
 SKIPPED_CNI = "SkipUpgradesForDefaultCNIConfigured"
 
 PROGRESS = frozenset(
@@ -53,6 +55,7 @@ PROGRESS = frozenset(
         UNHEALTHY,
         CONTROL_PLANE_NOT_READY,
         AUTOSCALER_CONSTRAINT,
+        ETCD_NOT_AVAILABLE,
         in_place.UPGRADING,
         in_place.STOPPED,
         in_place.FAILED,
@@ -73,6 +76,8 @@ BEREFT = (
 )
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
+
+TOLD_LATER = "waiting for Cluster API to tell the control plane the endpoints of etcd"
 
 _NOT_REPORTED = (
     "what was asked for last has not been reported on by Cluster API yet; "
@@ -124,7 +129,8 @@ def paused_objects(scope: Scope) -> str:
             continue
         for object_ in objects.values():
             said = object_.metadata.annotations
-            is_held = any(said.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
+            marks = (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, names.ETCD_CHANGES_ANNOTATION)
+            is_held = any(said.get(mark) == "true" for mark in marks)
             if contract.PAUSED_ANNOTATION in said and not is_held:
                 found.append(f"{resource.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
     cluster = scope.capi_objects.cluster
@@ -163,8 +169,18 @@ def _control_plane_initialized(scope: Scope) -> Condition:
         said = contract.failure(scope.capi_objects.infrastructure) if scope.capi_objects.infrastructure else ""
         message = ": ".join(filter(None, ("waiting for the infrastructure that its machines share", said)))
         return _condition(type_, "False", INITIALIZING, message)
+    etcd = scope.capi_objects.etcd
+    if etcd is not None and not etcd.status.ready:
+        return _condition(type_, "False", INITIALIZING, etcd_story(etcd))
     message = "the first control plane machine is not available yet"
     return _condition(type_, "False", INITIALIZING, "; ".join(filter(None, (message, _postponed(scope)))))
+
+
+def etcd_story(etcd: EtcdadmCluster) -> str:
+    """How far an etcd on machines of its own is."""
+    wanted = 1 if etcd.spec.replicas is None else etcd.spec.replicas
+    ready = len([one for one in etcd.status.endpoints.split(",") if one])
+    return f"waiting for etcd on machines of its own: {ready} of {wanted} members are ready"
 
 
 def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Counts:
@@ -196,6 +212,11 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", names.CERTIFICATES_MISSING, missing)
     if unprovisioned := deleted.unprovisioned(scope.capi_objects):
         return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
+    etcd = scope.capi_objects.etcd
+    if etcd is not None and not external_etcd.is_ready(etcd):
+        return _condition(type_, "False", ETCD_NOT_AVAILABLE, etcd_story(etcd))
+    if etcd is not None and not external_etcd.is_told(control_plane, etcd):
+        return _condition(type_, "False", ETCD_NOT_AVAILABLE, TOLD_LATER)
     if postponed := _postponed(scope):
         return _condition(type_, "False", in_place.UPGRADING, postponed)
     upgrade = in_place.story(control_plane, scope.capi_objects.upgrades)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
@@ -42,6 +43,13 @@ class RenderedGroup(msgspec.Struct, frozen=True):
     health_check: MachineHealthCheck
 
 
+class RenderedEtcd(msgspec.Struct, frozen=True):
+    """The objects of an etcd on machines of its own."""
+
+    machine_template: KubeObject
+    cluster: EtcdadmCluster
+
+
 class Rendered(msgspec.Struct, frozen=True):
     """The objects of a cluster. Templates have their first names; which are in use is not known here."""
 
@@ -52,6 +60,7 @@ class Rendered(msgspec.Struct, frozen=True):
     health_check: MachineHealthCheck
     groups: tuple[RenderedGroup, ...]
     cni: tuple[Manifest, ...]
+    etcd: RenderedEtcd | None = None
     digests: Mapping[str, str] = {}
     """Of the images of the CNI, by what they are pulled from; those of which the Bundles know one."""
     settings: Settings = Settings()

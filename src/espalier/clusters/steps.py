@@ -22,7 +22,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
-from espalier.clusterapi import contract, remediation
+from espalier.clusterapi import contract, external_etcd, remediation
 from espalier.clusters import copying, deleted, generated, in_place, names, plan, readiness
 from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
 from espalier.clusters.context import Context
@@ -278,6 +278,49 @@ def find_left_over_secrets(scope: Scope) -> Decision:
     return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.left_over), after=60.0)
 
 
+def change_etcd(scope: Scope) -> Decision:
+    """etcd on machines of its own changes before anything else; it is made with everything else."""
+    if scope.capi_objects.etcd is None:
+        return Continue()
+    wanted = plan.of_etcd(plan.control_plane(_design(scope), scope.capi_objects))
+    return Write(plan.changes(wanted, scope.capi_objects), "EtcdApplied")
+
+
+async def write_etcd(ctx: Context, decision: Decision) -> Outcome:
+    """The control plane rests meanwhile: its machines would be replaced at each new endpoint."""
+    if not isinstance(decision, Write) or not any(one.resource == external_etcd.RESOURCE for one in decision.what):
+        return await write(ctx, decision)
+    await ctx.open_gate()
+    objects = ctx.scope.capi_objects
+    paused = {names.ETCD_CHANGES_ANNOTATION: "true", contract.PAUSED_ANNOTATION: "true"}
+    for control_plane in objects.of(KubeadmControlPlane.resource).values():
+        if contract.PAUSED_ANNOTATION not in control_plane.metadata.annotations:
+            await ctx.annotate(KubeadmControlPlane.resource, control_plane, paused)
+    for etcd in objects.of(external_etcd.RESOURCE).values():
+        await ctx.annotate(external_etcd.RESOURCE, etcd, {external_etcd.UPGRADING: "true"})
+    return await write(ctx, decision)
+
+
+def await_etcd(scope: Scope) -> Decision:
+    """A control plane that was made changes when etcd is as asked for; one that is being made waits by itself."""
+    etcd, control_plane = scope.capi_objects.etcd, scope.capi_objects.control_plane
+    if etcd is None or control_plane is None or external_etcd.is_ready(etcd):
+        return Continue()
+    if not external_etcd.endpoints(control_plane):
+        return Continue()
+    return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.etcd_story(etcd))
+
+
+async def resume_control_plane(ctx: Context) -> Outcome:
+    """The control plane goes on, with the endpoints of an etcd that changed."""
+    for control_plane in ctx.scope.capi_objects.of(KubeadmControlPlane.resource).values():
+        if names.ETCD_CHANGES_ANNOTATION in control_plane.metadata.annotations:
+            gone = dict.fromkeys((names.ETCD_CHANGES_ANNOTATION, contract.PAUSED_ANNOTATION))
+            await ctx.annotate(KubeadmControlPlane.resource, control_plane, gone)
+            ctx.refresh()
+    return Continue()
+
+
 def make_control_plane(scope: Scope) -> Decision:
     """The objects of the control plane are as they should be; one to be upgraded in place is made whole first."""
     design, capi_objects = _design(scope), scope.capi_objects
@@ -315,6 +358,9 @@ def await_control_plane(scope: Scope) -> Decision:
         return upgrade
     if capi_objects.is_available:
         return Continue()
+    etcd = capi_objects.etcd
+    if control_plane is not None and etcd is not None and not external_etcd.is_told(control_plane, etcd):
+        return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.TOLD_LATER)
     if control_plane is None or not contract.is_observed(control_plane):
         return Wait(readiness.OUTDATED, "waiting for Cluster API to report on the control plane")
     available = condition_list.get(control_plane.status.conditions, "Available")
@@ -397,6 +443,9 @@ LIFE = (
     read_left_over_secrets,
     Step(find_left_over_secrets),
     restore_cni,
+    Step(change_etcd, write_etcd),
+    Step(await_etcd, awaits=True),
+    resume_control_plane,
     Step(make_control_plane),
     Step(begin_workers),
     begin_workload_objects,

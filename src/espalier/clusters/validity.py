@@ -53,7 +53,7 @@ def record_problem(scope: Scope) -> Wait | None:
 
 
 def _relations(scope: Scope) -> Wait | None:
-    for judge in (_management, _git_ops, _sharing, _release, _skew, _replaced):
+    for judge in (_cluster_api, _management, _git_ops, _sharing, _release, _skew, _replaced):
         if found := judge(scope):
             return found
     return None
@@ -103,6 +103,13 @@ def _name(scope: Scope) -> Wait | None:
         )
         return Wait(names.CLUSTER_NAME_TAKEN, message)
     return None
+
+
+def _cluster_api(scope: Scope) -> Wait | None:
+    if scope.spec.external_etcd_configuration is None or scope.knows_external_etcd:
+        return None
+    message = f"spec.externalEtcdConfiguration: {messages.REQUIRES_EKS_ANYWHERE}"
+    return Wait(names.REQUIRES_EKS_ANYWHERE, message)
 
 
 def _management(scope: Scope) -> Wait | None:

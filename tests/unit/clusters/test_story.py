@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import random
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,9 +18,8 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters import cni, plan
 from espalier.clusters.scope import ClusterAPIObjects
-from espalier.kube.pki import Authority
 from tests.unit.clusters.layers.designs import EVERYTHING
-from tests.unit.clusters.seen import EXAMPLES, GARDEN, NAMESPACE, NOW, example, scope
+from tests.unit.clusters.seen import EXAMPLES, GARDEN, NAMESPACE, example, scope
 
 STORIES = Path(__file__).parents[2] / "stories"
 
@@ -55,7 +53,7 @@ def test_everything_that_can_be_asked_for_of_docker_becomes_these() -> None:
     told("docker-everything", text_of(msgspec.to_builtins(object_) for object_ in objects))
 
 
-AUTHORITY = Authority.create("mirror", now=NOW, rng=random.Random(1)).certificate.decode()
+AUTHORITY = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 MIRROR = {
     "endpoint": "mirror.example.com",
     "port": "5000",
@@ -89,6 +87,11 @@ CONNECTED: dict[str, dict[str, Any]] = {
     "pod-iam": {"podIamConfig": {"serviceAccountIssuer": "https://s3.example.com/garden"}},
     "autoscaling": {
         "workerNodeGroupConfigurations": [{"name": "md-0", "autoscalingConfiguration": {"minCount": 1, "maxCount": 5}}]
+    },
+    "external-etcd": {
+        "externalEtcdConfiguration": {"count": 3},
+        "registryMirrorConfiguration": {"endpoint": "mirror.example.com", "port": "5000", "caCertContent": AUTHORITY},
+        "proxyConfiguration": {"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"},
     },
     "admission-exclusions": {
         "controlPlaneConfiguration": {"count": 1, "skipAdmissionForSystemResources": True},

@@ -52,10 +52,10 @@ class LocalEtcd(Part):
     peer_cert_sans: list[str] = msgspec.field(default_factory=list, name="peerCertSANs")
 
 
-class ExternalEtcd(Part):
+class ExternalEtcd(Part, kw_only=True):
     """etcd elsewhere."""
 
-    endpoints: list[str]
+    endpoints: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     ca_file: str
     cert_file: str
     key_file: str

@@ -44,6 +44,7 @@ BRING_DISTRO = "import it with `espalier releases import`, or restart the manage
 # Machines.
 EVEN = "etcd runs on these machines and needs a majority, so their number must be odd"
 NO_SUCCESSOR = "with fewer than 3 machines, none can be removed before its replacement exists"
+ETCD_EVEN = "the count must be odd, so that a majority can be found"
 CERTIFICATE_NAME = "a certificate can only be for addresses and DNS names"
 NO_GROUPS = "give a worker node group, like name: md-0, count: 1"
 GROUP_TWICE = "two groups have this name; names of groups are unique in a cluster"

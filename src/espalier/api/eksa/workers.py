@@ -21,6 +21,8 @@ class AutoScalingConfiguration(Part):
             "(has(self.minCount) ? self.minCount : 0) <= (has(self.maxCount) ? self.maxCount : 0)",
             sentences.NO_RANGE,
             ".minCount",
+            found="has(self.minCount) ? self.minCount : 0",
+            allows="'at most %d, which is maxCount'.format([has(self.maxCount) ? self.maxCount : 0])",
         ),
     )
 

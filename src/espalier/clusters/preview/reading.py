@@ -17,7 +17,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
@@ -25,7 +25,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract
+from espalier.clusterapi import contract, external_etcd
 from espalier.clusters import generated, git_ops, references
 from espalier.clusters.observe import Observer, written
 from espalier.clusters.preview.machines import Fleet, SeenMachine
@@ -59,6 +59,7 @@ def kinds(providers: Providers) -> tuple[Resource, ...]:
         *_of_machines(providers),
         *_UPGRADES,
         ExtensionConfig.resource,
+        CUSTOM_RESOURCE_DEFINITION,
         SECRET,
     )
 
@@ -108,6 +109,11 @@ async def read(
     places = {key.namespace for key in keys}
     named, unnamed = await _management(client)
     notices = list(unnamed)
+    named += await _granted(
+        _get(client, CUSTOM_RESOURCE_DEFINITION, "", external_etcd.CLUSTER_DEFINITION),
+        CUSTOM_RESOURCE_DEFINITION,
+        notices,
+    )
     progress = () if only_judges else _UPGRADES
     extension_kinds = () if only_judges else (ExtensionConfig.resource,)
     clusters, releases, distros, links, data, made, machines, upgrades, extension = await asyncio.gather(
@@ -236,6 +242,7 @@ async def _granted(reading: Awaitable[list[Object]], kind: Resource, notices: li
 
 _WITHOUT = {
     SECRET.kind: "whether Secrets of a former cluster are in the way of a new one is not known",
+    CUSTOM_RESOURCE_DEFINITION.kind: "whether Cluster API makes etcd on machines of its own is not known",
     ExtensionConfig.resource.kind: "whether machines are upgraded in place by runtime hooks is not known",
 } | {kind.kind: "whether an upgrade in place was refused, or has failed, is not known" for kind in _UPGRADES}
 

@@ -13,6 +13,7 @@ from espalier.api.capi.kubeadm import (
     Component,
     Dns,
     Etcd,
+    ExternalEtcd,
     File,
     HostPathMount,
     InitConfiguration,
@@ -25,6 +26,7 @@ from espalier.api.capi.kubeadm import (
 from espalier.api.core import Taint
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kubelet import PATCH, PATCHES_FOLDER
+from espalier.clusterapi import external_etcd
 from espalier.clusters.render import admission_exclusions, authentication, node_setup
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.clusters.render_input import Design
@@ -32,6 +34,7 @@ from espalier.clusters.render_input import Design
 CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 """The one that EKS Distro's components are restricted to below TLS 1.3."""
 
+_CERTIFICATES = "/etc/kubernetes/pki"
 AUDIT_POLICY_FILE = "/etc/kubernetes/audit-policy.yaml"
 AUDIT_LOG_FOLDER = "/var/log/kubernetes"
 
@@ -61,13 +64,7 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
     manager_args = _COMPONENT_ARGS | ({"node-cidr-mask-size": str(mask)} if mask is not None else {})
     return ClusterConfiguration(
         image_repository=distro.repository,
-        etcd=Etcd(
-            local=LocalEtcd(
-                image_repository=distro.etcd.repository,
-                image_tag=distro.etcd.tag,
-                extra_args=args({"cipher-suites": CIPHER_SUITES}),
-            )
-        ),
+        etcd=_etcd(design),
         dns=Dns(image_repository=distro.coredns.repository, image_tag=distro.coredns.tag),
         api_server=ApiServer(
             cert_sans=[*cert_sans, *control_plane.cert_sans],
@@ -96,6 +93,26 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
         ),
         controller_manager=Component(extra_args=args(manager_args)),
         scheduler=Component(extra_args=args(_COMPONENT_ARGS)),
+    )
+
+
+def _etcd(design: Design) -> Etcd:
+    image = design.of_control_plane.distro.etcd
+    if design.spec.external_etcd_configuration is not None:
+        return Etcd(
+            external=ExternalEtcd(
+                endpoints=[external_etcd.PLACEHOLDER],
+                ca_file=f"{_CERTIFICATES}/etcd/ca.crt",
+                cert_file=f"{_CERTIFICATES}/apiserver-etcd-client.crt",
+                key_file=f"{_CERTIFICATES}/apiserver-etcd-client.key",
+            )
+        )
+    return Etcd(
+        local=LocalEtcd(
+            image_repository=image.repository,
+            image_tag=image.tag,
+            extra_args=args({"cipher-suites": CIPHER_SUITES}),
+        )
     )
 
 

@@ -87,14 +87,18 @@ def _has_password(proxy: ProxyConfiguration) -> bool:
     return "@" in proxy.http_proxy or "@" in proxy.https_proxy
 
 
-def _proxy(design: Design, proxy: ProxyConfiguration) -> _File:
+def reached_directly(design: Design, proxy: ProxyConfiguration) -> list[str]:
+    """What is reached without a proxy, in the order of EKS Anywhere."""
     network = design.spec.cluster_network
     ranges = [*_ranges(network.pods), *_ranges(network.services)] if network is not None else []
-    direct = [*ranges, *proxy.no_proxy, *_LOCAL, *design.provider.no_proxy(design)]
+    return list(dict.fromkeys([*ranges, *proxy.no_proxy, *_LOCAL, *design.provider.no_proxy(design)]))
+
+
+def _proxy(design: Design, proxy: ProxyConfiguration) -> _File:
     variables = {
         "HTTP_PROXY": proxy.http_proxy,
         "HTTPS_PROXY": proxy.https_proxy,
-        "NO_PROXY": ",".join(dict.fromkeys(direct)),
+        "NO_PROXY": ",".join(reached_directly(design, proxy)),
     }
     # In a unit, a percent sign begins a specifier unless it is doubled.
     lines = ["[Service]", *(f'Environment="{name}={value}"'.replace("%", "%%") for name, value in variables.items())]

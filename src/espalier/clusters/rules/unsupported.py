@@ -21,7 +21,6 @@ def violations(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[Violati
         message = "this release has no such provider yet"
         yield Violation("spec.datacenterRef.kind", reference.kind, ", ".join(providers), message)
     whole = {
-        "externalEtcdConfiguration": (spec.external_etcd_configuration, "etcd on machines of its own"),
         "etcdEncryption": (spec.etcd_encryption, "encryption in etcd"),
     }
     for name, (value, what) in whole.items():
@@ -29,6 +28,9 @@ def violations(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[Violati
             yield Violation(f"spec.{name}", what, "nothing", _REMOVE)
     if provider := provider_of(spec, providers):
         yield from provider.rules.violations(spec)
+        if spec.external_etcd_configuration is not None and provider.etcd is None:
+            field, message = "spec.externalEtcdConfiguration", "the provider has no machines for etcd; remove the field"
+            yield Violation(field, "etcd on machines of its own", "nothing", message)
     network = spec.cluster_network
     cilium = network.cni_config.cilium if network and network.cni_config else None
     if cilium and cilium.helm_values:

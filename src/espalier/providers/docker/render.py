@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusterapi.kubernetes_versions import minor
-from espalier.clusters.render import kubeadm
+from espalier.clusters.render import etcd, kubeadm
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design
 from espalier.clusters.rendered import Settings
@@ -44,6 +45,16 @@ def infrastructure_cluster(design: Design) -> DockerCluster:
     image = Image.parse(haproxy.image.uri) if haproxy and haproxy.image else None
     load_balancer = LoadBalancer(image_repository=image.repository, image_tag=image.tag) if image else None
     return DockerCluster(metadata=meta(design, design.name), spec=DockerClusterSpec(load_balancer=load_balancer))
+
+
+def etcd_config(design: Design) -> EtcdadmConfigSpec:
+    """How a machine becomes a member of etcd."""
+    return etcd.config(design)
+
+
+def etcd_machine_template(design: Design, name: str) -> DockerMachineTemplate:
+    """What the machines of etcd are made of: the same as all others."""
+    return machine_template(design, design.of_control_plane, name, None)
 
 
 def settings(design: Design) -> Settings:
