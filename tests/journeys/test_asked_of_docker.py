@@ -6,18 +6,22 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.core import SECRET, Secret
+from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.identity_providers import OIDCConfig
+from espalier.api.eksa.distro import Asset, AssetImage, DistroComponent
+from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.meta import Tree
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
+from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import machines
 from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
@@ -168,5 +172,73 @@ def test_a_proxy_and_an_issuer_reach_every_machine() -> None:
         await world.until_ready()
         assert (await flags(world))["service-account-issuer"] == "https://s3/two"
         await gone(world)
+
+    story(tell)
+
+
+IAM: dict[str, Any] = {
+    "awsRegion": "us-west-2",
+    "backendMode": ["EKSConfigMap"],
+    "mapRoles": [{"roleARN": "arn:aws:iam::1:role/gardeners", "username": "gardener", "groups": ["system:masters"]}],
+}
+
+
+def with_authenticator() -> Releases:
+    """The releases of this build, with the image that those of EKS Distro have."""
+    releases = Releases.load()
+    for distro in {id(one): one for release in releases._releases for one in release.distros}.values():
+        image = AssetImage(uri="public.ecr.aws/eks-distro/kubernetes-sigs/aws-iam-authenticator:v0.7.8-eks-1")
+        asset = Asset(name="aws-iam-authenticator-image", image=image)
+        component = DistroComponent(name="aws-iam-authenticator", assets=(asset,))
+        distro.status = replace(distro.status, components=(*distro.status.components, component))
+    return releases
+
+
+def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> None:
+    async def iam(world: ManagedLaptop, **spec: object) -> None:
+        body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM | spec}
+        await world.client.apply(AWSIamConfig.resource, body)
+
+    async def keys(world: ManagedLaptop) -> dict[str, bytes]:
+        found = await world.client.get(SECRET, "garden-aws-iam-authenticator-ca", "eksa-system")
+        return found.decode(Secret).data
+
+    async def mapped(world: ManagedLaptop) -> str:
+        workload = await world.workload()
+        found = await workload.get(CONFIG_MAP, "aws-auth", "kube-system")
+        return found.decode(ConfigMap).data["mapRoles"]
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock, releases=with_authenticator()) as world:
+            await iam(world)
+            await world.apply(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "amazon"}])
+            await world.until_ready()
+            assert (await flags(world))["authentication-token-webhook-config-file"].endswith("/kubeconfig.yaml")
+            assert "gardeners" in await mapped(world)
+            await asyncio.sleep(CALM)
+            before, first = await machines(world.client), await keys(world)
+            assert first.keys() == {"cert.pem", "key.pem"}
+            await iam(world, mapRoles=[IAM["mapRoles"][0] | {"roleARN": "arn:aws:iam::1:role/weeders"}])
+            await asyncio.sleep(CALM)
+            assert "weeders" in await mapped(world)
+            assert await machines(world.client) == before
+            assert await keys(world) == first
+            with pytest.raises(Invalid, match="it can't be changed, because clusters are created with it"):
+                await iam(world, awsRegion="us-east-1")
+            await world.change(identityProviderRefs=[])
+            await world.until_ready()
+            assert "authentication-token-webhook-config-file" not in await flags(world)
+            await gone(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_release_without_the_authenticator_is_told() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM}
+        await world.client.apply(AWSIamConfig.resource, body)
+        await world.apply(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "amazon"}])
+        found = await world.until(lambda one: one.status.failure_reason == names.CLUSTER_INVALID)
+        assert "needs the image of AWS IAM Authenticator" in (found.status.failure_message or "")
 
     story(tell)

@@ -1,4 +1,4 @@
-"""What clusters of every provider may have beside what the provider brings: files of nodes that hold passwords."""
+"""What clusters of every provider may have beside what the provider brings: files with passwords, and AWS IAM."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import msgspec
 
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.kinds import KubeObject
 from espalier.clusters.provider import Dependency, Extras, Name, Provider
-from espalier.clusters.render import node_setup
+from espalier.clusters.render import authenticator, node_setup
 from espalier.clusters.render_input import Design
+from espalier.clusters.rendered import Manifest
 from espalier.kube.objects import Object
 
 
@@ -29,11 +31,19 @@ def with_shared_parts(provider: Provider) -> Provider:
         yield from extras.names(name, spec, children)
         if node_setup.needs_secret(spec):
             yield Name(SECRET, node_setup.secret_name(name))
+        if any(one.kind == AWSIamConfig.resource.kind for one in spec.identity_provider_refs):
+            yield Name(SECRET, authenticator.secret_name(name))
 
     def render(design: Design) -> Iterable[KubeObject]:
         yield from extras.render(design)
         if node_setup.needs_secret(design.spec):
             yield node_setup.secret(design)
+        if authenticator.is_asked_for(design):
+            yield authenticator.secret(design)
+
+    def workload(design: Design) -> Iterable[Manifest]:
+        yield from provider.workload(design)
+        yield from authenticator.workload(design)
 
     return dataclasses.replace(
         provider,
@@ -44,4 +54,5 @@ def with_shared_parts(provider: Provider) -> Provider:
             carriers=tuple(dict.fromkeys((*links.carriers, SECRET))),
         ),
         extras=Extras(tuple(dict.fromkeys((*extras.kinds, SECRET))), names, render),
+        workload=workload,
     )

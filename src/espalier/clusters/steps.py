@@ -30,6 +30,7 @@ from espalier.clusters.drift_correction import oversee
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.provider import extra_kinds
 from espalier.clusters.references import GateKey
+from espalier.clusters.render import authenticator
 from espalier.clusters.render_input import Design
 from espalier.clusters.rules import messages
 from espalier.clusters.rules.sharing import linked
@@ -41,8 +42,10 @@ from espalier.clusters.workload_steps import (
     compare_workload_objects,
     install_workload_objects,
 )
+from espalier.kube.pki import Authority
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.writer import Precondition
 
 CLUSTER = eksa.Cluster.resource
 
@@ -170,6 +173,33 @@ async def make_gate_key(ctx: Context) -> Outcome:
         return Wait("WaitingForGateKey", message, after=1.0)
     ctx.scope = msgspec.structs.replace(ctx.scope, gate_key=GateKey(key))
     return Continue()
+
+
+async def make_authenticator_keys(ctx: Context) -> Outcome:
+    """The keys of the webhook of AWS IAM Authenticator are made once: machines of the control plane hold them."""
+    design, objects = ctx.scope.design, ctx.scope.capi_objects
+    if design is None or not authenticator.is_asked_for(design) or ctx.scope.is_settled:
+        return Continue()
+    body = authenticator.secret(design)
+    found = objects.of(core.SECRET).get(body.metadata.name)
+    if found is not None and authenticator.has_content(found.tree):
+        return Continue()
+    now = ctx.tools.clock.now()
+    pair = Authority.create(authenticator.NAME, now=now).issue_server(
+        authenticator.NAME, names=["localhost", "127.0.0.1"], now=now, days=AUTHENTICATOR_DAYS
+    )
+    await ctx.open_gate()
+    filled, writer = authenticator.filled(body, pair.certificate, pair.key), ctx.tools.writer
+    if found is None:  # not applied: what is rendered of it has no content, and would take it away again
+        await writer.create(core.SECRET, filled)
+    else:
+        await writer.merge(core.SECRET, found, {"data": msgspec.to_builtins(filled)["data"]}, Precondition.UID)
+    ctx.refresh()
+    return Continue()
+
+
+AUTHENTICATOR_DAYS = 3650
+"""How long they are valid, as an authority's: only new machines would get others."""
 
 
 def carry_credentials(scope: Scope) -> Decision:
@@ -439,6 +469,7 @@ LIFE = (
     Step(carry_credentials),
     Step(leave_settled, look_after_settled),
     Step(check),
+    make_authenticator_keys,
     copy_kubeconfig,
     read_left_over_secrets,
     Step(find_left_over_secrets),

@@ -46,6 +46,8 @@ class Distro(msgspec.Struct, frozen=True):
     pause: Image
     etcd: Image
     coredns: Image
+    authenticator: str = ""
+    """Image of AWS IAM Authenticator; empty when the release has none."""
     etcd_archive: str = ""
     """Where the programs of etcd are downloaded from; empty when the release does not say."""
 
@@ -84,6 +86,9 @@ _IMAGES = (
 )
 
 
+_AUTHENTICATOR = "aws-iam-authenticator-image"
+
+
 class IncompleteDistro(Exception):
     """An EKS Distro release lacks images; `violations` names them."""
 
@@ -117,7 +122,13 @@ def distro_of(release: DistroRelease) -> Distro:
         for asset in component.assets
         if component.name == "etcd" and asset.archive is not None and "amd64" in asset.arch
     )
-    return Distro(release.metadata.name, images["kube_apiserver"].tag, **images, etcd_archive=next(archives, ""))
+    return Distro(
+        release.metadata.name,
+        images["kube_apiserver"].tag,
+        authenticator=uris.get(_AUTHENTICATOR, ""),
+        etcd_archive=next(archives, ""),
+        **images,
+    )
 
 
 class UnusableDistro(LookupError):

@@ -100,4 +100,82 @@ class OIDCConfig(KubeObject):
     status: OIDCConfigStatus = OIDCConfigStatus()
 
 
-KINDS: tuple[type[KubeObject], ...] = (OIDCConfig,)
+class MapRole(Part):
+    """A role of AWS, and who it is in the cluster."""
+
+    role_arn: Annotated[str, Meta(description="ARN of the role.")] = msgspec.field(name="roleARN")
+    username: Annotated[str, Meta(description="Its user in the cluster.")]
+    groups: Annotated[list[str], Meta(description="Its groups in the cluster.", extra_json_schema=ATOMIC)] = []
+
+
+class MapUser(Part):
+    """A user of AWS, and who it is in the cluster."""
+
+    user_arn: Annotated[str, Meta(description="ARN of the user.")] = msgspec.field(name="userARN")
+    username: Annotated[str, Meta(description="Its user in the cluster.")]
+    groups: Annotated[list[str], Meta(description="Its groups in the cluster.", extra_json_schema=ATOMIC)] = []
+
+
+BACKEND_MODES = ("CRD", "EKSConfigMap", "MountedFile")
+
+
+class AWSIamConfigSpec(Part):
+    """How users and roles of AWS log in. Only `mapRoles` and `mapUsers` can be changed."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule("self.awsRegion != ''", sentences.NO_REGION, ".awsRegion", found="'nothing'"),
+        Rule(
+            f"self.backendMode.size() > 0 && self.backendMode.all(one, one in {list(BACKEND_MODES)})",
+            sentences.BACKEND_MODE,
+            ".backendMode",
+            found="self.backendMode.size() > 0 ? self.backendMode.join(', ') : 'nothing'",
+            allowed=", ".join(BACKEND_MODES),
+        ),
+        Rule(
+            "'EKSConfigMap' in self.backendMode || (!has(self.mapRoles) || self.mapRoles.size() == 0)"
+            " && (!has(self.mapUsers) || self.mapUsers.size() == 0)",
+            sentences.NO_MAPPING,
+            ".backendMode",
+            found="self.backendMode.join(', ')",
+            allowed="EKSConfigMap among others",
+        ),
+        *_same("awsRegion", "backendMode", "partition"),
+    )
+
+    aws_region: Annotated[str, Meta(description="Region of AWS, like us-west-2.", extra_json_schema=_SHORT)]
+    backend_mode: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"maxLength": 50})]],
+        Meta(description="Where mappings are kept: EKSConfigMap, CRD, MountedFile.", extra_json_schema=ATOMIC | MANY),
+    ]
+    map_roles: Annotated[
+        list[MapRole], Meta(description="Roles that may log in.", extra_json_schema=ATOMIC | {"maxItems": 1000})
+    ] = []
+    map_users: Annotated[
+        list[MapUser], Meta(description="Users that may log in.", extra_json_schema=ATOMIC | {"maxItems": 1000})
+    ] = []
+    partition: Annotated[
+        str, Meta(description="Partition of AWS.", extra_json_schema={"maxLength": 50, "default": "aws"})
+    ] = "aws"
+
+
+class AWSIamConfigStatus(Observed, frozen=True):
+    """Nothing is known of it beside that it is there."""
+
+
+@kind(
+    Resource(GROUP, VERSION, "awsiamconfigs", "AWSIamConfig"),
+    categories=("eks-anywhere",),
+    columns=(
+        Column("Region", ".spec.awsRegion", "string", "Region of AWS"),
+        AGE,
+    ),
+    status=True,
+)
+class AWSIamConfig(KubeObject, kw_only=True):
+    """Users and roles of AWS that may log in to a cluster."""
+
+    spec: AWSIamConfigSpec
+    status: AWSIamConfigStatus = AWSIamConfigStatus()
+
+
+KINDS: tuple[type[KubeObject], ...] = (OIDCConfig, AWSIamConfig)

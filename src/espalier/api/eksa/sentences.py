@@ -92,6 +92,10 @@ NO_CLIENT = "say for which client tokens must be issued"
 ISSUER = "kube-apiserver asks the provider by a URL with https"
 ONE_CLAIM = "EKS Anywhere requires the first claim alone; keep one"
 
+NO_REGION = "say of which region of AWS"
+BACKEND_MODE = "not where the authenticator keeps who may log in"
+NO_MAPPING = "mapRoles and mapUsers are kept in a ConfigMap of the cluster; add EKSConfigMap to backendMode"
+
 # Proxies, mirrors, autoscaling.
 BOTH_PROXIES = "nodes need a proxy for HTTP and one for HTTPS; give both, they may be the same"
 PROXY_ADDRESS = "not the address of a proxy"

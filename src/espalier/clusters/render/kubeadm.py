@@ -27,7 +27,7 @@ from espalier.api.core import Taint
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kubelet import PATCH, PATCHES_FOLDER
 from espalier.clusterapi import external_etcd
-from espalier.clusters.render import admission_exclusions, authentication, node_setup
+from espalier.clusters.render import admission_exclusions, authentication, authenticator, node_setup
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.clusters.render_input import Design
 
@@ -60,7 +60,7 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
     network = design.spec.cluster_network
     mask = network.nodes.cidr_mask_size if network and network.nodes else None
     exclusions = admission_exclusions.of(control_plane)
-    flags = _AUDIT_ARGS | _COMPONENT_ARGS | authentication.flags(design)
+    flags = _AUDIT_ARGS | _COMPONENT_ARGS | authentication.flags(design) | authenticator.flags(design)
     manager_args = _COMPONENT_ARGS | ({"node-cidr-mask-size": str(mask)} if mask is not None else {})
     return ClusterConfiguration(
         image_repository=distro.repository,
@@ -89,6 +89,7 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
                     read_only=False,
                 ),
                 *exclusions.volumes,
+                *authenticator.volumes(design),
             ],
         ),
         controller_manager=Component(extra_args=args(manager_args)),
@@ -144,6 +145,7 @@ def control_plane_config(
             File(path=AUDIT_POLICY_FILE, owner="root:root", permissions="0600", content=audit_policy),
             *_kubelet_files(configuration),
             *exclusions.files,
+            *authenticator.files(design),
             *setup.files,
         ],
         pre_kubeadm_commands=setup.commands,
