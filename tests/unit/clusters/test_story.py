@@ -139,7 +139,7 @@ def _place(tree: Tree) -> tuple[str, str]:
     return tree["kind"], tree["metadata"]["name"]
 
 
-@pytest.mark.parametrize("name", ["docker", "docker-cilium"])
+@pytest.mark.parametrize("name", ["docker", "docker-cilium", "docker-external-etcd"])
 def test_the_cni_of_an_example_is_made_of_these_objects(name: str) -> None:
     documents = example(f"{name}.yaml")
     key = GARDEN._replace(name=documents[0]["metadata"]["name"])
@@ -149,7 +149,11 @@ def test_the_cni_of_an_example_is_made_of_these_objects(name: str) -> None:
 
 
 def test_every_example_has_a_story() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.yaml")} - {"roles"} == {"docker", "docker-cilium"}
+    assert {path.stem for path in EXAMPLES.glob("*.yaml")} - {"roles"} == {
+        "docker",
+        "docker-cilium",
+        "docker-external-etcd",
+    }
 
 
 def test_rendering_twice_gives_the_same_bytes() -> None:

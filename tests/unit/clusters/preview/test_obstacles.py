@@ -305,6 +305,7 @@ def test_every_step_that_decides_is_asked_by_both() -> None:
         "read_left_over_secrets",
         "restore_cni",
         "resume_control_plane",
+        "make_authenticator_keys",
         "install_cni",
         "compare_cni",
         "begin_workload_objects",
