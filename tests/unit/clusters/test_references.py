@@ -108,7 +108,11 @@ def test_config_maps_are_no_credentials() -> None:
 def test_without_a_provider_that_reads_data_no_secret_is_looked_at() -> None:
     caches = Caches(Client(NoServer()))
     LinkedObjects(caches, {DOCKER.links.datacenter.kind: DOCKER})
-    assert [cache.source.resource.kind for cache in caches.all] == ["DockerDatacenterConfig", "OIDCConfig"]
+    assert [cache.source.resource.kind for cache in caches.all] == [
+        "DockerDatacenterConfig",
+        "OIDCConfig",
+        "AWSIamConfig",
+    ]
 
 
 def test_a_dry_run_says_what_is_missing_of_which_something_would_be_made() -> None:
