@@ -109,24 +109,49 @@ async def read(
     places = {key.namespace for key in keys}
     named, unnamed = await _management(client)
     notices = list(unnamed)
-    named += await _granted(
-        _get(client, CUSTOM_RESOURCE_DEFINITION, "", external_etcd.CLUSTER_DEFINITION),
-        CUSTOM_RESOURCE_DEFINITION,
-        notices,
-    )
     progress = () if only_judges else _UPGRADES
     extension_kinds = () if only_judges else (ExtensionConfig.resource,)
     clusters, releases, distros, links, data, made, machines, upgrades, extension = await asyncio.gather(
         _clusters(client, everything),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
-        _all(_list(client, kind, place) for kind in references.kinds(providers) for place in places),
-        _all(_list(client, kind, SYSTEM_NAMESPACE, references.OF_OTHERS) for kind in references.data_kinds(providers)),
-        _all(_list(client, kind, SYSTEM_NAMESPACE if kind.namespaced else None, ours) for kind in written(providers)),
+        _all(
+            _list(client, kind, place)
+            for kind in references.kinds(providers)
+            if kind not in references.IDENTITY_PROVIDERS
+            for place in places
+        ),
+        _all(
+            _list(client, kind, SYSTEM_NAMESPACE, references.OF_OTHERS)
+            for kind in references.data_kinds(providers)
+            if kind != SECRET
+        ),
+        _all(
+            _list(client, kind, SYSTEM_NAMESPACE if kind.namespaced else None, ours)
+            for kind in written(providers)
+            if kind not in (SECRET, external_etcd.RESOURCE)
+        ),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _of_machines(providers)),
         _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in progress),
         _all(_granted(_get(client, kind, "", RUNTIME_EXTENSION), kind, notices) for kind in extension_kinds),
     )
+    asked_for = [
+        *(one for one in clusters if one.key in keys),
+        *(Object(msgspec.json.encode(one)) for one in manifests),
+    ]
+    specs = [spec for one in asked_for if (spec := _spec(one)) is not None]
+    if any(spec.external_etcd_configuration is not None for spec in specs):
+        definition = _get(client, CUSTOM_RESOURCE_DEFINITION, "", external_etcd.CLUSTER_DEFINITION)
+        named += await _granted(definition, CUSTOM_RESOURCE_DEFINITION, notices)
+        made += await _list(client, external_etcd.RESOURCE, SYSTEM_NAMESPACE, ours)
+    if any(spec.identity_provider_refs for spec in specs):
+        places |= {one.namespace for one in asked_for}
+        links += await _all(
+            _list(client, kind, place) for kind in references.IDENTITY_PROVIDERS for place in sorted(places)
+        )
+    if any(_needs_secrets(one, providers) for one in asked_for):
+        data = data + await _list(client, SECRET, SYSTEM_NAMESPACE, references.OF_OTHERS)
+        made = made + await _list(client, SECRET, SYSTEM_NAMESPACE, ours)
     repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests, providers)
     known = {(one.kind, one.name) for one in made}
     singles = [resource for resource in written(providers) if generated.is_of_cluster(resource)]
@@ -150,6 +175,26 @@ async def read(
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
     told = tuple(dict.fromkeys((*notices, *unread)))
     return World(list(unique.values()), _fleets(machines), tuple(map(metadata_only, secrets)), told)
+
+
+def _spec(one: Object) -> eksa.ClusterSpec | None:
+    try:
+        return read_cluster(one).spec if one.kind == eksa.Cluster.resource.kind else None
+    except msgspec.ValidationError:
+        return None
+
+
+def _needs_secrets(one: Object, providers: Providers) -> bool:
+    """Whether Secrets are made for a Cluster, or read: for most there are none, and who plans need not read any."""
+    if one.kind != eksa.Cluster.resource.kind:
+        return False
+    try:
+        cluster = read_cluster(one)
+    except msgspec.ValidationError:
+        return False
+    provider = providers.get(cluster.spec.datacenter_ref.kind) if cluster.spec.datacenter_ref else None
+    extras = provider.extras.names(cluster.metadata.name, cluster.spec, ()) if provider is not None else ()
+    return any(name.resource == SECRET for name in extras)
 
 
 def _is_observed(one: Object) -> bool:
