@@ -49,7 +49,6 @@ class Recorder:
     def __init__(self, world: ManagedLaptop, client: Client) -> None:
         self._world = world
         self._caches = Caches(client)
-        kinds = [one for one in written(PROVIDERS) if one != SECRET]
         self._objects = {
             resource: self._caches.of(resource, SYSTEM_NAMESPACE)
             for resource in written(PROVIDERS)
