@@ -49,7 +49,11 @@ class Recorder:
     def __init__(self, world: ManagedLaptop, client: Client) -> None:
         self._world = world
         self._caches = Caches(client)
-        self._objects = {resource: self._caches.of(resource, SYSTEM_NAMESPACE) for resource in written(PROVIDERS)}
+        self._objects = {
+            resource: self._caches.of(resource, SYSTEM_NAMESPACE)
+            for resource in written(PROVIDERS)
+            if resource != SECRET
+        }
         self._machines = self._caches.of(Machine.resource, SYSTEM_NAMESPACE)
         self._loop = asyncio.get_running_loop()
         self._going: list[tuple[float, str, str]] = []

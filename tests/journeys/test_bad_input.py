@@ -71,7 +71,7 @@ CASES = {
     ),
     "group twice": (changed(twice_the_group), ["spec.workerNodeGroupConfigurations[1].name", "md-0"]),
     "self-managed": (spec("managementCluster.name", "garden"), ["spec.managementCluster.name", "self-managed"]),
-    "external etcd": (spec("externalEtcdConfiguration", {"count": 3}), ["spec.externalEtcdConfiguration"]),
+    "external etcd": (spec("externalEtcdConfiguration", {"count": 2}), ["spec.externalEtcdConfiguration.count", "odd"]),
     "key twice": (
         EXAMPLE.replace("spec:", "spec:\n  kubernetesVersion: '1.35'", 1),
         ["kubernetesVersion", "duplicate key"],

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, ROLE, ROLE_BINDING, SECRET
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.resource import Key
 from espalier.cli import manifests
@@ -51,7 +53,6 @@ ELSEWHERE = {
         for kind in ("validating", "mutating")
         for verb in ("list", "watch", "patch")
     ),
-    *(Grant(SYSTEM_NAMESPACE, "", "secrets", verb) for verb in ("create", "patch")),
     Grant("", OURS, "eksareleases", "create"),
     Grant(SYSTEM_NAMESPACE, OURS, "bundles", "create"),
     Grant(SYSTEM_NAMESPACE, DISTRO, "releases", "create"),
@@ -120,15 +121,33 @@ async def a_hand_that_edits(world: ManagedLaptop) -> None:
     await asyncio.sleep(CALM)
 
 
+async def known_elsewhere(world: ManagedLaptop) -> None:
+    """Its users are, which linked objects say; the release has no authenticator for those of AWS."""
+    company = {"issuerUrl": "https://login.example.com", "clientId": "kubernetes"}
+    amazon = {"awsRegion": "us-west-2", "backendMode": ["EKSConfigMap"]}
+    linked = ((OIDCConfig.resource, "company", company), (AWSIamConfig.resource, "amazon", amazon))
+    for resource, name, body in linked:
+        metadata = {"name": name, "namespace": GARDEN.namespace}
+        await world.client.create(resource, {"metadata": metadata, "spec": body})
+    await world.apply(identityProviderRefs=[{"kind": one.kind, "name": name} for one, name, _ in linked])
+    await asyncio.sleep(CALM)
+    for resource, name, _ in linked:
+        assert (await world.client.get(resource, name, GARDEN.namespace)).metadata.owner_references
+    await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    await world.until_gone()
+
+
 def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
     """It is deleted while all but the Cluster of Cluster API is made."""
     shut = asyncio.Event()
     shut.set()
 
     async def story(world: ManagedLaptop) -> None:
-        await world.apply()
+        proxy = {"httpProxy": "http://a:secret@proxy:1", "httpsProxy": "http://a:secret@proxy:1"}
+        await world.apply(externalEtcdConfiguration={"count": 1}, proxyConfiguration=proxy)
         await asyncio.sleep(CALM)
         assert (await world.client.list(KubeadmControlPlane.resource)).items
+        assert (await world.client.list(EtcdadmCluster.resource)).items
         assert not (await world.client.list(capi.Cluster.resource)).items
         await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await world.until_gone()
@@ -142,7 +161,7 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
 def test_every_right_is_used(namespaces: Sequence[str]) -> None:
     """In the life of a cluster, or of one that has no luck."""
     granted = set(grants(manifests.installed(namespaces)))
-    stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits)
+    stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits, known_elsewhere)
     used = a_cluster_that_never_was(namespaces).union(*(journey(story, namespaces) for story in stories))
     assert {str(grant) for grant in granted - used} == {str(grant) for grant in ELSEWHERE}
 
@@ -150,7 +169,8 @@ def test_every_right_is_used(namespaces: Sequence[str]) -> None:
 def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_none() -> None:
     async def story(world: ManagedLaptop) -> None:
         await everything(world)
-        assert {grant.resource for grant in world.ledger.asked if not grant.namespace} == {"eksareleases"}
+        asked = {grant.resource for grant in world.ledger.asked if not grant.namespace}
+        assert asked == {"eksareleases", "customresourcedefinitions"}
 
     journey(story, ("default",))
 

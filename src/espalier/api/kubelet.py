@@ -13,6 +13,10 @@ from espalier.api.structural import Schema
 API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
 KIND: Final = "KubeletConfiguration"
 
+PATCHES_FOLDER: Final = "/etc/kubernetes/patches"
+PATCH: Final = f"{PATCHES_FOLDER}/kubeletconfiguration0+strategic.yaml"
+"""The file on a node by which kubeadm brings a KubeletConfiguration to it."""
+
 _BOOLEANS = """
     cgroupsPerQOS cpuCFSQuota enableContentionProfiling enableControllerAttachDetach enableDebugFlagsHandler
     enableDebuggingHandlers enableProfilingHandler enableServer enableSystemLogHandler enableSystemLogQuery

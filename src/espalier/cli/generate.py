@@ -10,11 +10,48 @@ import click
 from espalier.api.eksa.cluster import Cluster
 from espalier.cli import documents, flags, output
 from espalier.cli.commands import Group
+from espalier.cli.failures import Usage
+from espalier.providers.kinds import MANIFESTS
 
 
 @click.group(cls=Group)
 def generate() -> None:
-    """Print the objects that would be written, without any cluster."""
+    """Print a manifest to begin with, or the objects that would be written."""
+
+
+@generate.command()
+@click.argument("name")
+@click.option(
+    "--provider",
+    "-p",
+    type=flags.OneOf(tuple(MANIFESTS)),
+    required=True,
+    metavar="PROVIDER",
+    help=f"Where the machines run: {', '.join(MANIFESTS)}.",
+)
+@click.option(
+    "--management-cluster",
+    default="",
+    metavar="NAME",
+    help="Cluster that manages the new one; without it, the manifest is that of a management cluster.",
+)
+@flags.releases
+def clusterconfig(*, name: str, provider: str, management_cluster: str, releases: Path | None) -> None:
+    """Print the manifest of a cluster to begin with, as the CLI of EKS Anywhere does.
+
+    \b
+    Example:
+      espalier generate clusterconfig garden --provider docker --management-cluster laptop > garden.yaml
+    """
+    from espalier.clusters.rules import content  # noqa: PLC0415  other commands need neither
+    from espalier.releases import Releases  # noqa: PLC0415
+
+    if found := list(content.name_violations(name)):
+        raise Usage("; ".join(map(str, found)))
+    newest = Releases.load(releases).newest().kubernetes_versions[-1]
+    output.write_data(
+        MANIFESTS[provider](name, kubernetes_version=newest, management_cluster=management_cluster or name)
+    )
 
 
 @generate.command()

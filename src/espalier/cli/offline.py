@@ -8,7 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from espalier.api.capi import cluster as capi
 from espalier.api.core import ConfigMap
+from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.manifests import Document
@@ -35,7 +37,7 @@ class Workshop:
         self._trees = [tree for _, tree in documents.in_namespace(found, namespace)]
         snapshot = self._snapshot = Snapshot()
         self._observer = Observer(snapshot, providers=PROVIDERS)
-        snapshot.fill([*_objects(offered), *self._management_clusters(offered.newest().version)])
+        snapshot.fill([*_objects(offered), _EKS_ANYWHERE, *self._management_clusters(offered.newest().version)])
         self._previews = Previews(snapshot, self._observer, {}, now=datetime.now(UTC))
 
     def objects(self, document: Document, *, workload: bool) -> list[Tree]:
@@ -86,6 +88,10 @@ class Workshop:
             if (namespace, name) not in given
         ]
         return [Object(to_bytes(cluster)) for cluster in made_up]
+
+
+_EKS_ANYWHERE = Object(to_bytes(crd_of(capi.Cluster)))
+"""What tells that Cluster API is of EKS Anywhere's build: all that can be asked for is made."""
 
 
 def _objects(releases: Releases) -> list[Object]:

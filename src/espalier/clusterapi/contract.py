@@ -130,9 +130,29 @@ def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
     )
 
 
+FEWEST_ANNOTATION = f"{GROUP}/cluster-api-autoscaler-node-group-min-size"
+MOST_ANNOTATION = f"{GROUP}/cluster-api-autoscaler-node-group-max-size"
+"""On a MachineDeployment: within which numbers of machines the cluster autoscaler chooses one."""
+
+
 def desired_replicas(object_: KubeadmControlPlane | MachineDeployment | MachineSet) -> int:
-    """How many machines are asked for: Cluster API takes 1 when nothing is said."""
-    return 1 if object_.spec.replicas is None else object_.spec.replicas
+    """How many machines are asked for: Cluster API takes 1 when nothing is said, or the fewest of an autoscaler."""
+    return within(object_, 1) if object_.spec.replicas is None else object_.spec.replicas
+
+
+def autoscaled(object_: KubeadmControlPlane | MachineDeployment | MachineSet) -> tuple[int, int] | None:
+    """The fewest and the most machines that an autoscaler may choose; None when there is none for it."""
+    said = object_.metadata.annotations
+    try:
+        return int(said[FEWEST_ANNOTATION]), int(said[MOST_ANNOTATION])
+    except (KeyError, ValueError):
+        return None
+
+
+def within(object_: KubeadmControlPlane | MachineDeployment | MachineSet, number: int) -> int:
+    """This number of machines, or the next that its autoscaler could choose: Cluster API's, where nothing is said."""
+    fewest, most = autoscaled(object_) or (number, number)
+    return max(fewest, min(number, most))
 
 
 def is_owned(object_: Object) -> bool:

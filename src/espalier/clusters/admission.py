@@ -18,7 +18,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
 from espalier.api.violations import Violation, shown
-from espalier.clusters import downgrade, generated, in_place, names, plan
+from espalier.clusters import downgrade, generated, in_place, names, plan, registry_mirror
 from espalier.clusters.observe import Observer
 from espalier.clusters.observed_versions import running
 from espalier.clusters.preview import summary
@@ -124,8 +124,12 @@ class Admission:
         for group in spec.get("workerNodeGroupConfigurations") or []:
             if not group.get("name") and len(spec["workerNodeGroupConfigurations"]) == 1:
                 group["name"] = names.DEFAULT_GROUP
-            if group.get("count") is None and not group.get("autoscalingConfiguration"):
-                group["count"] = names.DEFAULT_WORKERS
+            if group.get("count") is None:
+                scaling = group.get("autoscalingConfiguration")
+                group["count"] = scaling.get("minCount", 0) if scaling else names.DEFAULT_WORKERS
+        mirror = spec.get("registryMirrorConfiguration")
+        if mirror and not mirror.get("port"):
+            mirror["port"] = registry_mirror.DEFAULT_PORT
         managed = not is_self_managed(cluster)
         if managed and request.operation == "CREATE" and not (spec.get("eksaVersion") or spec.get("bundlesRef")):
             management = self._observer.management(cluster)
@@ -227,6 +231,10 @@ class Admission:
         if not is_self_managed(new):
             yield from self._generated_name_violations(old, new, capi_objects)
         is_made = capi_objects.cluster_object is not None
+        asks_etcd = new.spec.external_etcd_configuration is not None and not is_self_managed(new)
+        if asks_etcd and not is_made and not self._observer.knows_external_etcd:
+            field = "spec.externalEtcdConfiguration"
+            yield Violation(field, "etcd on machines of its own", "nothing", messages.REQUIRES_EKS_ANYWHERE)
         known = self._observer.releases.versions()
         is_unused = old is not None and downgrade.is_unused(
             old.metadata.annotations, self._observer.releases.content(new.spec)
@@ -314,7 +322,8 @@ class Admission:
             others = self._observer.needing(series, key) or sorted(
                 {cluster for name, cluster in made_for.items() if name in (series, f"{series}-1")}
             )
-            is_of_group = 0 < place <= len(groups)  # the control plane comes first, extra objects last
+            # The control plane comes first, etcd and extra objects last.
+            is_of_group = 0 < place <= len(new.spec.worker_node_group_configurations)
             field = f"spec.workerNodeGroupConfigurations[{place - 1}].name" if is_of_group else "metadata.name"
             found = groups[place - 1] if is_of_group else key.name
             for other in others if self._names_others else [None for _ in others][:1]:

@@ -21,7 +21,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Part
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract, infrastructure, templates
+from espalier.clusterapi import contract, external_etcd, infrastructure, templates
 from espalier.clusters import names
 from espalier.clusters.provider import Name
 from espalier.clusters.render_input import group_name, spread
@@ -110,8 +110,8 @@ def series(cluster: str, groups: Iterable[str]) -> list[str]:
 
 
 def worker_groups(spec: eksa.ClusterSpec, domains: Mapping[str, Sequence[str]]) -> list[str]:
-    """Names of the worker node groups; a group in failure domains has one for each domain."""
-    return [group_name(one) for one in spread(spec, domains)[0]]
+    """Names of the worker node groups; of those in failure domains, one for each; and that of etcd."""
+    return [*(group_name(one) for one in spread(spec, domains)[0]), *_etcd(spec)]
 
 
 def series_of(cluster: eksa.Cluster, extras: Iterable[Name] = ()) -> list[str]:
@@ -120,8 +120,13 @@ def series_of(cluster: eksa.Cluster, extras: Iterable[Name] = ()) -> list[str]:
 
 
 def groups(spec: eksa.ClusterSpec) -> list[str]:
-    """Names of the worker node groups."""
-    return [group_name(group) for group in spec.worker_node_group_configurations]
+    """Names of the worker node groups, and that of etcd."""
+    return [*(group_name(group) for group in spec.worker_node_group_configurations), *_etcd(spec)]
+
+
+def _etcd(spec: eksa.ClusterSpec) -> tuple[str, ...]:
+    """The group whose names etcd has if it is on machines of its own: no worker node group may have it then."""
+    return (names.ETCD_GROUP,) if spec.external_etcd_configuration is not None else ()
 
 
 def needed(
@@ -135,6 +140,8 @@ def needed(
         yield cluster
     elif resource == _DEPLOYMENT:
         yield from (names.machine_deployment(cluster, group) for group in groups)
+    elif resource == external_etcd.RESOURCE:
+        yield from (names.machine_deployment(cluster, group) for group in groups if group == names.ETCD_GROUP)
     elif resource == _HEALTH_CHECK:
         yield names.control_plane_health_check(cluster)
         yield from (names.worker_health_check(cluster, group) for group in groups)

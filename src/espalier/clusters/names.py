@@ -41,6 +41,9 @@ A Cluster that was exported, deleted and created again carries the uids of its p
 GROUP_ANNOTATION = f"{GROUP}/worker-node-group"
 """On a MachineDeployment of one failure domain: its worker node group."""
 
+ETCD_CHANGES_ANNOTATION = f"{GROUP}/etcd-changes"
+"""On a KubeadmControlPlane that we paused while machines of its etcd are replaced."""
+
 REMEDIATION_STOPPED_ANNOTATION = f"{GROUP}/remediation-stopped"
 """On a MachineHealthCheck: the last replacement of an unhealthy machine before we paused the check."""
 
@@ -91,6 +94,7 @@ EKSD_RELEASE_INVALID = "EksdReleaseInvalid"
 RELEASE_REPLACED = "ReleaseReplaced"
 CLUSTER_INVALID = "ClusterInvalid"
 CLUSTER_NAME_TAKEN = "ClusterNameTaken"
+REQUIRES_EKS_ANYWHERE = "RequiresEKSAnywhereClusterAPI"
 OBJECT_REFUSED = "ObjectRefused"
 KUBECONFIG_SECRET_TAKEN = "KubeconfigSecretTaken"  # noqa: S105 - a reason
 CLUSTER_API_OBJECTS_MISSING = "ClusterAPIObjectsMissing"
@@ -107,6 +111,9 @@ WORKLOAD_CLUSTER_UNREACHABLE = "WorkloadClusterUnreachable"
 
 DEFAULT_GROUP = "md-0"
 """Default name of a worker node group."""
+
+ETCD_GROUP = "etcd"
+"""No worker node group has this name where etcd has machines of its own, which it is the name of."""
 
 DEFAULT_WORKERS = 1
 """Default number of workers of a group."""

@@ -12,7 +12,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
@@ -25,7 +25,7 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract, kubeconfig
+from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusters import generated, names, ownership, synced
 from espalier.clusters.gate import Isolation
 from espalier.clusters.generated import Belonging, Taken
@@ -71,6 +71,7 @@ def written(providers: Providers) -> tuple[Resource, ...]:
         *(one.machine_template for one in known),
         KubeadmConfigTemplate.resource,
         MachineHealthCheck.resource,
+        external_etcd.RESOURCE,
         *extra_kinds(providers),
     )
 
@@ -136,6 +137,7 @@ class Observer:
             resource: caches.of(
                 resource,
                 SYSTEM_NAMESPACE if resource.namespaced else None,
+                optional=resource == external_etcd.RESOURCE,
                 indexes={BY_CLUSTER: _by_cluster},
                 transform=with_our_content if resource in (SECRET, CONFIG_MAP) else with_our_fields,
             )
@@ -165,6 +167,11 @@ class Observer:
             labels=contract.CONTROL_PLANE_LABEL,
             indexes={BY_NAME: _by_cluster_name},
         )
+        self._definition = caches.of(
+            CUSTOM_RESOURCE_DEFINITION,
+            fields=f"metadata.name={external_etcd.CLUSTER_DEFINITION}",
+            transform=external_etcd.only_what_tells,
+        )
         self._own_writes = OwnWrites()
 
     def writer(self, client: Client) -> Writer:
@@ -188,9 +195,15 @@ class Observer:
         if self.extension is not None:
             controller.watch(self.extension, lambda _changed: self._unsettled())
         controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
+        controller.watch(self._definition, lambda _changed: self._unsettled())
         self.releases.watched_by(controller, self._unsettled, self._users_of_release)
         self.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self.clusters.list()])
         controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
+
+    @property
+    def knows_external_etcd(self) -> bool:
+        """Whether the Cluster API that is installed makes etcd on machines of its own: EKS Anywhere's build does."""
+        return external_etcd.is_known(self._definition.get(Key("", external_etcd.CLUSTER_DEFINITION)))
 
     def scope(self, key: Key) -> Scope | None:
         """The scope of one Cluster; None when it does not exist."""
@@ -231,6 +244,7 @@ class Observer:
             contested=self._contested(found, cluster, capi_objects),
             design=made,
             problem=problem,
+            knows_external_etcd=self.knows_external_etcd,
             uninstalled=self.releases.uninstalled(cluster.spec),
             isolation=self._isolation,
             offered=self.offered_to(cluster),
@@ -242,7 +256,7 @@ class Observer:
         """The design, or the reason why there is none."""
         key, spec = Key(cluster.metadata.namespace, cluster.metadata.name), cluster.spec
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
-        if bundles is None or provider is None or (linked.missing and provider.links.needed):
+        if bundles is None or provider is None or not linked.suffices(provider.links):
             return None, None
         if not all(linked.resolved.values()):
             return None, None
@@ -377,6 +391,7 @@ class Observer:
                 *self.releases.caches,
                 self.sets,
                 self.machines,
+                self._definition,
                 *self.written.values(),
             )
         )

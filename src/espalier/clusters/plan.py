@@ -8,16 +8,18 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.capi.etcdadm import EtcdadmCluster
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract, infrastructure, templates
+from espalier.clusterapi import contract, external_etcd, infrastructure, templates
 from espalier.clusters import downgrade, in_place, names, ownership
 from espalier.clusters.provider import Name
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.render_input import Design, group_name
+from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
@@ -70,7 +72,8 @@ def control_plane(design: Design, capi_objects: ClusterAPIObjects, naming: Namin
     of_machines.infrastructure_ref.name = template.metadata.name
     downgrade.step_down(wanted.control_plane, live)
     own = [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
-    return _held([*wanted.extras, *own], design, capi_objects)
+    wanted_objects = [*wanted.extras, *_etcd(wanted, capi_objects, naming), *own]
+    return _held(wanted_objects, design, capi_objects)
 
 
 def _held(wanted: list[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
@@ -90,6 +93,44 @@ def owner_changes(design: Design, capi_objects: ClusterAPIObjects) -> list[in_pl
         return []
     wanted = [*control_plane(design, capi_objects), *worker_groups(design, capi_objects)]
     return in_place.owner_changes(wanted, design, capi_objects)
+
+
+def _etcd(wanted: Rendered, capi_objects: ClusterAPIObjects, naming: Naming) -> list[KubeObject]:
+    """etcd on machines of its own; and the control plane leaves to Cluster API which endpoints it has."""
+    if wanted.etcd is None:
+        return []
+    live, template = capi_objects.etcd, wanted.etcd.machine_template
+    template.metadata.name = naming(capi_objects, template, live.spec.infrastructure_template.name if live else None)
+    wanted.etcd.cluster.spec.infrastructure_template.name = template.metadata.name
+    control_plane = next(iter(capi_objects.of(KubeadmControlPlane.resource).values()), None)
+    configuration = wanted.control_plane.spec.kubeadm_config_spec.cluster_configuration
+    known = external_etcd.endpoints(capi_objects.control_plane) if capi_objects.control_plane else ()
+    external = configuration.etcd.external if configuration and configuration.etcd else None
+    if control_plane is not None and external is not None and known:
+        external.endpoints = list(known) if _owns_endpoints(control_plane) else []
+    return [template, wanted.etcd.cluster]
+
+
+def _owns_endpoints(control_plane: Object) -> bool:
+    """Whether they go when they are no longer applied: so do those that a manager applied which found them."""
+    fields: object = ownership.owned_fields(control_plane) or {}
+    for name in ("spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external", "endpoints"):
+        if not isinstance(fields, dict) or f"f:{name}" not in fields:
+            return False
+        fields = fields[f"f:{name}"]
+    return True
+
+
+def of_etcd(wanted: Iterable[KubeObject]) -> list[KubeObject]:
+    """Of everything that a cluster has once: etcd on machines of its own, with their template."""
+    listed = list(wanted)
+    found = next((one for one in listed if isinstance(one, EtcdadmCluster)), None)
+    reference = found.spec.infrastructure_template if found is not None else None
+    return [
+        one
+        for one in listed
+        if one is found or (reference is not None and (one.kind, one.metadata.name) == (reference.kind, reference.name))
+    ]
 
 
 def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) -> None:
@@ -212,6 +253,8 @@ def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
     config_templates: set[str] = set()
     if capi_objects.control_plane is not None:
         machine_templates.add(capi_objects.control_plane.spec.machine_template.spec.infrastructure_ref.name)
+    if capi_objects.etcd is not None:
+        machine_templates.add(capi_objects.etcd.spec.infrastructure_template.name)
     for deployment in capi_objects.typed_deployments.values():
         spec = deployment.spec.template.spec
         machine_templates.add(spec.infrastructure_ref.name)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.resource import Resource
@@ -71,9 +72,15 @@ def _set(object_: Object) -> object:
     return object_.decode(MachineSet).status.replicas
 
 
+def _etcd(object_: Object) -> object:
+    status = object_.decode(EtcdadmCluster).status
+    return (status.observed_generation, status.ready, status.initialized, status.endpoints)
+
+
 _VIEWS: Mapping[Resource, View] = {
     capi.Cluster.resource: _cluster,
     KubeadmControlPlane.resource: _control_plane,
     MachineDeployment.resource: _deployment,
     MachineSet.resource: _set,
+    EtcdadmCluster.resource: _etcd,
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
@@ -15,7 +16,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
-from espalier.clusters.rendered import Manifest
+from espalier.clusters.rendered import Manifest, Settings
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
 
@@ -123,6 +124,14 @@ class Rules(Protocol):
         """Warnings about fields that are accepted and have no effect."""
 
 
+class EtcdRenderer(NamedTuple):
+    """Renders etcd on machines of its own (`clusters/render/etcd.py`). Pure."""
+
+    config: Callable[[Design], EtcdadmConfigSpec]
+    machine_template: Callable[[Design, str], KubeObject]
+    """What the machines are made of, under a name."""
+
+
 @dataclass(frozen=True)
 class Provider:
     """An infrastructure provider. `docs/providers.md` tells how to write one."""
@@ -132,6 +141,12 @@ class Provider:
     render: Renderer
     rules: Rules
     extras: Extras = Extras()
+    etcd: EtcdRenderer | None = None
+    """None: etcd runs on the machines of the control plane alone."""
+    settings: Callable[[Design], Settings] = lambda _design: Settings()
+    """Settings of its clusters that came by a layer. Pure."""
+    no_proxy: Callable[[Design], Sequence[str]] = lambda _design: ()
+    """What nodes reach without a proxy, beside what all do: the provider's endpoint. Pure."""
     workload: Callable[[Design], Iterable[Manifest]] = lambda _design: ()
     """Objects of the workload cluster, such as a cloud controller manager and a CSI driver, in the order in which they
     are applied. Pure."""

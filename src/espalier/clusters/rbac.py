@@ -11,6 +11,7 @@ from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.core import (
     CONFIG_MAP,
     CORE_EVENT,
+    CUSTOM_RESOURCE_DEFINITION,
     LEASE,
     MUTATING_WEBHOOK_CONFIGURATION,
     SECRET,
@@ -20,6 +21,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.clusterapi import external_etcd
 from espalier.clusters import git_ops, names, references
 from espalier.clusters.observe import followed, written
 from espalier.clusters.provider import Providers, extra_kinds
@@ -50,6 +52,7 @@ def rights(providers: Providers) -> Rights:
         ),
         cluster_scoped=(
             Right((EKSARelease.resource,), (*FOLLOW, "create")),
+            Right((CUSTOM_RESOURCE_DEFINITION,), FOLLOW, names=(external_etcd.CLUSTER_DEFINITION,)),
             Right((VALIDATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(VALIDATING_WEBHOOKS,)),
             Right((MUTATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(MUTATING_WEBHOOKS,)),
             *(Right((kind,), (*FOLLOW, *APPLY, "delete")) for kind in extra_kinds(providers) if not kind.namespaced),

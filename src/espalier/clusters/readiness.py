@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from espalier.api import conditions as condition_list
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
-from espalier.clusterapi import contract, rollouts
+from espalier.clusterapi import contract, external_etcd, rollouts
 from espalier.clusters import deleted, generated, in_place, names, plan
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
@@ -38,6 +39,8 @@ CNI_INSTALLATION = "DefaultCNIInstallationInProgress"
 CNI_MISSING = "DefaultCNIMissing"
 CNI_REFUSED = "DefaultCNIRefused"
 CNI_UPGRADE = "DefaultCNIUpgradeInProgress"
+AUTOSCALER_CONSTRAINT = "AutoscalerConstraintNotMet"
+ETCD_NOT_AVAILABLE = "ExternalEtcdNotAvailable"
 SKIPPED_CNI = "SkipUpgradesForDefaultCNIConfigured"
 
 PROGRESS = frozenset(
@@ -51,6 +54,8 @@ PROGRESS = frozenset(
         NODES_NOT_READY,
         UNHEALTHY,
         CONTROL_PLANE_NOT_READY,
+        AUTOSCALER_CONSTRAINT,
+        ETCD_NOT_AVAILABLE,
         in_place.UPGRADING,
         in_place.FAILED,
     }
@@ -70,6 +75,8 @@ BEREFT = (
 )
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
+
+TOLD_LATER = "waiting for Cluster API to tell the control plane the endpoints of etcd"
 
 _NOT_REPORTED = "Cluster API has not observed the last change yet; if that lasts, check that its controllers run"
 
@@ -120,7 +127,8 @@ def paused_objects(scope: Scope) -> str:
             continue
         for object_ in objects.values():
             said = object_.metadata.annotations
-            is_held = any(said.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
+            marks = (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, names.ETCD_CHANGES_ANNOTATION)
+            is_held = any(said.get(mark) == "true" for mark in marks)
             if contract.PAUSED_ANNOTATION in said and not is_held:
                 found.append(f"{resource.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
     cluster = scope.capi_objects.cluster
@@ -161,8 +169,18 @@ def _control_plane_initialized(scope: Scope) -> Condition:
         said = contract.failure(scope.capi_objects.infrastructure) if scope.capi_objects.infrastructure else ""
         message = ": ".join(filter(None, ("waiting for the infrastructure cluster to be provisioned", said)))
         return _condition(type_, "False", INITIALIZING, message)
+    etcd = scope.capi_objects.etcd
+    if etcd is not None and not etcd.status.ready:
+        return _condition(type_, "False", INITIALIZING, etcd_story(etcd))
     message = "the first control plane machine is not available yet"
     return _condition(type_, "False", INITIALIZING, "; ".join(filter(None, (message, _postponed(scope)))))
+
+
+def etcd_story(etcd: EtcdadmCluster) -> str:
+    """How far an etcd on machines of its own is."""
+    wanted = 1 if etcd.spec.replicas is None else etcd.spec.replicas
+    ready = len([one for one in etcd.status.endpoints.split(",") if one])
+    return f"waiting for etcd on machines of its own: {ready} of {wanted} members are ready"
 
 
 def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Counts:
@@ -194,6 +212,11 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", names.CERTIFICATES_MISSING, missing)
     if unprovisioned := deleted.unprovisioned(scope.capi_objects):
         return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
+    etcd = scope.capi_objects.etcd
+    if etcd is not None and not external_etcd.is_ready(etcd):
+        return _condition(type_, "False", ETCD_NOT_AVAILABLE, etcd_story(etcd))
+    if etcd is not None and not external_etcd.is_told(control_plane, etcd):
+        return _condition(type_, "False", ETCD_NOT_AVAILABLE, TOLD_LATER)
     if postponed := _postponed(scope):
         return _condition(type_, "False", in_place.UPGRADING, postponed)
     upgrade = in_place.story(control_plane, scope.capi_objects.upgrades)
@@ -310,7 +333,29 @@ def worker_counts(scope: Scope) -> Counts:
     outdated = sum(_outdated(scope, name, deployment) for name, deployment in deployments.items())
     ready = sum(status.ready_replicas or 0 for status in statuses)
     told = sum(map(contract.desired_replicas, deployments.values()))
-    return Counts(expected, told, replicas, replicas - outdated, ready)
+    surplus = sum(_chosen_by_autoscaler(deployment) for deployment in deployments.values())
+    unready = sum(min(_chosen_by_autoscaler(one), _unready(one)) for one in deployments.values())
+    return Counts(expected + surplus - unready, told, replicas - unready, replicas - unready - outdated, ready)
+
+
+def _chosen_by_autoscaler(deployment: MachineDeployment) -> int:
+    """Machines of a group that its autoscaler chose to have beside the fewest: as many as there are are expected."""
+    limits = contract.autoscaled(deployment)
+    return max(0, min(deployment.status.replicas or 0, limits[1]) - limits[0]) if limits is not None else 0
+
+
+def _unready(deployment: MachineDeployment) -> int:
+    return max(0, (deployment.status.replicas or 0) - (deployment.status.ready_replicas or 0))
+
+
+def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
+    """Groups whose number of machines their autoscaler may not choose, and has not changed yet."""
+    found = []
+    for name, deployment in sorted(deployments.items()):
+        limits, number = contract.autoscaled(deployment), contract.desired_replicas(deployment)
+        if limits is not None and not limits[0] <= number <= limits[1]:
+            found.append(f"{name} has {number} machines, and {limits[0]} to {limits[1]} are asked for")
+    return "; ".join(found)
 
 
 def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
@@ -351,6 +396,9 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", stories[-1].reason, "; ".join(story.message for story in stories))
     if not all(contract.is_observed(deployment) for deployment in deployments.values()):
         return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")
+    if outside := _outside_limits(deployments):
+        message = f"{outside}: waiting for the cluster autoscaler"
+        return _condition(type_, "False", AUTOSCALER_CONSTRAINT, message)
     counts = worker_counts(scope)
     if counts.outdated and counts.outdated == _in_place_later(scope):
         if refused := _refused(scope):

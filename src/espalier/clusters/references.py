@@ -10,6 +10,7 @@ import msgspec
 
 from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import identity_providers
 from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
@@ -31,6 +32,9 @@ NO_CREDENTIALS = ("kubernetes.io/tls", "kubernetes.io/service-account-token", "b
 
 
 _DATACENTER = "spec.datacenterRef"
+
+IDENTITY_PROVIDERS: tuple[Resource, ...] = tuple(kind.resource for kind in identity_providers.KINDS)
+"""Kinds that `spec.identityProviderRefs` may name, whatever the provider."""
 
 
 class Data(dict[str, bytes]):
@@ -70,10 +74,15 @@ class Linked(msgspec.Struct, frozen=True):
     resolved: Mapping[str, str] = {}
     """Values resolved by the provider; empty while not known."""
 
+    def suffices(self, links: Links) -> bool:
+        """Whether all is there of which objects are rendered."""
+        return all(one.field == _DATACENTER and not links.needed for one in self.missing)
+
 
 def kinds(providers: Providers) -> tuple[Resource, ...]:
     """All kinds that Clusters of these providers link."""
-    return tuple(dict.fromkeys(kind for provider in providers.values() for kind in provider.links.kinds))
+    of_providers = (kind for provider in providers.values() for kind in provider.links.kinds)
+    return tuple(dict.fromkeys((*of_providers, *IDENTITY_PROVIDERS)))
 
 
 def data_kinds(providers: Providers) -> tuple[Resource, ...]:
@@ -90,6 +99,10 @@ def references(spec: eksa.ClusterSpec) -> Iterator[tuple[str, Ref]]:
         *(
             (f"spec.workerNodeGroupConfigurations[{index}].machineGroupRef", group.machine_group_ref)
             for index, group in enumerate(spec.worker_node_group_configurations)
+        ),
+        *(
+            (f"spec.identityProviderRefs[{index}]", reference)
+            for index, reference in enumerate(spec.identity_provider_refs)
         ),
     ]
     yield from ((field, reference) for field, reference in fields if reference is not None)
@@ -221,9 +234,9 @@ def _used(spec: eksa.ClusterSpec, links: Links) -> Iterator[tuple[str, Resource,
     """Each referenced object once, with the first field that names it."""
     if spec.datacenter_ref is not None:
         yield _DATACENTER, links.datacenter, spec.datacenter_ref.name
-    if not links.machine_configs:  # most clusters have none
+    if not links.machine_configs and not spec.identity_provider_refs:  # most clusters have none
         return
-    by_kind = {kind.kind: kind for kind in links.machine_configs}
+    by_kind = {kind.kind: kind for kind in (*links.machine_configs, *IDENTITY_PROVIDERS)}
     seen = set()
     for field, reference in references(spec):
         kind, name = by_kind.get(reference.kind), reference.name

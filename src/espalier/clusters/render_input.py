@@ -12,7 +12,7 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.network import CiliumConfig, CNIConfig, KindnetdConfig
 from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.eksa.workers import AutoScalingConfiguration, WorkerNodeGroupConfiguration
 from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.clusters.layers.layer import Layer
@@ -150,9 +150,20 @@ def spread(
         for index, domain in enumerate(own):
             name = f"{group_name(group)}-{domain}"
             count = each + (rest if index == 0 else 0)
-            groups.append(msgspec.structs.replace(group, name=name, count=count))
+            limits = _share(group.autoscaling_configuration, len(own), index)
+            groups.append(msgspec.structs.replace(group, name=name, count=count, autoscaling_configuration=limits))
             found[name] = domain
     return groups, found
+
+
+def _share(limits: AutoScalingConfiguration | None, domains: int, index: int) -> AutoScalingConfiguration | None:
+    """The part of an autoscaler's limits that one of several failure domains has."""
+    if limits is None:
+        return None
+    fewest, most = (divmod(number, domains) for number in (limits.min_count, limits.max_count))
+    return AutoScalingConfiguration(
+        min_count=sum(fewest) if index == 0 else fewest[0], max_count=sum(most) if index == 0 else most[0]
+    )
 
 
 def group_name(group: WorkerNodeGroupConfiguration) -> str:
@@ -161,7 +172,9 @@ def group_name(group: WorkerNodeGroupConfiguration) -> str:
 
 
 def group_count(group: WorkerNodeGroupConfiguration) -> int:
-    """The number of machines of a worker node group."""
+    """The number of machines of a worker node group; the fewest, where an autoscaler chooses."""
+    if group.autoscaling_configuration is not None:
+        return group.autoscaling_configuration.min_count
     return names.DEFAULT_WORKERS if group.count is None else group.count
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
@@ -22,6 +23,16 @@ class Manifest(NamedTuple):
     body: Tree
 
 
+class Settings(msgspec.Struct, frozen=True):
+    """What a provider says of its clusters since layer `provider-settings`; providers that came later render it."""
+
+    service_domain: str = ""
+    controller_manager: Mapping[str, str] = {}
+    """Flags of kube-controller-manager."""
+    kubelet: Mapping[str, Mapping[str, str]] = {}
+    """Flags of kubelets, by the Kubernetes version of their machines."""
+
+
 class RenderedGroup(msgspec.Struct, frozen=True):
     """The objects of a worker node group."""
 
@@ -30,6 +41,13 @@ class RenderedGroup(msgspec.Struct, frozen=True):
     config_template: KubeadmConfigTemplate
     deployment: MachineDeployment
     health_check: MachineHealthCheck
+
+
+class RenderedEtcd(msgspec.Struct, frozen=True):
+    """The objects of an etcd on machines of its own."""
+
+    machine_template: KubeObject
+    cluster: EtcdadmCluster
 
 
 class Rendered(msgspec.Struct, frozen=True):
@@ -42,8 +60,11 @@ class Rendered(msgspec.Struct, frozen=True):
     health_check: MachineHealthCheck
     groups: tuple[RenderedGroup, ...]
     cni: tuple[Manifest, ...]
+    etcd: RenderedEtcd | None = None
     digests: Mapping[str, str] = {}
     """Digests of the CNI's images by URI, where the Bundles have them."""
+    settings: Settings = Settings()
+    """What the provider adds to it by a layer."""
     workload: tuple[Manifest, ...] = ()
     """The provider's objects in the workload cluster, in the order in which they are applied."""
     extras: tuple[KubeObject, ...] = ()

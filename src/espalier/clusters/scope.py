@@ -11,6 +11,7 @@ import semver
 
 from espalier.api import json_trees, redaction
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa import cluster as eksa
@@ -19,7 +20,7 @@ from espalier.api.eksa.release import Bundles
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract, kubeconfig
+from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusters import cni, gate, git_ops, names, release_content
 from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.generated import Belonging, Taken
@@ -86,6 +87,12 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
         return found.decode(KubeadmControlPlane) if found else None
 
     @cached_property
+    def etcd(self) -> EtcdadmCluster | None:
+        """etcd, if it has machines of its own."""
+        found = next(iter(self.of(EtcdadmCluster.resource).values()), None)
+        return found.decode(EtcdadmCluster) if found else None
+
+    @cached_property
     def typed_deployments(self) -> dict[str, MachineDeployment]:
         """The worker node groups."""
         return {name: found.decode(MachineDeployment) for name, found in self.of(MachineDeployment.resource).items()}
@@ -122,7 +129,9 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
     @property
     def is_available(self) -> bool:
         """True if the whole control plane has its version and is available."""
-        return self.control_plane is not None and contract.is_control_plane_available(self.control_plane)
+        if self.control_plane is None or not contract.is_control_plane_available(self.control_plane):
+            return False
+        return self.etcd is None or external_etcd.is_told(self.control_plane, self.etcd)
 
 
 class Scope(msgspec.Struct, frozen=True, dict=True):
@@ -168,6 +177,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Names that older Clusters need too, without existing objects."""
     left_over: tuple[Taken, ...] = ()
     """Secrets of others that Cluster API would use for this cluster; empty before they were searched."""
+    knows_external_etcd: bool = False
+    """Whether the Cluster API that is installed makes etcd on machines of its own."""
     is_foreseen: bool = False
     """True in a preview: what only needs time counts as done."""
     design: Design | None = None

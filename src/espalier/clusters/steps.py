@@ -22,7 +22,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
-from espalier.clusterapi import contract, remediation
+from espalier.clusterapi import contract, external_etcd, remediation
 from espalier.clusters import copying, deleted, generated, in_place, names, plan, readiness
 from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
 from espalier.clusters.context import Context
@@ -30,6 +30,7 @@ from espalier.clusters.drift_correction import oversee
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.provider import extra_kinds
 from espalier.clusters.references import GateKey
+from espalier.clusters.render import authenticator
 from espalier.clusters.render_input import Design
 from espalier.clusters.rules import messages
 from espalier.clusters.rules.sharing import linked
@@ -41,8 +42,10 @@ from espalier.clusters.workload_steps import (
     compare_workload_objects,
     install_workload_objects,
 )
+from espalier.kube.pki import Authority
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.writer import Precondition
 
 CLUSTER = eksa.Cluster.resource
 
@@ -175,6 +178,33 @@ async def make_gate_key(ctx: Context) -> Outcome:
     return Continue()
 
 
+async def make_authenticator_keys(ctx: Context) -> Outcome:
+    """The keys of the webhook of AWS IAM Authenticator are made once: machines of the control plane hold them."""
+    design, objects = ctx.scope.design, ctx.scope.capi_objects
+    if design is None or not authenticator.is_asked_for(design) or ctx.scope.is_settled:
+        return Continue()
+    body = authenticator.secret(design)
+    found = objects.of(core.SECRET).get(body.metadata.name)
+    if found is not None and authenticator.has_content(found.tree):
+        return Continue()
+    now = ctx.tools.clock.now()
+    pair = Authority.create(authenticator.NAME, now=now).issue_server(
+        authenticator.NAME, names=["localhost", "127.0.0.1"], now=now, days=AUTHENTICATOR_DAYS
+    )
+    await ctx.open_gate()
+    filled, writer = authenticator.filled(body, pair.certificate, pair.key), ctx.tools.writer
+    if found is None:  # not applied: what is rendered of it has no content, and would take it away again
+        await writer.create(core.SECRET, filled)
+    else:
+        await writer.merge(core.SECRET, found, {"data": msgspec.to_builtins(filled)["data"]}, Precondition.UID)
+    ctx.refresh()
+    return Continue()
+
+
+AUTHENTICATOR_DAYS = 3650
+"""How long they are valid, as an authority's: only new machines would get others."""
+
+
 def carry_credentials(scope: Scope) -> Decision:
     """Write only the objects that carry credentials, if only credentials changed.
 
@@ -284,6 +314,49 @@ def check_in_place(scope: Scope) -> Decision:
     return in_place.refused(plan.owner_changes(_design(scope), scope.capi_objects)) or Continue()
 
 
+def change_etcd(scope: Scope) -> Decision:
+    """etcd on machines of its own changes before anything else; it is made with everything else."""
+    if scope.capi_objects.etcd is None:
+        return Continue()
+    wanted = plan.of_etcd(plan.control_plane(_design(scope), scope.capi_objects))
+    return Write(plan.changes(wanted, scope.capi_objects), "EtcdApplied")
+
+
+async def write_etcd(ctx: Context, decision: Decision) -> Outcome:
+    """The control plane rests meanwhile: its machines would be replaced at each new endpoint."""
+    if not isinstance(decision, Write) or not any(one.resource == external_etcd.RESOURCE for one in decision.what):
+        return await write(ctx, decision)
+    await ctx.open_gate()
+    objects = ctx.scope.capi_objects
+    paused = {names.ETCD_CHANGES_ANNOTATION: "true", contract.PAUSED_ANNOTATION: "true"}
+    for control_plane in objects.of(KubeadmControlPlane.resource).values():
+        if contract.PAUSED_ANNOTATION not in control_plane.metadata.annotations:
+            await ctx.annotate(KubeadmControlPlane.resource, control_plane, paused)
+    for etcd in objects.of(external_etcd.RESOURCE).values():
+        await ctx.annotate(external_etcd.RESOURCE, etcd, {external_etcd.UPGRADING: "true"})
+    return await write(ctx, decision)
+
+
+def await_etcd(scope: Scope) -> Decision:
+    """A control plane that was made changes when etcd is as asked for; one that is being made waits by itself."""
+    etcd, control_plane = scope.capi_objects.etcd, scope.capi_objects.control_plane
+    if etcd is None or control_plane is None or external_etcd.is_ready(etcd):
+        return Continue()
+    if not external_etcd.endpoints(control_plane):
+        return Continue()
+    return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.etcd_story(etcd))
+
+
+async def resume_control_plane(ctx: Context) -> Outcome:
+    """The control plane goes on, with the endpoints of an etcd that changed."""
+    for control_plane in ctx.scope.capi_objects.of(KubeadmControlPlane.resource).values():
+        if names.ETCD_CHANGES_ANNOTATION in control_plane.metadata.annotations:
+            gone = dict.fromkeys((names.ETCD_CHANGES_ANNOTATION, contract.PAUSED_ANNOTATION))
+            await ctx.annotate(KubeadmControlPlane.resource, control_plane, gone)
+            ctx.refresh()
+    return Continue()
+
+
 def make_control_plane(scope: Scope) -> Decision:
     """Write the objects of the control plane; one that upgrades in place is created completely before it is changed."""
     design, capi_objects = _design(scope), scope.capi_objects
@@ -322,6 +395,9 @@ def await_control_plane(scope: Scope) -> Decision:
         return upgrade
     if capi_objects.is_available:
         return Continue()
+    etcd = capi_objects.etcd
+    if control_plane is not None and etcd is not None and not external_etcd.is_told(control_plane, etcd):
+        return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.TOLD_LATER)
     if control_plane is None or not contract.is_observed(control_plane):
         return Wait(readiness.OUTDATED, "waiting for Cluster API to observe the control plane")
     available = condition_list.get(control_plane.status.conditions, "Available")
@@ -400,11 +476,15 @@ LIFE = (
     Step(carry_credentials),
     Step(leave_settled, look_after_settled),
     Step(check),
+    make_authenticator_keys,
     copy_kubeconfig,
     read_left_over_secrets,
     Step(find_left_over_secrets),
     Step(check_in_place),
     restore_cni,
+    Step(change_etcd, write_etcd),
+    Step(await_etcd, awaits=True),
+    resume_control_plane,
     Step(make_control_plane),
     Step(begin_workers),
     begin_workload_objects,

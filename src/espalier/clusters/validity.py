@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from espalier.clusters import names
 from espalier.clusters.observed_versions import running
 from espalier.clusters.references import Missing
+from espalier.clusters.render import authenticator
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
 from espalier.clusters.scope import Scope, is_self_managed
@@ -53,7 +54,7 @@ def record_problem(scope: Scope) -> Wait | None:
 
 
 def _relations(scope: Scope) -> Wait | None:
-    for judge in (_management, _git_ops, _sharing, _release, _skew, _replaced):
+    for judge in (_cluster_api, _authenticator, _management, _git_ops, _sharing, _release, _skew, _replaced):
         if found := judge(scope):
             return found
     return None
@@ -103,6 +104,24 @@ def _name(scope: Scope) -> Wait | None:
         )
         return Wait(names.CLUSTER_NAME_TAKEN, message)
     return None
+
+
+def _authenticator(scope: Scope) -> Wait | None:
+    if scope.design is None or not authenticator.lacks_image(scope.design):
+        return None
+    distro = scope.design.of_control_plane.distro.name
+    message = (
+        f"spec.identityProviderRefs: AWSIamConfig needs the image of AWS IAM Authenticator, and EKS Distro Release "
+        f"{distro} has none; import a release that has one (`espalier releases import`), or remove the reference"
+    )
+    return Wait(names.CLUSTER_INVALID, message)
+
+
+def _cluster_api(scope: Scope) -> Wait | None:
+    if scope.spec.external_etcd_configuration is None or scope.knows_external_etcd:
+        return None
+    message = f"spec.externalEtcdConfiguration: {messages.REQUIRES_EKS_ANYWHERE}"
+    return Wait(names.REQUIRES_EKS_ANYWHERE, message)
 
 
 def _management(scope: Scope) -> Wait | None:

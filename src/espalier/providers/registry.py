@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from espalier.clusters.provider import Providers
+from espalier.clusters.shared_parts import with_shared_parts
 from espalier.providers.docker.provider import DOCKER
 
-PROVIDERS: Providers = {one.links.datacenter.kind: one for one in (DOCKER,)}
+PROVIDERS: Providers = {one.links.datacenter.kind: with_shared_parts(one) for one in (DOCKER,)}
 """The providers by the kind of `spec.datacenterRef`."""
 
 LOCAL = DOCKER

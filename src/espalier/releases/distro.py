@@ -46,6 +46,15 @@ class Distro(msgspec.Struct, frozen=True):
     pause: Image
     etcd: Image
     coredns: Image
+    authenticator: str = ""
+    """Image of AWS IAM Authenticator; empty when the release has none."""
+    etcd_archive: str = ""
+    """Where the programs of etcd are downloaded from; empty when the release does not say."""
+
+    @property
+    def etcd_version(self) -> str:
+        """The version of etcd, like `3.6.6`."""
+        return self.etcd.tag.removeprefix("v").partition("-")[0]
 
     @property
     def kubernetes_version(self) -> str:
@@ -77,6 +86,9 @@ _IMAGES = (
 )
 
 
+_AUTHENTICATOR = "aws-iam-authenticator-image"
+
+
 class IncompleteDistro(Exception):
     """An EKS Distro release lacks images; `violations` names them."""
 
@@ -104,7 +116,19 @@ def distro_of(release: DistroRelease) -> Distro:
             violations.append(Violation("status.components", found, "repository/name:tag", f"no image for {asset}"))
     if violations:
         raise IncompleteDistro(violations)
-    return Distro(release.metadata.name, images["kube_apiserver"].tag, **images)
+    archives = (
+        asset.archive.uri
+        for component in release.status.components
+        for asset in component.assets
+        if component.name == "etcd" and asset.archive is not None and "amd64" in asset.arch
+    )
+    return Distro(
+        release.metadata.name,
+        images["kube_apiserver"].tag,
+        authenticator=uris.get(_AUTHENTICATOR, ""),
+        etcd_archive=next(archives, ""),
+        **images,
+    )
 
 
 class UnusableDistro(LookupError):

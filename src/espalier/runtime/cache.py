@@ -269,18 +269,19 @@ class Caches:
         *,
         fields: str = "",
         sharded: bool = False,
+        optional: bool = False,
         indexes: Mapping[str, Index] | None = None,
         transform: Transform = strip_managed_fields,
     ) -> Cache:
         """The cache of a collection; the same one for the same arguments (indexes add up).
 
         `sharded` leaves out what belongs to other managers (`--watch-filter`): for the kinds that a controller is
-        there for, not for those that it only reads.
+        there for, not for those that it only reads. `optional` says that the kind may not be there at all.
         """
         namespaces = self._options.namespaces if namespace is None else tuple(filter(None, [namespace]))
         if sharded and self._options.labels:
             labels = f"{labels},{self._options.labels}" if labels else self._options.labels
-        source = Source(resource, namespaces if resource.namespaced else (), labels, fields)
+        source = Source(resource, namespaces if resource.namespaced else (), labels, fields, optional)
         cache = self._caches.get((source, transform))
         if cache is None:
             selectors.parse(labels)

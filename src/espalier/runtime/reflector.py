@@ -22,7 +22,7 @@ import msgspec
 
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
-from espalier.kube.errors import ApiError, Expired, KubeError, NotKubernetes, of_the_future
+from espalier.kube.errors import ApiError, Expired, KubeError, NotFound, NotKubernetes, of_the_future
 from espalier.kube.objects import Object
 from espalier.kube.watching import EventType
 
@@ -49,6 +49,8 @@ class Source(msgspec.Struct, frozen=True):
     namespaces: tuple[str, ...] = ()
     labels: str = ""
     fields: str = ""
+    optional: bool = False
+    """The kind may not be there: then nothing is, until it comes."""
 
     @property
     def shares(self) -> tuple[str | None, ...]:
@@ -107,8 +109,16 @@ class Reflector:
                     await self._list()
                 await self._watch()
             except (KubeError, TimeoutError) as error:
+                if isinstance(error, NotFound) and self.source.optional:
+                    self._absent()
                 self._consider(error)
                 await self._pause(error)
+
+    def _absent(self) -> None:
+        """Tell that there is nothing, for the kind itself is not there. It is asked for again and again."""
+        self._position = ""
+        self._mirror.begin_list()
+        self._mirror.end_list("0")
 
     def _consider(self, error: KubeError | TimeoutError) -> None:
         """True if to list anew after a failure, and how."""

@@ -10,7 +10,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE, POD
 from espalier.api.resource import Key
-from espalier.clusterapi import names
+from espalier.clusterapi import external_etcd, names
 from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusterapi.objects import cluster_key, controller_of, pause_changed
 from espalier.kube.client import Client
@@ -24,6 +24,7 @@ from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Writer
 from espalier.simulator.capi import predicates
 from espalier.simulator.capi.cluster import Clusters
+from espalier.simulator.capi.etcdadm import EtcdadmClusters
 from espalier.simulator.capi.inventory import Inventory, Scheme, in_cluster, made_of, owned_by
 from espalier.simulator.capi.kubeadm_config import KubeadmConfigs
 from espalier.simulator.capi.kubeadm_control_plane import KubeadmControlPlanes
@@ -105,6 +106,7 @@ class _Wiring:
             self.machines(),
             self.configs(),
             self.health_checks(),
+            self.etcds(),
         ]
 
     def machinery(self, timing: Timing, pods: Pods | None) -> list[Controller]:
@@ -131,6 +133,7 @@ class _Wiring:
         controller.watch(inventory.clusters)
         for cache in (inventory.control_planes, inventory.deployments):
             controller.watch(cache, _cluster)
+        controller.watch(inventory.etcds, _cluster)
         controller.watch(inventory.sets, _cluster, predicate=change_of(predicates.ties))
         controller.watch(inventory.machines, _cluster, predicate=change_of(predicates.counted_machine))
         for provider in inventory.kinds:
@@ -154,6 +157,7 @@ class _Wiring:
             inventory.machines, self._control_planes_of_machine, predicate=change_of(predicates.owned_machine)
         )
         controller.watch(inventory.secrets, self._control_planes_of_secret)
+        controller.watch(inventory.etcds, self._in_same(inventory.control_planes))
         for provider in inventory.kinds:
             controller.watch(
                 inventory.infrastructure[provider.cluster.kind],
@@ -263,6 +267,26 @@ class _Wiring:
             inventory.machines, self._in_same(inventory.health_checks), predicate=change_of(predicates.examined_machine)
         )
         controller.watch(inventory.clusters, self._in_cluster(inventory.health_checks), predicate=pause_changed)
+        return controller
+
+    def etcds(self) -> Controller:
+        inventory = self._inventory
+        controller = self._controller("laptop-etcdadm-cluster", EtcdadmClusters(self._scheme).reconcile)
+        controller.watch(inventory.etcds)
+        in_same = self._in_same(inventory.etcds)
+        controller.watch(
+            inventory.clusters, self._in_cluster(inventory.etcds), predicate=change_of(predicates.awaited_cluster)
+        )
+        for cache in (inventory.etcd_configs, *inventory.machine_templates):
+            controller.watch(cache, in_same, predicate=change_of(predicates.ties))
+
+        def of_member(machine: Object) -> Iterable[Key]:
+            return in_same(machine) if external_etcd.MACHINE_LABEL in machine.metadata.labels else ()
+
+        controller.watch(inventory.machines, of_member)
+        for provider in inventory.kinds:
+            hardware = inventory.infrastructure[provider.machine.kind]
+            controller.watch(hardware, in_same, predicate=change_of(predicates.booting_machine))
         return controller
 
     def infrastructure_clusters(self, provider: Infrastructure) -> Controller:

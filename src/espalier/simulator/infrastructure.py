@@ -21,7 +21,7 @@ from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import AddressTaken
 from espalier.apiserver.sqlite import Unusable
-from espalier.clusterapi import contract, names
+from espalier.clusterapi import contract, external_etcd, names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import (
     Infrastructure,
@@ -209,6 +209,8 @@ class InfrastructureMachines:
             return Wait("Booting", "the machine is booting", after=remaining)
         if not self._boots(machine):
             return Wait("Booting", "the machine does not boot", after=1.0)
+        if external_etcd.MACHINE_LABEL in machine.metadata.labels:
+            return await self._provision(found, typed, Key(found.namespace, machine.spec.cluster_name))
         data = secret.decode(Secret).data.get("value", b"")
         kubeadm = bootstrap_data.read(data, version=machine.spec.version, node_name=machine.metadata.name)
         cluster = Key(found.namespace, machine.spec.cluster_name)
@@ -269,6 +271,16 @@ class InfrastructureMachines:
         found = await self._scheme.writer.merge(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
         addresses = msgspec.convert(machine_addresses(kubeadm.node_name, address), list[MachineAddress])
         await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)
+        return Done()
+
+    async def _provision(self, found: Object, typed: InfrastructureMachine, cluster: Key) -> Outcome:
+        """A machine that becomes no node: it runs, and has an address."""
+        self._powered_on.pop(found.key, None)
+        provider_id = self._kinds.provider_id.format(cluster=cluster.name, name=found.name)
+        found = await self._scheme.writer.merge(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
+        addresses = machine_addresses(found.name, address_of(typed.metadata.uid))
+        ready = condition("Ready", True, "Ready")
+        await self._report(found, typed, ready=ready, addresses=msgspec.convert(addresses, list[MachineAddress]))
         return Done()
 
     async def _tell_expiry(self, machine: Machine) -> None:

@@ -107,7 +107,9 @@ def test_a_release_is_cluster_scoped_and_never_changes() -> None:
 
 @pytest.mark.parametrize("cls", CLUSTER_API_KINDS)
 def test_kinds_of_cluster_api_carry_the_contract_and_keep_what_we_do_not_know(cls: type[KubeObject]) -> None:
-    assert crd_of(cls)["metadata"]["labels"] == {"cluster.x-k8s.io/v1beta2": "v1beta2"}
+    version = cls.resource.version
+    assert version == ("v1beta1" if cls.resource.kind.startswith("Etcdadm") else "v1beta2")
+    assert crd_of(cls)["metadata"]["labels"] == {f"cluster.x-k8s.io/{version}": version}
     closed = [
         path
         for path, node in nodes(root(cls))

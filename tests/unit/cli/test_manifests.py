@@ -22,6 +22,7 @@ def test_with_namespaces_a_role_in_each_takes_the_place_of_rights_everywhere() -
     everywhere = set(grants(manifests.installed()))
     restricted = set(grants(manifests.installed(("a", "b"))))
     assert {grant.resource for grant in restricted if not grant.namespace} == {
+        "customresourcedefinitions",
         "eksareleases",
         "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",

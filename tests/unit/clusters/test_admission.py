@@ -29,6 +29,9 @@ from tests.unit.clusters.asked import (
 )
 from tests.unit.clusters.seen import NAMESPACE, NOW, RELEASES, as_object, laptop, observer
 
+PROXY = {"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"}
+MIRROR = {"endpoint": "mirror.example.com", "port": "5000"}
+
 
 def test_the_example_is_accepted_without_a_word() -> None:
     response = ask(garden())
@@ -224,22 +227,66 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     # What nothing acts on, and what would give another cluster.
     ({SPEC + "datacenterRef.kind": "VSphereDatacenterConfig"}, "spec.datacenterRef.kind", "not support this provider"),
     ({SPEC + "externalEtcdConfiguration": {"count": 3}}, "spec.externalEtcdConfiguration", "not support the field"),
-    ({SPEC + "proxyConfiguration": {"httpProxy": "a:1"}}, "spec.proxyConfiguration", "not support the field"),
-    (
-        {SPEC + "registryMirrorConfiguration": {"endpoint": "a"}},
-        "spec.registryMirrorConfiguration",
-        "a registry mirror",
+    *(
+        ({SPEC + "proxyConfiguration": PROXY | proxy}, f"spec.proxyConfiguration.{field}", said)
+        for proxy, field, said in (
+            ({"httpProxy": ""}, "httpProxy", "give both"),
+            ({"httpsProxy": "proxy"}, "httpsProxy", "not the address of a proxy; found proxy"),
+            ({"httpsProxy": "proxy:70000"}, "httpsProxy", "not the address of a proxy; found proxy:70000"),
+            ({"httpsProxy": 'a" b:1'}, "httpsProxy", "not the address of a proxy"),
+            ({"noProxy": ["a,b"]}, "noProxy[0]", "one name for each item"),
+        )
     ),
-    ({SPEC + "identityProviderRefs": [{"kind": "OIDCConfig", "name": "a"}]}, "spec.identityProviderRefs", "remove"),
-    ({SPEC + "podIamConfig": {"serviceAccountIssuer": "a"}}, "spec.podIamConfig", "IAM roles"),
+    *(
+        ({SPEC + "registryMirrorConfiguration": MIRROR | mirror}, f"spec.registryMirrorConfiguration.{field}", said)
+        for mirror, field, said in (
+            ({"endpoint": ""}, "endpoint", "say where the mirror is"),
+            ({"endpoint": "https://mirror"}, "endpoint", "the port has a field of its own"),
+            ({"port": "0"}, "port", "not a port; found 0"),
+            ({"port": "65536"}, "port", "not a port"),
+            ({"caCertContent": "hello"}, "caCertContent", "certificates as PEM"),
+            ({"ociNamespaces": [{"registry": "", "namespace": "a"}]}, "ociNamespaces[0].registry", "not a registry"),
+            ({"ociNamespaces": [{"registry": "a"}, {"registry": "a"}]}, "ociNamespaces[1].registry", "given twice"),
+            ({"ociNamespaces": [{"registry": "a", "namespace": "/"}]}, "ociNamespaces[0].namespace", "not a path"),
+        )
+    ),
+    (
+        {SPEC + "identityProviderRefs": [{"kind": "LDAPConfig", "name": "a"}]},
+        "spec.identityProviderRefs[0].kind",
+        "found LDAPConfig; allowed: OIDCConfig",
+    ),
+    (
+        {SPEC + "identityProviderRefs": [{"kind": "OIDCConfig", "name": "a"}, {"kind": "OIDCConfig", "name": "b"}]},
+        "spec.identityProviderRefs[1].kind",
+        "the second would have no effect",
+    ),
+    (
+        {
+            SPEC + "identityProviderRefs": [{"kind": "OIDCConfig", "name": "a"}],
+            CONTROL_PLANE + "apiServerExtraArgs": {"oidc-client-id": "b"},
+        },
+        CONTROL_PLANE + "apiServerExtraArgs.oidc-client-id",
+        "the OIDCConfig says it",
+    ),
+    ({SPEC + "podIamConfig": {"serviceAccountIssuer": ""}}, "spec.podIamConfig.serviceAccountIssuer", "who issues"),
     ({SPEC + "etcdEncryption": [{"providers": [], "resources": []}]}, "spec.etcdEncryption", "encryption in etcd"),
     ({CONTROL_PLANE + "endpoint": {"host": "10.0.0.1"}}, CONTROL_PLANE + "endpoint.host", "load balancer"),
     ({CONTROL_PLANE + STRATEGY: {"fallback": "Fail"}}, CONTROL_PLANE + STRATEGY + ".fallback", "set type"),
     ({GROUP + STRATEGY: {"fallback": "RollingUpdate"}}, GROUP + STRATEGY + ".fallback", "in place"),
     (
-        {GROUP + "autoscalingConfiguration": {"minCount": 1, "maxCount": 3}},
-        GROUP + "autoscalingConfiguration",
-        "1 to 3",
+        {GROUP + "count": 4, GROUP + "autoscalingConfiguration": {"minCount": 1, "maxCount": 3}},
+        GROUP + "count",
+        "found 4; allowed: 1 to 3",
+    ),
+    (
+        {GROUP + "count": None, GROUP + "autoscalingConfiguration": {"minCount": 4, "maxCount": 3}},
+        GROUP + "autoscalingConfiguration.minCount",
+        "found 4; allowed: at most 3",
+    ),
+    (
+        {GROUP + "autoscalingConfiguration": {"minCount": 1, "maxCount": 3}, GROUP + STRATEGY: {"type": "InPlace"}},
+        GROUP + STRATEGY + ".type",
+        "that an autoscaler adds",
     ),
     ({GROUP + "failureDomains": ["a"]}, GROUP + "failureDomains", "no failure domains"),
     ({GROUP + "kubeletConfiguration": {"providerID": "a"}}, GROUP + "kubeletConfiguration.providerID", "sets names"),

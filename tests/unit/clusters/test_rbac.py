@@ -7,6 +7,7 @@ from espalier.api.eksa.group import GROUP
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import components
 from espalier.clusters import rbac
+from espalier.clusters.references import IDENTITY_PROVIDERS
 from espalier.kube.rbac import APPLY, FOLLOW, Right, trees
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
@@ -40,20 +41,21 @@ def test_where_copies_of_kubeconfigs_are_wished_for_secrets_are_written_and_not_
     assert copies == Right((SECRET,), ("create", "update"))
 
 
-def test_of_the_secrets_of_the_system_one_is_patched() -> None:
+def test_secrets_are_written_in_the_namespace_of_the_system_alone() -> None:
+    """That of the webhooks' certificate, and those of clusters, such as the files of nodes that hold passwords."""
     patched = [right for right in rbac.rights(PROVIDERS).system if SECRET in right.resources and "patch" in right.verbs]
-    assert [right.names for right in patched] == [("espalier-webhook-server-cert",)]
+    assert [right.names for right in patched] == [("espalier-webhook-server-cert",), ()]
 
 
 def test_a_provider_asks_for_what_its_clusters_link_and_for_what_these_name() -> None:
     kinds = {kind.resource for kind in KINDS if kind.resource.group == GROUP}
     watched = rbac.rights(ORCHARD).watched
     (linked,) = (right for right in watched if kinds & set(right.resources) and not right.subresource)
-    assert set(linked.resources) == {*kinds, DockerDatacenterConfig.resource}
+    assert set(linked.resources) == {*kinds, DockerDatacenterConfig.resource, *IDENTITY_PROVIDERS}
     assert set(linked.verbs) == {"list", "watch", "patch"}
     own = set(rbac.rights(ORCHARD).watched) - set(rbac.rights(PROVIDERS).watched) - {linked}
     assert own == {Right((OrchardMachineConfig.resource,), ("patch",), "status")}
-    kinds = {OrchardCluster.resource, OrchardMachineTemplate.resource, SECRET}
+    kinds = {OrchardCluster.resource, OrchardMachineTemplate.resource}
     made = {Right((one,), (*FOLLOW, *APPLY, "delete")) for one in kinds}
     more = set(rbac.rights(ORCHARD).system) - set(rbac.rights(PROVIDERS).system)
     assert more == {Right((SECRET, CONFIG_MAP), FOLLOW), *made}

@@ -16,6 +16,7 @@ from espalier.clusters.preview.summary import sentences
 from espalier.clusters.provider import Provider
 from espalier.clusters.references import Linked, LinkedObjects
 from espalier.kube.client import Client
+from espalier.providers.docker.provider import DOCKER
 from espalier.runtime.cache import Caches
 from tests.support.orchard import ORCHARD, OrchardDatacenterConfig, OrchardMachineConfig
 from tests.unit.clusters.seen import GARDEN, NAMESPACE, NoServer, example, fill, observer
@@ -106,8 +107,12 @@ def test_config_maps_are_no_credentials() -> None:
 
 def test_without_a_provider_that_reads_data_no_secret_is_looked_at() -> None:
     caches = Caches(Client(NoServer()))
-    LinkedObjects(caches, {kind: one for kind, one in ORCHARD.items() if not one.links.data})
-    assert [cache.source.resource.kind for cache in caches.all] == ["DockerDatacenterConfig"]
+    LinkedObjects(caches, {DOCKER.links.datacenter.kind: DOCKER})
+    assert [cache.source.resource.kind for cache in caches.all] == [
+        "DockerDatacenterConfig",
+        "OIDCConfig",
+        "AWSIamConfig",
+    ]
 
 
 def test_a_dry_run_says_what_is_missing_of_which_something_would_be_made() -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import yaml
 
+from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
 from espalier.clusters import cni, plan
 from espalier.clusters.scope import ClusterAPIObjects
 from tests.unit.clusters.layers.designs import EVERYTHING
-from tests.unit.clusters.seen import EXAMPLES, GARDEN, example, scope
+from tests.unit.clusters.seen import EXAMPLES, GARDEN, NAMESPACE, example, scope
 
 STORIES = Path(__file__).parents[2] / "stories"
 
@@ -32,9 +37,9 @@ def told(name: str, text: str) -> None:
     assert text == path.read_text()
 
 
-def rendered(manifest: str, **spec: object) -> list[KubeObject]:
+def rendered(manifest: str, *more: Tree, **spec: object) -> list[KubeObject]:
     key = GARDEN if manifest == "docker.yaml" else GARDEN._replace(name="orchard")
-    design = scope(*example(manifest, **spec), key=key).design
+    design = scope(*example(manifest, **spec), *more, key=key).design
     assert design is not None
     return [*plan.control_plane(design, ClusterAPIObjects()), *plan.worker_groups(design, ClusterAPIObjects())]
 
@@ -48,7 +53,93 @@ def test_everything_that_can_be_asked_for_of_docker_becomes_these() -> None:
     told("docker-everything", text_of(msgspec.to_builtins(object_) for object_ in objects))
 
 
-@pytest.mark.parametrize("name", ["docker", "docker-cilium"])
+AUTHORITY = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+MIRROR = {
+    "endpoint": "mirror.example.com",
+    "port": "5000",
+    "caCertContent": AUTHORITY,
+    "ociNamespaces": [
+        {"registry": "public.ecr.aws", "namespace": "eks"},
+        {"registry": "783794618700.dkr.ecr.us-west-2.amazonaws.com", "namespace": "curated-packages"},
+    ],
+}
+CONNECTED: dict[str, dict[str, Any]] = {
+    "registry-mirror": {"registryMirrorConfiguration": MIRROR},
+    "registry-mirror-with-password": {
+        "registryMirrorConfiguration": {
+            "endpoint": "10.0.0.9",
+            "port": "443",
+            "authenticate": True,
+            "insecureSkipVerify": True,
+        },
+    },
+    "proxy": {
+        "proxyConfiguration": {
+            "httpProxy": "http://proxy.example.com:3128",
+            "httpsProxy": "http://proxy.example.com:3129",
+            "noProxy": ["10.9.0.0/16", "example.com"],
+        },
+    },
+    "proxy-with-password": {
+        "proxyConfiguration": {"httpProxy": "http://a:p%40ss@proxy:3128", "httpsProxy": "http://a:p%40ss@proxy:3128"},
+    },
+    "oidc": {"identityProviderRefs": [{"kind": "OIDCConfig", "name": "company"}]},
+    "pod-iam": {"podIamConfig": {"serviceAccountIssuer": "https://s3.example.com/garden"}},
+    "autoscaling": {
+        "workerNodeGroupConfigurations": [{"name": "md-0", "autoscalingConfiguration": {"minCount": 1, "maxCount": 5}}]
+    },
+    "external-etcd": {
+        "externalEtcdConfiguration": {"count": 3},
+        "registryMirrorConfiguration": {"endpoint": "mirror.example.com", "port": "5000", "caCertContent": AUTHORITY},
+        "proxyConfiguration": {"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"},
+    },
+    "admission-exclusions": {
+        "controlPlaneConfiguration": {"count": 1, "skipAdmissionForSystemResources": True},
+    },
+}
+"""By what it tells of: fields of a spec."""
+
+COMPANY: Tree = {
+    "apiVersion": OIDCConfig.resource.api_version,
+    "kind": "OIDCConfig",
+    "metadata": {"name": "company", "namespace": NAMESPACE, "uid": "oidc", "generation": 1, "resourceVersion": "1"},
+    "spec": {
+        "issuerUrl": "https://login.example.com",
+        "clientId": "kubernetes",
+        "usernameClaim": "email",
+        "usernamePrefix": "oidc:",
+        "groupsClaim": "groups",
+        "groupsPrefix": "oidc:",
+        "requiredClaims": [{"claim": "department", "value": "garden"}],
+    },
+}
+PASSWORD: Tree = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "registry-credentials", "namespace": "eksa-system", "uid": "secret", "resourceVersion": "1"},
+    "data": {"username": "YWRtaW4=", "password": "cGFzc3dvcmQ="},
+}
+
+
+@pytest.mark.parametrize("name", CONNECTED)
+def test_what_a_field_adds_to_the_example(name: str) -> None:
+    """Line by line, of the objects that it changes; the rest is as in the story of the example."""
+    before = {_place(one): one for one in map(msgspec.to_builtins, rendered("docker.yaml"))}
+    found = []
+    for tree in map(msgspec.to_builtins, rendered("docker.yaml", COMPANY, PASSWORD, **CONNECTED[name])):
+        old = text_of([before[_place(tree)]]) if _place(tree) in before else ""
+        lines = difflib.unified_diff(old.splitlines(), text_of([tree]).splitlines(), n=2, lineterm="")
+        changed = [re.sub("^@@.*", "@@", line) for line in lines if not line.startswith(("---", "+++"))]
+        if changed:
+            found += [f"## {' '.join(_place(tree))}", *changed, ""]
+    told(f"docker-{name}", "\n".join(found))
+
+
+def _place(tree: Tree) -> tuple[str, str]:
+    return tree["kind"], tree["metadata"]["name"]
+
+
+@pytest.mark.parametrize("name", ["docker", "docker-cilium", "docker-external-etcd"])
 def test_the_cni_of_an_example_is_made_of_these_objects(name: str) -> None:
     documents = example(f"{name}.yaml")
     key = GARDEN._replace(name=documents[0]["metadata"]["name"])
@@ -58,7 +149,11 @@ def test_the_cni_of_an_example_is_made_of_these_objects(name: str) -> None:
 
 
 def test_every_example_has_a_story() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.yaml")} - {"roles"} == {"docker", "docker-cilium"}
+    assert {path.stem for path in EXAMPLES.glob("*.yaml")} - {"roles"} == {
+        "docker",
+        "docker-cilium",
+        "docker-external-etcd",
+    }
 
 
 def test_rendering_twice_gives_the_same_bytes() -> None:

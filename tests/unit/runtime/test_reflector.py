@@ -13,7 +13,16 @@ import pytest
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
 from espalier.kube.client import Client
-from espalier.kube.errors import ApiError, Expired, ServerFailure, Status, StatusCause, StatusDetails, Unreachable
+from espalier.kube.errors import (
+    ApiError,
+    Expired,
+    NotFound,
+    ServerFailure,
+    Status,
+    StatusCause,
+    StatusDetails,
+    Unreachable,
+)
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.watching import EventType
@@ -247,6 +256,27 @@ def test_a_version_that_the_server_does_not_know_means_a_new_list(refusal: ApiEr
         server._history.clear()
         await asyncio.sleep(700)
         assert data_of(cache) is None
+
+    play(story)
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_a_kind_that_may_be_missing_is_empty_until_it_is_there(optional: bool) -> None:
+    """One that has to be there is waited for."""
+
+    async def story(server: SmallServer, caches: Caches) -> None:
+        def unknown(_: Request) -> None:
+            raise NotFound.of("the server could not find the requested resource")
+
+        server.before = unknown
+        cache = caches.of(CONFIG_MAP, optional=optional)
+        await asyncio.sleep(60)
+        assert cache.synced is optional
+        assert cache.list() == []
+        server.before = lambda request: None
+        server.put(config_map("a", data="1"))
+        await asyncio.sleep(60)
+        assert cache.get(KEY) is not None
 
     play(story)
 

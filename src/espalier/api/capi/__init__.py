@@ -1,6 +1,6 @@
 """Cluster API's kinds (v1beta2), as far as we write or read them. Only the local environment makes CRDs of them."""
 
-from espalier.api.capi import cluster, kubeadm, machine
+from espalier.api.capi import cluster, etcdadm, kubeadm, machine
 from espalier.api.kinds import KubeObject
 
 KINDS: tuple[type[KubeObject], ...] = (
@@ -12,4 +12,5 @@ KINDS: tuple[type[KubeObject], ...] = (
     kubeadm.KubeadmControlPlane,
     kubeadm.KubeadmConfig,
     kubeadm.KubeadmConfigTemplate,
+    *etcdadm.KINDS,
 )

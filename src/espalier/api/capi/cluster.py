@@ -75,6 +75,8 @@ class ClusterSpec(Part):
     control_plane_endpoint: Endpoint | None = None
     control_plane_ref: ContractReference | None = None
     infrastructure_ref: ContractReference | None = None
+    managed_external_etcd_ref: ContractReference | None = None
+    """Of EKS Anywhere's build alone."""
 
 
 class ClusterInitialization(Observed, frozen=True):
@@ -111,6 +113,8 @@ class ClusterStatus(Observed, frozen=True):
     control_plane: MachineCounts | None = None
     workers: MachineCounts | None = None
     failure_domains: Annotated[list[FailureDomain], Meta(extra_json_schema=listing("name"))] = []
+    managed_external_etcd_initialized: bool | None = None
+    managed_external_etcd_ready: bool | None = None
     phase: str = ""
     observed_generation: int = 0
 

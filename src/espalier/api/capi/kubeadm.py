@@ -52,10 +52,10 @@ class LocalEtcd(Part):
     peer_cert_sans: list[str] = msgspec.field(default_factory=list, name="peerCertSANs")
 
 
-class ExternalEtcd(Part):
+class ExternalEtcd(Part, kw_only=True):
     """etcd elsewhere."""
 
-    endpoints: list[str]
+    endpoints: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     ca_file: str
     cert_file: str
     key_file: str
@@ -68,11 +68,19 @@ class Etcd(Part):
     external: ExternalEtcd | None = None
 
 
+class EnvVar(Part):
+    """A variable of a component's environment."""
+
+    name: str
+    value: str
+
+
 class ApiServer(Part):
     """kube-apiserver."""
 
     extra_args: Args = []
     extra_volumes: HostPathMounts = []
+    extra_envs: Annotated[list[EnvVar], Meta(extra_json_schema=listing("name"))] = []
     cert_sans: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = msgspec.field(
         default_factory=list, name="certSANs"
     )

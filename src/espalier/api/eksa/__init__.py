@@ -1,11 +1,12 @@
 """The kinds of `anywhere.eks.amazonaws.com` that no provider brings, and EKS Distro's Release."""
 
-from espalier.api.eksa import cluster, distro, gitops, release, upgrades
+from espalier.api.eksa import cluster, distro, gitops, identity_providers, release, upgrades
 from espalier.api.kinds import KubeObject
 
 CLUSTER_KINDS: tuple[type[KubeObject], ...] = (
     cluster.Cluster,
     *gitops.KINDS,
+    *identity_providers.KINDS,
     release.Bundles,
     release.EKSARelease,
     distro.DistroRelease,

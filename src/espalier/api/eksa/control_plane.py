@@ -90,6 +90,16 @@ class ControlPlaneConfiguration(Part):
 class PodIAMConfig(Part):
     """IAM roles for service accounts."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.serviceAccountIssuer != ''",
+            sentences.NO_ISSUER,
+            ".serviceAccountIssuer",
+            found="'nothing'",
+            allowed="a URL",
+        ),
+    )
+
     service_account_issuer: Annotated[str, Meta(description="Issuer of service account tokens.")]
 
 
@@ -97,7 +107,7 @@ class ExternalEtcdConfiguration(Part):
     """External etcd."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        Rule("self.count % 2 == 1", "the count must be odd, so that a majority can be found", ".count"),
+        Rule("self.count % 2 == 1", sentences.ETCD_EVEN, ".count", found="self.count", allowed="1, 3, 5, …"),
     )
 
     count: Annotated[int, Meta(ge=1, description="Number of machines; odd.", extra_json_schema=SIZE_OF_CONTROL_PLANE)]

@@ -35,6 +35,7 @@ EVENTS: tuple[EventReason, ...] = (
     _normal("ControlPlaneApplied", "the objects of the control plane that the message names were written"),
     _normal("WorkersApplied", "the objects of worker node groups that the message names were written"),
     _normal("WorkersRemoved", "the objects of worker node groups that are no longer asked for were deleted"),
+    _normal("EtcdApplied", "external etcd was changed; the control plane follows when it is ready"),
     _normal("HealthChecksApplied", "MachineHealthChecks were written"),
     _normal("ExtraObjectsRemoved", "objects of the provider that are no longer rendered were deleted"),
     _normal("WorkloadObjectsInstalled", "the provider's objects were applied to the workload cluster"),

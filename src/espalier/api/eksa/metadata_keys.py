@@ -152,6 +152,13 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "mend the cause, then remove `cluster.x-k8s.io/paused` from the check",
     ),
     MetadataKey(
+        f"{GROUP}/etcd-changes",
+        "KubeadmControlPlane",
+        Writer.MANAGER,
+        "The control plane is paused while machines of its external etcd are replaced.",
+        "nothing; it is removed when etcd is ready",
+    ),
+    MetadataKey(
         f"{GROUP}/in-place-fallback",
         _OWNER,
         Writer.MANAGER,

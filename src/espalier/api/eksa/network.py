@@ -222,11 +222,38 @@ class ClusterNetwork(Part):
     nodes: Annotated[Nodes | None, Meta(description="How the pod range is divided among nodes.")] = None
 
 
+PROXY_ADDRESS = "^(https?://)?([^/@ ]+@)?[^/@ ]+:[0-9]{1,5}/?$"
+"""Where a proxy is: a name or an address, and a port."""
+
+
 class ProxyConfiguration(Part):
     """HTTP proxy of the nodes."""
 
-    http_proxy: Annotated[str, Meta(description="Proxy for HTTP.")] = ""
-    https_proxy: Annotated[str, Meta(description="Proxy for HTTPS.")] = ""
+    validations: ClassVar[tuple[Rule, ...]] = (
+        *(
+            Rule(
+                f"has(self.{name}) && self.{name} != ''",
+                sentences.BOTH_PROXIES,
+                f".{name}",
+                found="'nothing'",
+                allowed="http://proxy.example.com:3128",
+            )
+            for name in ("httpProxy", "httpsProxy")
+        ),
+        *(
+            Rule(
+                f"!has(self.{name}) || self.{name} == '' || self.{name}.matches('{PROXY_ADDRESS}')",
+                sentences.PROXY_ADDRESS,
+                f".{name}",
+                found=f"self.{name}",
+                allowed="http://proxy.example.com:3128",
+            )
+            for name in ("httpProxy", "httpsProxy")
+        ),
+    )
+
+    http_proxy: Annotated[str, Meta(description="Proxy for HTTP.", extra_json_schema={"maxLength": 1024})] = ""
+    https_proxy: Annotated[str, Meta(description="Proxy for HTTPS.", extra_json_schema={"maxLength": 1024})] = ""
     no_proxy: Annotated[
         list[str], Meta(description="Names and ranges reached without a proxy.", extra_json_schema=ATOMIC)
     ] = []
@@ -242,8 +269,30 @@ class OCINamespace(Part):
 class RegistryMirrorConfiguration(Part):
     """Registry that images are pulled from."""
 
-    endpoint: Annotated[str, Meta(description="Name or address of the mirror.")] = ""
-    port: Annotated[str, Meta(description="Port of the mirror, in quotes.")] = ""
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.endpoint) && self.endpoint != ''",
+            sentences.MIRROR_ENDPOINT,
+            ".endpoint",
+            found="'nothing'",
+            allowed="a name or an address",
+        ),
+        Rule(
+            "!has(self.port) || self.port == '' || self.port.matches('^[0-9]{1,5}$')"
+            " && int(self.port) > 0 && int(self.port) < 65536",
+            sentences.MIRROR_PORT,
+            ".port",
+            found="self.port",
+            allowed="1 to 65535, in quotes",
+        ),
+    )
+
+    endpoint: Annotated[
+        str, Meta(description="Name or address of the mirror.", extra_json_schema={"maxLength": 253})
+    ] = ""
+    port: Annotated[
+        str, Meta(description="Port of the mirror, in quotes; 443 without.", extra_json_schema={"maxLength": 10})
+    ] = ""
     oci_namespaces: Annotated[
         list[OCINamespace], Meta(description="Where registries are on the mirror.", extra_json_schema=ATOMIC)
     ] = []

@@ -133,6 +133,15 @@ REASONS: tuple[Reason, ...] = (
     _time("ScalingUp", "machines are being added"),
     _time("ScalingDown", "machines are being removed"),
     _time("NodesNotReady", "nodes are not ready"),
+    _time("ExternalEtcdNotAvailable", "etcd on machines of its own is not ready yet"),
+    _person(
+        "RequiresEKSAnywhereClusterAPI",
+        "the Cluster asks for what EKS Anywhere's build of Cluster API alone does; stock Cluster API is installed",
+    ),
+    _time(
+        "AutoscalerConstraintNotMet",
+        "a group has fewer or more machines than its autoscalingConfiguration allows, until the autoscaler changes it",
+    ),
     _person("ClusterAPIPaused", "a Cluster API object that has to change is paused; the message says which"),
     _person(
         "ReplicasChanged",

@@ -44,6 +44,7 @@ BRING_DISTRO = "import it with `espalier releases import`, or restart the manage
 # Machines.
 EVEN = "etcd runs on these machines and needs a majority, so their number must be odd"
 NO_SUCCESSOR = "with fewer than 3 machines, none can be removed before its replacement exists"
+ETCD_EVEN = "the count must be odd, so that a majority can be found"
 CERTIFICATE_NAME = "a certificate can only be for addresses and DNS names"
 NO_GROUPS = "give a worker node group, like name: md-0, count: 1"
 GROUP_TWICE = "two groups have this name; names of groups are unique in a cluster"
@@ -81,6 +82,29 @@ CNI_UNKNOWN = "unknown CNI"
 ONE_CNI = "a cluster has exactly one CNI, like kindnetd: {}"
 NATIVE_RANGE = "with routingMode direct, say which range is routed without masquerading"
 CILIUM_IS_YOURS = "with skipUpgrade, Cilium's settings are yours; remove one of the two"
+
+# Identity providers.
+IDENTITY_CHANGED = (
+    "it can't be changed, because clusters are created with it; create another object, and name that in "
+    "spec.identityProviderRefs of the cluster"
+)
+NO_CLIENT = "say for which client tokens must be issued"
+ISSUER = "kube-apiserver asks the provider by a URL with https"
+ONE_CLAIM = "EKS Anywhere requires the first claim alone; keep one"
+
+NO_REGION = "say of which region of AWS"
+BACKEND_MODE = "not where the authenticator keeps who may log in"
+NO_MAPPING = "mapRoles and mapUsers are kept in a ConfigMap of the cluster; add EKSConfigMap to backendMode"
+
+# Proxies, mirrors, autoscaling.
+BOTH_PROXIES = "nodes need a proxy for HTTP and one for HTTPS; give both, they may be the same"
+PROXY_ADDRESS = "not the address of a proxy"
+MIRROR_ENDPOINT = "say where the mirror is"
+MIRROR_PORT = "not a port"
+NO_ISSUER = "say who issues the tokens of service accounts"
+NO_RANGE = "minCount must not be more than maxCount"
+COUNT_OUTSIDE = "an autoscaler sets the count; leave it out, or give one within minCount and maxCount"
+AUTOSCALED_IN_PLACE = "machines that an autoscaler adds and removes are not upgraded in place"
 
 # GitOps.
 GIT_OPS_KIND = "GitOps is configured by objects of other kinds"

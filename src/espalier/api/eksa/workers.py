@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from espalier.api.eksa import sentences
 from espalier.api.eksa.fields import KUBERNETES_VERSION, NODE_RULES, SIZE_OF_GROUP, Kubelet, Labels, Ref, Taints
 from espalier.api.eksa.health_checks import MachineHealthCheck
 from espalier.api.eksa.rollouts import WorkerNodesUpgradeRolloutStrategy
@@ -18,8 +19,10 @@ class AutoScalingConfiguration(Part):
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "(has(self.minCount) ? self.minCount : 0) <= (has(self.maxCount) ? self.maxCount : 0)",
-            "minCount must not be more than maxCount",
+            sentences.NO_RANGE,
             ".minCount",
+            found="has(self.minCount) ? self.minCount : 0",
+            allows="'at most %d, which is maxCount'.format([has(self.maxCount) ? self.maxCount : 0])",
         ),
     )
 
@@ -27,10 +30,31 @@ class AutoScalingConfiguration(Part):
     max_count: Annotated[int, Meta(ge=0, description="Most machines.", extra_json_schema=SIZE_OF_GROUP)] = 0
 
 
+_LIMIT = "(has(self.autoscalingConfiguration.{0}) ? self.autoscalingConfiguration.{0} : 0)"
+
+
 class WorkerNodeGroupConfiguration(Part):
     """A group of equal workers."""
 
-    validations: ClassVar[tuple[Rule, ...]] = NODE_RULES
+    validations: ClassVar[tuple[Rule, ...]] = (
+        *NODE_RULES,
+        Rule(
+            "!has(self.autoscalingConfiguration) || !has(self.count) || self.count >="
+            f" {_LIMIT.format('minCount')} && self.count <= {_LIMIT.format('maxCount')}",
+            sentences.COUNT_OUTSIDE,
+            ".count",
+            found="self.count",
+            allows=f"'%d to %d'.format([{_LIMIT.format('minCount')}, {_LIMIT.format('maxCount')}])",
+        ),
+        Rule(
+            "!has(self.autoscalingConfiguration) || !has(self.upgradeRolloutStrategy)"
+            " || !has(self.upgradeRolloutStrategy.type) || self.upgradeRolloutStrategy.type != 'InPlace'",
+            sentences.AUTOSCALED_IN_PLACE,
+            ".upgradeRolloutStrategy.type",
+            found="'InPlace'",
+            allowed="RollingUpdate",
+        ),
+    )
 
     name: Annotated[
         str, Meta(extra_json_schema={"maxLength": 63}, description="Name of the group, unique in the cluster.")

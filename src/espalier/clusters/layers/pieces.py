@@ -8,7 +8,14 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api.capi.kubeadm import ApiServer, Arg, ClusterConfiguration, Component, KubeadmConfigSpec
+from espalier.api.capi.kubeadm import (
+    ApiServer,
+    Arg,
+    ClusterConfiguration,
+    Component,
+    KubeadmConfigSpec,
+    NodeRegistration,
+)
 from espalier.clusters.rendered import Manifest, Rendered, RenderedGroup
 
 C = TypeVar("C", ApiServer, Component)
@@ -16,17 +23,22 @@ C = TypeVar("C", ApiServer, Component)
 changed = msgspec.structs.replace
 
 
-def each_machine(rendered: Rendered, change: Callable[[KubeadmConfigSpec], KubeadmConfigSpec]) -> Rendered:
-    """Apply `change` to the kubeadm configuration of all machines: of the control plane and of all groups."""
+def each_machine(rendered: Rendered, change: Callable[[KubeadmConfigSpec, str], KubeadmConfigSpec]) -> Rendered:
+    """Apply `change` to the kubeadm configuration of all machines: of the control plane and of all groups.
+
+    It gets the Kubernetes version of the machine as well.
+    """
 
     def of_group(group: RenderedGroup) -> RenderedGroup:
         template = group.config_template
         inner = template.spec.template
-        spec = changed(template.spec, template=changed(inner, spec=change(inner.spec)))
+        spec = changed(
+            template.spec, template=changed(inner, spec=change(inner.spec, group.deployment.spec.template.spec.version))
+        )
         return replace(group, config_template=changed(template, spec=spec))
 
     control_plane = rendered.control_plane
-    config = change(control_plane.spec.kubeadm_config_spec)
+    config = change(control_plane.spec.kubeadm_config_spec, control_plane.spec.version)
     return replace(
         rendered,
         control_plane=changed(control_plane, spec=changed(control_plane.spec, kubeadm_config_spec=config)),
@@ -55,19 +67,18 @@ def component_flag(component: C | None, name: str, value: str) -> C | None:
 
 
 def kubelet_flag(config: KubeadmConfigSpec, name: str, value: str) -> KubeadmConfigSpec:
-    """Add a kubelet flag unless the user gave it: on the machine that initializes the cluster and on those that
-    join.
-    """
+    """Add a kubelet flag unless the user gave it."""
+    return each_node(config, lambda node: changed(node, kubelet_extra_args=flag(node.kubelet_extra_args, name, value)))
+
+
+def each_node(config: KubeadmConfigSpec, change: Callable[[NodeRegistration], NodeRegistration]) -> KubeadmConfigSpec:
+    """Apply `change` to the node registration of the machine that initializes the cluster and of those that join."""
     found = config
     init, join = config.init_configuration, config.join_configuration
     if init is not None and init.node_registration is not None:
-        node = init.node_registration
-        node = changed(node, kubelet_extra_args=flag(node.kubelet_extra_args, name, value))
-        found = changed(found, init_configuration=changed(init, node_registration=node))
+        found = changed(found, init_configuration=changed(init, node_registration=change(init.node_registration)))
     if join is not None and join.node_registration is not None:
-        node = join.node_registration
-        node = changed(node, kubelet_extra_args=flag(node.kubelet_extra_args, name, value))
-        found = changed(found, join_configuration=changed(join, node_registration=node))
+        found = changed(found, join_configuration=changed(join, node_registration=change(join.node_registration)))
     return found
 
 

@@ -20,7 +20,7 @@ def _components(found: ClusterConfiguration) -> ClusterConfiguration:
     return changed(found, api_server=component_flag(found.api_server, *FLAG))
 
 
-def _machine(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
+def _machine(config: KubeadmConfigSpec, _version: str) -> KubeadmConfigSpec:
     return cluster_configuration(config, _components)
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from espalier.clusters.layers import cni_updates, half_unhealthy, images_by_digest, short_lived_tokens, tls_min_version
+from espalier.clusters.layers import (
+    cni_updates,
+    half_unhealthy,
+    images_by_digest,
+    provider_settings,
+    short_lived_tokens,
+    tls_min_version,
+)
 from espalier.clusters.layers.layer import BASE, Layer
 
 LAYERS: Sequence[Layer] = (
@@ -14,4 +21,5 @@ LAYERS: Sequence[Layer] = (
     half_unhealthy.LAYER,
     short_lived_tokens.LAYER,
     images_by_digest.LAYER,
+    provider_settings.LAYER,
 )

@@ -24,7 +24,7 @@ def _components(found: ClusterConfiguration) -> ClusterConfiguration:
     )
 
 
-def _machine(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
+def _machine(config: KubeadmConfigSpec, _version: str) -> KubeadmConfigSpec:
     return kubelet_flag(cluster_configuration(config, _components), *FLAG)
 
 

@@ -260,6 +260,8 @@ def _deployment(
     fallback: tuple[str, ...],
 ) -> Group:
     name, replicas = wanted.metadata.name, contract.desired_replicas(wanted)
+    if live is not None and wanted.spec.replicas is None:  # Cluster API keeps what its autoscaler could have chosen
+        replicas = contract.within(wanted, contract.desired_replicas(live))
     rolling = (
         wanted.spec.rollout.strategy.rolling_update if wanted.spec.rollout and wanted.spec.rollout.strategy else None
     )

@@ -17,7 +17,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
@@ -25,7 +25,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract
+from espalier.clusterapi import contract, external_etcd
 from espalier.clusters import generated, git_ops, references
 from espalier.clusters.observe import Observer, written
 from espalier.clusters.preview.machines import Fleet, SeenMachine
@@ -59,6 +59,7 @@ def kinds(providers: Providers) -> tuple[Resource, ...]:
         *_of_machines(providers),
         *_UPGRADES,
         ExtensionConfig.resource,
+        CUSTOM_RESOURCE_DEFINITION,
         SECRET,
     )
 
@@ -114,13 +115,43 @@ async def read(
         _clusters(client, everything),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
-        _all(_list(client, kind, place) for kind in references.kinds(providers) for place in places),
-        _all(_list(client, kind, SYSTEM_NAMESPACE, references.OF_OTHERS) for kind in references.data_kinds(providers)),
-        _all(_list(client, kind, SYSTEM_NAMESPACE if kind.namespaced else None, ours) for kind in written(providers)),
+        _all(
+            _list(client, kind, place)
+            for kind in references.kinds(providers)
+            if kind not in references.IDENTITY_PROVIDERS
+            for place in places
+        ),
+        _all(
+            _list(client, kind, SYSTEM_NAMESPACE, references.OF_OTHERS)
+            for kind in references.data_kinds(providers)
+            if kind != SECRET
+        ),
+        _all(
+            _list(client, kind, SYSTEM_NAMESPACE if kind.namespaced else None, ours)
+            for kind in written(providers)
+            if kind not in (SECRET, external_etcd.RESOURCE)
+        ),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _of_machines(providers)),
         _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in progress),
         _all(_granted(_get(client, kind, "", RUNTIME_EXTENSION), kind, notices) for kind in extension_kinds),
     )
+    asked_for = [
+        *(one for one in clusters if one.key in keys),
+        *(Object(msgspec.json.encode(one)) for one in manifests),
+    ]
+    specs = [spec for one in asked_for if (spec := _spec(one)) is not None]
+    if any(spec.external_etcd_configuration is not None for spec in specs):
+        definition = _get(client, CUSTOM_RESOURCE_DEFINITION, "", external_etcd.CLUSTER_DEFINITION)
+        named += await _granted(definition, CUSTOM_RESOURCE_DEFINITION, notices)
+        made += await _list(client, external_etcd.RESOURCE, SYSTEM_NAMESPACE, ours)
+    if any(spec.identity_provider_refs for spec in specs):
+        places |= {one.namespace for one in asked_for}
+        links += await _all(
+            _list(client, kind, place) for kind in references.IDENTITY_PROVIDERS for place in sorted(places)
+        )
+    if any(_needs_secrets(one, providers) for one in asked_for):
+        data = data + await _list(client, SECRET, SYSTEM_NAMESPACE, references.OF_OTHERS)
+        made = made + await _list(client, SECRET, SYSTEM_NAMESPACE, ours)
     repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests, providers)
     known = {(one.kind, one.name) for one in made}
     singles = [resource for resource in written(providers) if generated.is_of_cluster(resource)]
@@ -144,6 +175,26 @@ async def read(
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
     told = tuple(dict.fromkeys((*notices, *unread)))
     return World(list(unique.values()), _fleets(machines), tuple(map(metadata_only, secrets)), told)
+
+
+def _spec(one: Object) -> eksa.ClusterSpec | None:
+    try:
+        return read_cluster(one).spec if one.kind == eksa.Cluster.resource.kind else None
+    except msgspec.ValidationError:
+        return None
+
+
+def _needs_secrets(one: Object, providers: Providers) -> bool:
+    """Whether Secrets are made for a Cluster, or read: for most there are none, and who plans need not read any."""
+    if one.kind != eksa.Cluster.resource.kind:
+        return False
+    try:
+        cluster = read_cluster(one)
+    except msgspec.ValidationError:
+        return False
+    provider = providers.get(cluster.spec.datacenter_ref.kind) if cluster.spec.datacenter_ref else None
+    extras = provider.extras.names(cluster.metadata.name, cluster.spec, ()) if provider is not None else ()
+    return any(name.resource == SECRET for name in extras)
 
 
 def _is_observed(one: Object) -> bool:
@@ -236,6 +287,7 @@ async def _granted(reading: Awaitable[list[Object]], kind: Resource, notices: li
 
 _WITHOUT = {
     SECRET.kind: "whether Secrets of a former cluster are in the way of a new one is not known",
+    CUSTOM_RESOURCE_DEFINITION.kind: "whether Cluster API makes etcd on machines of its own is not known",
     ExtensionConfig.resource.kind: "whether machines are upgraded in place by runtime hooks is not known",
 } | {kind.kind: "whether an upgrade in place was refused, or has failed, is not known" for kind in _UPGRADES}
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.resource import Resource
+from espalier.clusterapi import external_etcd
 from espalier.clusters import cni, drift, names, ownership, steps, synced, workload_objects
 from espalier.clusters.cni_steps import install_cni
 from espalier.clusters.gate import Isolation
@@ -161,7 +162,20 @@ def _after(machinery: ClusterAPIObjects, written: Iterable[Change | Removal]) ->
             name = one.body["metadata"]["name"]
             live = of_kind.get(name)
             of_kind[name] = Object(encode_json(ownership.laid_over(live, one.body) if live else one.body))
+            if live is not None and one.resource == external_etcd.RESOURCE:
+                _with_other_endpoints(objects)
     return replace(machinery, objects=objects)
+
+
+def _with_other_endpoints(objects: Mapping[Resource, dict[str, Object]]) -> None:
+    """What follows from another etcd: Cluster API tells the control plane where its new members are."""
+    of_kind = objects.get(KubeadmControlPlane.resource, {})
+    for name, found in list(of_kind.items()):
+        tree = found.tree
+        etcd = tree["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["etcd"]
+        if "external" in etcd:
+            etcd["external"] = etcd["external"] | {"endpoints": ["those of the new members"]}
+            of_kind[name] = Object(encode_json(tree))
 
 
 def _shown(change: Change, machinery: ClusterAPIObjects, replaced: Mapping[tuple[str, str], str]) -> ObjectChange:

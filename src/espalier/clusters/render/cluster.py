@@ -16,6 +16,7 @@ from espalier.api.eksa.network import Ranges
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
+from espalier.clusterapi import external_etcd
 from espalier.clusterapi.contract import reference
 from espalier.clusters.render_input import Design
 
@@ -38,6 +39,9 @@ def cluster(design: Design, infrastructure: Resource) -> capi.Cluster:
             ),
             control_plane_ref=reference(KubeadmControlPlane.resource, design.name),
             infrastructure_ref=reference(infrastructure, design.name),
+            managed_external_etcd_ref=reference(external_etcd.RESOURCE, external_etcd.name(design.name))
+            if design.spec.external_etcd_configuration is not None
+            else None,
         ),
     )
 
@@ -48,8 +52,11 @@ def control_plane(
     """The KubeadmControlPlane, with machines from a template."""
     strategy = design.control_plane.upgrade_rollout_strategy
     max_surge = strategy.rolling_update.max_surge if strategy and strategy.rolling_update else 1
+    metadata = meta(design, design.name)
+    if design.spec.external_etcd_configuration is not None:
+        metadata.annotations = {external_etcd.KEEPS_CONTROL_PLANE: "true"}
     return KubeadmControlPlane(
-        metadata=meta(design, design.name),
+        metadata=metadata,
         spec=KubeadmControlPlaneSpec(
             version=design.of_control_plane.version,
             replicas=design.control_plane.count,

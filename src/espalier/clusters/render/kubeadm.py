@@ -13,6 +13,7 @@ from espalier.api.capi.kubeadm import (
     Component,
     Dns,
     Etcd,
+    ExternalEtcd,
     File,
     HostPathMount,
     InitConfiguration,
@@ -24,15 +25,18 @@ from espalier.api.capi.kubeadm import (
 )
 from espalier.api.core import Taint
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.kubelet import PATCH, PATCHES_FOLDER
+from espalier.clusterapi import external_etcd
+from espalier.clusters.render import admission_exclusions, authentication, authenticator, node_setup
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.clusters.render_input import Design
 
 CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 """The only cipher suite of EKS Distro's components below TLS 1.3."""
 
+_CERTIFICATES = "/etc/kubernetes/pki"
 AUDIT_POLICY_FILE = "/etc/kubernetes/audit-policy.yaml"
 AUDIT_LOG_FOLDER = "/var/log/kubernetes"
-PATCHES_FOLDER = "/etc/kubernetes/patches"
 
 _AUDIT_ARGS = {
     "audit-policy-file": AUDIT_POLICY_FILE,
@@ -57,20 +61,20 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
     control_plane = design.control_plane
     network = design.spec.cluster_network
     mask = network.nodes.cidr_mask_size if network and network.nodes else None
+    exclusions = admission_exclusions.of(control_plane)
+    flags = _AUDIT_ARGS | _COMPONENT_ARGS | authentication.flags(design) | authenticator.flags(design)
     manager_args = _COMPONENT_ARGS | ({"node-cidr-mask-size": str(mask)} if mask is not None else {})
     return ClusterConfiguration(
         image_repository=distro.repository,
-        etcd=Etcd(
-            local=LocalEtcd(
-                image_repository=distro.etcd.repository,
-                image_tag=distro.etcd.tag,
-                extra_args=args({"cipher-suites": CIPHER_SUITES}),
-            )
-        ),
+        etcd=_etcd(design),
         dns=Dns(image_repository=distro.coredns.repository, image_tag=distro.coredns.tag),
         api_server=ApiServer(
             cert_sans=[*cert_sans, *control_plane.cert_sans],
-            extra_args=args(_AUDIT_ARGS | _COMPONENT_ARGS | control_plane.api_server_extra_args),
+            extra_args=[
+                *args(flags | control_plane.api_server_extra_args),
+                *args(authentication.issuer(design)),
+            ],
+            extra_envs=exclusions.variables,
             extra_volumes=[
                 HostPathMount(
                     name="audit-policy",
@@ -86,6 +90,8 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
                     path_type="DirectoryOrCreate",
                     read_only=False,
                 ),
+                *exclusions.volumes,
+                *authenticator.volumes(design),
             ],
         ),
         controller_manager=Component(extra_args=args(manager_args)),
@@ -93,19 +99,45 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
     )
 
 
+def _etcd(design: Design) -> Etcd:
+    image = design.of_control_plane.distro.etcd
+    if design.spec.external_etcd_configuration is not None:
+        return Etcd(
+            external=ExternalEtcd(
+                endpoints=[external_etcd.PLACEHOLDER],
+                ca_file=f"{_CERTIFICATES}/etcd/ca.crt",
+                cert_file=f"{_CERTIFICATES}/apiserver-etcd-client.crt",
+                key_file=f"{_CERTIFICATES}/apiserver-etcd-client.key",
+            )
+        )
+    return Etcd(
+        local=LocalEtcd(
+            image_repository=image.repository,
+            image_tag=image.tag,
+            extra_args=args({"cipher-suites": CIPHER_SUITES}),
+        )
+    )
+
+
 def control_plane_config(
-    design: Design, *, kubelet_args: Mapping[str, str], cri_socket: str, cert_sans: tuple[str, ...]
+    design: Design,
+    *,
+    kubelet_args: Mapping[str, str],
+    cri_socket: str,
+    cert_sans: tuple[str, ...],
 ) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines; the first arguments come from the provider."""
     control_plane = design.control_plane
     # None keeps kubeadm's own taint; a list replaces it.
     taints = control_plane.taints or None
-    kubelet = control_plane.kubelet_configuration
-    patches = Patches(directory=PATCHES_FOLDER) if kubelet else None
+    configuration = control_plane.kubelet_configuration
+    patches = Patches(directory=PATCHES_FOLDER) if configuration else None
 
     def registration() -> NodeRegistration:
         return _registration(design, control_plane.labels, taints, kubelet_args, cri_socket)
 
+    exclusions = admission_exclusions.of(control_plane)
+    setup = node_setup.setup(design)
     audit_policy = control_plane.audit_policy_content or AUDIT_POLICY
     return KubeadmConfigSpec(
         cluster_configuration=cluster_configuration(design, cert_sans=cert_sans),
@@ -113,22 +145,32 @@ def control_plane_config(
         join_configuration=JoinConfiguration(node_registration=registration(), patches=patches),
         files=[
             File(path=AUDIT_POLICY_FILE, owner="root:root", permissions="0600", content=audit_policy),
-            *_kubelet_files(kubelet),
+            *_kubelet_files(configuration),
+            *exclusions.files,
+            *authenticator.files(design),
+            *setup.files,
         ],
+        pre_kubeadm_commands=setup.commands,
     )
 
 
 def worker_config(
-    design: Design, group: WorkerNodeGroupConfiguration, *, kubelet_args: Mapping[str, str], cri_socket: str
+    design: Design,
+    group: WorkerNodeGroupConfiguration,
+    *,
+    kubelet_args: Mapping[str, str],
+    cri_socket: str,
 ) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers; the last arguments come from the provider."""
-    kubelet = group.kubelet_configuration
+    configuration = group.kubelet_configuration
+    setup = node_setup.setup(design)
     return KubeadmConfigSpec(
         join_configuration=JoinConfiguration(
             node_registration=_registration(design, group.labels, group.taints or None, kubelet_args, cri_socket),
-            patches=Patches(directory=PATCHES_FOLDER) if kubelet else None,
+            patches=Patches(directory=PATCHES_FOLDER) if configuration else None,
         ),
-        files=_kubelet_files(kubelet),
+        files=[*_kubelet_files(configuration), *setup.files],
+        pre_kubeadm_commands=setup.commands,
     )
 
 
@@ -154,5 +196,4 @@ def _kubelet_files(configuration: dict[str, Any] | None) -> list[File]:
         return []
     kinds = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     content = json.dumps(kinds | configuration, indent=2, sort_keys=True)
-    path = f"{PATCHES_FOLDER}/kubeletconfiguration0+strategic.yaml"
-    return [File(path=path, owner="root:root", permissions="0644", content=content + "\n")]
+    return [File(path=PATCH, owner="root:root", permissions="0644", content=content + "\n")]

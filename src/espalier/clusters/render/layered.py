@@ -8,7 +8,7 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi import templates
 from espalier.clusters.provider import Name
-from espalier.clusters.render import cluster, cni, health_checks, workers
+from espalier.clusters.render import cluster, cni, etcd, health_checks, workers
 from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.rendered import Rendered, RenderedGroup
 
@@ -37,7 +37,9 @@ def base(design: Design) -> Rendered:
         health_check=health_checks.control_plane_health_check(design),
         groups=tuple(_group(design, group) for group in design.groups),
         cni=tuple(cni.manifests(design)),
+        etcd=etcd.etcd(design),
         digests=cni.digests(design.of_control_plane.bundle),
+        settings=design.provider.settings(design),
         workload=tuple(design.provider.workload(design)),
         extras=tuple(_extras(design)),
     )

@@ -23,7 +23,13 @@ from espalier.api.capi.machine import (
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
-from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, DEPLOYMENT_NAME_LABEL, reference
+from espalier.clusterapi.contract import (
+    CLUSTER_NAME_LABEL,
+    DEPLOYMENT_NAME_LABEL,
+    FEWEST_ANNOTATION,
+    MOST_ANNOTATION,
+    reference,
+)
 from espalier.clusters import names
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Design, group_count, group_name
@@ -52,7 +58,7 @@ def machine_deployment(
         metadata=_meta(design, group, name),
         spec=MachineDeploymentSpec(
             cluster_name=design.name,
-            replicas=group_count(group),
+            replicas=None if group.autoscaling_configuration is not None else group_count(group),
             selector=LabelSelector(match_labels=labels),
             rollout=DeploymentRollout(strategy=_strategy(group)),
             template=MachineTemplate(
@@ -70,10 +76,13 @@ def machine_deployment(
 
 
 def _meta(design: Design, group: WorkerNodeGroupConfiguration, name: str) -> ObjectMeta:
-    """Metadata; in a failure domain, with the worker node group that it belongs to."""
+    """Metadata; in a failure domain, with the worker node group that it belongs to; limits for an autoscaler."""
     found, own = meta(design, name), group_name(group)
     if own in design.domains:
         found.annotations = {names.GROUP_ANNOTATION: design.whole_group(own)}
+    if (limits := group.autoscaling_configuration) is not None:
+        numbers = {FEWEST_ANNOTATION: str(limits.min_count), MOST_ANNOTATION: str(limits.max_count)}
+        found.annotations = found.annotations | numbers
     return found
 
 

@@ -16,9 +16,10 @@ from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, Worke
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, minor
+from espalier.clusters import names
 from espalier.clusters.provider import Providers
 from espalier.clusters.render_input import group_name
-from espalier.clusters.rules import api_server, kubelet, networks, numbers, unsupported
+from espalier.clusters.rules import api_server, connections, identity, kubelet, networks, numbers, unsupported
 
 SELF_MANAGED = (
     "a self-managed cluster (spec.managementCluster.name is its own name, or missing) is not created or changed "
@@ -44,7 +45,10 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
         *_workers(spec, cluster.metadata.name),
         *numbers.sizes(spec),
         *networks.violations(spec.cluster_network),
+        *numbers.autoscaling(spec),
         *numbers.health_checks(spec),
+        *connections.violations(spec),
+        *identity.violations(spec),
         *_strategies(spec),
         *kubelet.violations(spec),
         *api_server.violations(spec),
@@ -87,13 +91,17 @@ def _control_plane(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     control_plane = spec.control_plane_configuration
     if control_plane is None:
         return
-    if control_plane.count < 1 or control_plane.count % 2 == 0:
+    is_even = control_plane.count % 2 == 0 and spec.external_etcd_configuration is None
+    if control_plane.count < 1 or is_even:
         yield Violation(
             f"{field}.count",
             str(control_plane.count),
             "1, 3, 5, …",
             sentences.EVEN,
         )
+    etcd = spec.external_etcd_configuration
+    if etcd is not None and etcd.count % 2 == 0:
+        yield Violation("spec.externalEtcdConfiguration.count", str(etcd.count), "1, 3, 5, …", sentences.ETCD_EVEN)
     yield from _labels(f"{field}.labels", control_plane.labels)
     yield from _taints(f"{field}.taints", control_plane.taints)
     for index, name in enumerate(control_plane.cert_sans):
@@ -118,6 +126,8 @@ def _workers(spec: eksa.ClusterSpec, cluster: str) -> Iterator[Violation]:
         if name in seen:
             yield Violation(f"{at}.name", name, "", sentences.GROUP_TWICE)
         seen.add(name)
+        if name == names.ETCD_GROUP and spec.external_etcd_configuration is not None:
+            yield Violation(f"{at}.name", name, "another name", "machines of etcd have the names that its would have")
         if not _DNS_LABEL.fullmatch(name) or len(name) + len(cluster) > LONGEST_GROUP_NAME:
             allowed = f"a DNS label, with the name of the cluster at most {LONGEST_GROUP_NAME} characters"
             yield Violation(f"{at}.name", name, allowed, sentences.GROUP_NAME)
@@ -194,6 +204,11 @@ def _strategies(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             for index, group in enumerate(spec.worker_node_group_configurations)
         ),
     ]
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        own = group.upgrade_rollout_strategy
+        if group.autoscaling_configuration is not None and own is not None and own.type == "InPlace":
+            field = f"spec.workerNodeGroupConfigurations[{index}].upgradeRolloutStrategy.type"
+            yield Violation(field, "InPlace", "RollingUpdate", sentences.AUTOSCALED_IN_PLACE)
     has_external_etcd = spec.external_etcd_configuration is not None
     for place, strategy in strategies:
         if strategy is not None:

@@ -37,6 +37,12 @@ def manages_nobody(name: str) -> str:
     return f'Cluster "{name}" is not self-managed, so it can\'t manage others; name the management cluster'
 
 
+REQUIRES_EKS_ANYWHERE = (
+    "RequiresEKSAnywhereClusterAPI: etcd on machines of its own needs EKS Anywhere's build of Cluster API and its "
+    "etcdadm providers, and stock Cluster API is installed (its Cluster has no spec.managedExternalEtcdRef); install "
+    "that build, or remove the field to have etcd on the machines of the control plane"
+)
+
 NAMES_IT = (
     "ConfigMap eksa-system/management-cluster says which it is (`espalier manifests --management-cluster "
     "NAMESPACE/NAME`, docs/management-cluster.md)"

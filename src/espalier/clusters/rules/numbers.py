@@ -37,6 +37,21 @@ def sizes(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             yield Violation(field, str(size), f"{limit} or less", sentences.TOO_MANY)
 
 
+def autoscaling(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Limits of autoscalers that no number of machines fits, or not the one that is given."""
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        scaling, at = group.autoscaling_configuration, f"spec.workerNodeGroupConfigurations[{index}]"
+        if scaling is None:
+            continue
+        if scaling.min_count > scaling.max_count:
+            allowed = f"at most {scaling.max_count}, which is maxCount"
+            found = str(scaling.min_count)
+            yield Violation(f"{at}.autoscalingConfiguration.minCount", found, allowed, sentences.NO_RANGE)
+        elif group.count is not None and not scaling.min_count <= group.count <= scaling.max_count:
+            allowed = f"{scaling.min_count} to {scaling.max_count}"
+            yield Violation(f"{at}.count", str(group.count), allowed, sentences.COUNT_OUTSIDE)
+
+
 def health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """Values of MachineHealthChecks that Cluster API would refuse, or can't store."""
     control_plane = spec.control_plane_configuration

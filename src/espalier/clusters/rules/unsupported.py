@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.control_plane import ControlPlaneConfiguration
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
 from espalier.clusters.provider import Provider, Providers
 
@@ -23,21 +21,16 @@ def violations(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[Violati
         message = "this release does not support this provider"
         yield Violation("spec.datacenterRef.kind", reference.kind, ", ".join(providers), message)
     whole = {
-        "externalEtcdConfiguration": (spec.external_etcd_configuration, "etcd on machines of its own"),
-        "proxyConfiguration": (spec.proxy_configuration, "a proxy"),
-        "registryMirrorConfiguration": (spec.registry_mirror_configuration, "a registry mirror"),
-        "identityProviderRefs": (spec.identity_provider_refs, "identity providers"),
-        "podIamConfig": (spec.pod_iam_config, "IAM roles for service accounts"),
         "etcdEncryption": (spec.etcd_encryption, "encryption in etcd"),
     }
     for name, (value, what) in whole.items():
         if value:
             yield Violation(f"spec.{name}", what, "nothing", _REMOVE)
-    yield from _control_plane(spec.control_plane_configuration)
-    for index, group in enumerate(spec.worker_node_group_configurations):
-        yield from _group(group, f"spec.workerNodeGroupConfigurations[{index}]")
     if provider := provider_of(spec, providers):
         yield from provider.rules.violations(spec)
+        if spec.external_etcd_configuration is not None and provider.etcd is None:
+            field, message = "spec.externalEtcdConfiguration", "the provider has no machines for etcd; remove the field"
+            yield Violation(field, "etcd on machines of its own", "nothing", message)
     network = spec.cluster_network
     cilium = network.cni_config.cilium if network and network.cni_config else None
     if cilium and cilium.helm_values:
@@ -64,19 +57,3 @@ def warnings(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[str]:
 def provider_of(spec: eksa.ClusterSpec, providers: Providers) -> Provider | None:
     """The provider of a Cluster; None if this build does not have it."""
     return providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref is not None else None
-
-
-def _control_plane(control_plane: ControlPlaneConfiguration | None) -> Iterator[Violation]:
-    field = "spec.controlPlaneConfiguration"
-    if control_plane is None:
-        return
-    if control_plane.skip_admission_for_system_resources:
-        yield Violation(f"{field}.skipAdmissionForSystemResources", "true", "false", _REMOVE)
-
-
-def _group(group: WorkerNodeGroupConfiguration, field: str) -> Iterator[Violation]:
-    scaling = group.autoscaling_configuration
-    if scaling is not None:
-        found = f"{scaling.min_count} to {scaling.max_count}"
-        message = "this release does not support autoscaling; set a count instead"
-        yield Violation(f"{field}.autoscalingConfiguration", found, "nothing", message)

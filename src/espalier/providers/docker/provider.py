@@ -1,6 +1,6 @@
 """The infrastructure provider Docker."""
 
-from espalier.clusters.provider import Links, Provider
+from espalier.clusters.provider import EtcdRenderer, Links, Provider
 from espalier.providers.docker import render, rules
 from espalier.providers.docker.cluster_api import INFRASTRUCTURE
 from espalier.providers.docker.kinds import DockerDatacenterConfig
@@ -10,4 +10,6 @@ DOCKER = Provider(
     infrastructure=INFRASTRUCTURE,
     render=render,
     rules=rules,
+    etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
+    settings=render.settings,
 )

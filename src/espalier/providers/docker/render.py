@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.clusters.render import kubeadm
+from espalier.clusterapi.kubernetes_versions import minor
+from espalier.clusters.render import etcd, kubeadm
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design
+from espalier.clusters.rendered import Settings
 from espalier.providers.docker.cluster_api import (
     DockerCluster,
     DockerClusterSpec,
@@ -30,6 +33,9 @@ KUBELET_ARGS = {
     "tls-cipher-suites": kubeadm.CIPHER_SUITES,
 }
 
+FAIL_CGROUP_V1_SINCE = minor("1.31")
+"""The first Kubernetes version whose kubelet refuses to start on cgroup v1 unless it is told not to."""
+
 _DOCKER_SOCKET = "/var/run/docker.sock"
 
 
@@ -39,6 +45,30 @@ def infrastructure_cluster(design: Design) -> DockerCluster:
     image = Image.parse(haproxy.image.uri) if haproxy and haproxy.image else None
     load_balancer = LoadBalancer(image_repository=image.repository, image_tag=image.tag) if image else None
     return DockerCluster(metadata=meta(design, design.name), spec=DockerClusterSpec(load_balancer=load_balancer))
+
+
+def etcd_config(design: Design) -> EtcdadmConfigSpec:
+    """How a machine becomes a member of etcd."""
+    return etcd.config(design)
+
+
+def etcd_machine_template(design: Design, name: str) -> DockerMachineTemplate:
+    """What the machines of etcd are made of: the same as all others."""
+    return machine_template(design, design.of_control_plane, name, None)
+
+
+def settings(design: Design) -> Settings:
+    """As in EKS Anywhere: volumes on a machine's disk, and kubelets in the control groups of systemd."""
+    versions = {components.version for components in design.components.values()}
+    lasting = {"fail-cgroupv1": "false"}
+    return Settings(
+        service_domain="cluster.local",
+        controller_manager={"enable-hostpath-provisioner": "true"},
+        kubelet={
+            version: {"cgroup-driver": "systemd"} | (lasting if minor(version) >= FAIL_CGROUP_V1_SINCE else {})
+            for version in versions
+        },
+    )
 
 
 def control_plane_config(design: Design) -> KubeadmConfigSpec:

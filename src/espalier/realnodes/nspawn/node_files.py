@@ -152,7 +152,8 @@ def _kubernetes(identity: Identity) -> dict[str, NodeFile]:
     )
     return {
         f"{KUBELET_DROPINS}/10-node.conf": _text(json.dumps(kubelet, indent=1) + "\n"),
-        "/etc/default/kubelet": _text(f"KUBELET_EXTRA_ARGS=--config-dir={KUBELET_DROPINS}\n"),
+        # The last flag counts: Cluster API's are before it, and clusters on Docker ask for systemd's control groups.
+        "/etc/default/kubelet": _text(f"KUBELET_EXTRA_ARGS=--config-dir={KUBELET_DROPINS} --cgroup-driver=cgroupfs\n"),
         "/usr/local/sbin/kubeadm": _text(kubeadm, 0o755),
         **{f"{PATCHES}/{name}0+strategic.json": _text(_watched_closely(name)) for name in STATIC_PODS},
         PROXY_CONFIGURATION: _text(f"---\n{json.dumps(proxy, indent=1)}\n"),

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import names
+from espalier.clusterapi import external_etcd, names
 from espalier.clusterapi.infrastructure import InfrastructureCluster
 from espalier.clusterapi.objects import is_paused, owner_reference
 from espalier.kube.objects import Object
@@ -29,7 +30,7 @@ class Held(NamedTuple):
 
 
 def stages(observed: Observed) -> Iterator[tuple[str, list[Held]]]:
-    """The order of deletion: workers, control plane, infrastructure."""
+    """The order of deletion: workers, control plane, etcd, infrastructure."""
     workers = [Held(MachineDeployment.resource, found) for found in observed.deployments]
     workers += [Held(MachineSet.resource, found) for found in observed.sets if not found.metadata.owner_references]
     workers += [
@@ -38,6 +39,7 @@ def stages(observed: Observed) -> Iterator[tuple[str, list[Held]]]:
     yield "worker objects", workers
     control_plane = observed.control_plane_object
     yield "control plane", [Held(KubeadmControlPlane.resource, control_plane)] if control_plane else []
+    yield "etcd", [Held(EtcdadmCluster.resource, observed.etcd_object)] if observed.etcd_object else []
 
 
 class Clusters:
@@ -57,7 +59,12 @@ class Clusters:
             infrastructure = inventory.infrastructure_object(reference.kind, Key(key.namespace, reference.name))
         if (reference := cluster.spec.control_plane_ref) and reference.kind == KubeadmControlPlane.resource.kind:
             control_plane = inventory.control_planes.get(Key(key.namespace, reference.name))
-        machines = in_cluster(inventory.machines, key)
+        etcd = None
+        if external := cluster.spec.managed_external_etcd_ref:
+            etcd = inventory.etcds.get(Key(key.namespace, external.name))
+        machines = [
+            one for one in in_cluster(inventory.machines, key) if external_etcd.MACHINE_LABEL not in one.metadata.labels
+        ]
         return Observed(
             object=found,
             cluster=cluster,
@@ -65,6 +72,7 @@ class Clusters:
             infrastructure=infrastructure.decode(InfrastructureCluster) if infrastructure else None,
             control_plane_object=control_plane,
             control_plane=control_plane.decode(KubeadmControlPlane) if control_plane else None,
+            etcd_object=etcd,
             deployments=tuple(in_cluster(inventory.deployments, key)),
             sets=tuple(in_cluster(inventory.sets, key)),
             machines=tuple(machine.decode(Machine) for machine in machines),
@@ -98,6 +106,8 @@ class Clusters:
         control_plane = observed.control_plane_object
         if control_plane is not None:
             await self._scheme.writer.add_owner(KubeadmControlPlane.resource, control_plane, owner, labels)
+        if observed.etcd_object is not None:
+            await self._scheme.writer.add_owner(EtcdadmCluster.resource, observed.etcd_object, owner, labels)
 
     async def _delete(self, observed: Observed) -> Outcome:
         for what, held in stages(observed):

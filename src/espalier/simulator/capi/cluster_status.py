@@ -11,6 +11,7 @@ import msgspec
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Cluster, ClusterInitialization, ClusterStatus, MachineCounts
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.meta import Condition, Tree
@@ -34,6 +35,7 @@ class Observed:
     infrastructure: InfrastructureCluster | None
     control_plane_object: Object | None
     control_plane: KubeadmControlPlane | None
+    etcd_object: Object | None
     deployments: tuple[Object, ...]
     sets: tuple[Object, ...]
     machines: tuple[Machine, ...]
@@ -87,6 +89,7 @@ def status(observed: Observed, now: datetime, waiting: str | None = None) -> Clu
     """The status of a cluster; `waiting` is what its deletion waits for."""
     generation = observed.cluster.metadata.generation
     infrastructure = observed.infrastructure
+    etcd = observed.etcd_object.decode(EtcdadmCluster).status if observed.etcd_object else None
     return ClusterStatus(
         conditions=stated(
             observed.cluster.status.conditions,
@@ -100,6 +103,8 @@ def status(observed: Observed, now: datetime, waiting: str | None = None) -> Clu
         control_plane=_control_plane_counts(observed),
         workers=_worker_counts(observed),
         failure_domains=infrastructure.status.domains if infrastructure else [],
+        managed_external_etcd_initialized=etcd.initialized if etcd else None,
+        managed_external_etcd_ready=etcd.ready if etcd else None,
         phase=_phase(observed),
         observed_generation=generation,
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.etcdadm import EtcdadmCluster, EtcdadmConfig
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.core import SECRET
@@ -39,6 +40,8 @@ class Inventory:
     config_templates: Cache
     health_checks: Cache
     secrets: Cache
+    etcds: Cache
+    etcd_configs: Cache
     infrastructure: dict[str, Cache]
     kinds: tuple[Infrastructure, ...]
 
@@ -47,8 +50,8 @@ class Inventory:
         """The inventory of one management cluster."""
         indexes = {BY_CLUSTER: _by_cluster, BY_CONTROLLER: by_controller}
 
-        def cache(resource: Resource) -> Cache:
-            return caches.of(resource, indexes=indexes)
+        def cache(resource: Resource, *, optional: bool = False) -> Cache:
+            return caches.of(resource, indexes=indexes, optional=optional)
 
         return cls(
             clusters=caches.of(Cluster.resource),
@@ -60,6 +63,8 @@ class Inventory:
             config_templates=cache(KubeadmConfigTemplate.resource),
             health_checks=cache(MachineHealthCheck.resource),
             secrets=caches.of(SECRET, labels=names.CLUSTER, indexes={BY_CLUSTER: _by_cluster}),
+            etcds=cache(EtcdadmCluster.resource, optional=True),
+            etcd_configs=cache(EtcdadmConfig.resource, optional=True),
             infrastructure={
                 resource.kind: cache(resource)
                 for provider in kinds
@@ -72,6 +77,7 @@ class Inventory:
         """Every cache."""
         yield from (self.clusters, self.control_planes, self.deployments, self.sets, self.machines)
         yield from (self.configs, self.config_templates, self.health_checks, self.secrets)
+        yield from (self.etcds, self.etcd_configs)
         yield from self.infrastructure.values()
 
     @property

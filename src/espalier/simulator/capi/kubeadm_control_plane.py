@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import (
     KubeadmConfig,
     KubeadmControlPlane,
@@ -15,7 +16,7 @@ from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec
 from espalier.api.core import SECRET, Secret
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusterapi import names
+from espalier.clusterapi import external_etcd, names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.contract import CERTIFICATES, reference
 from espalier.clusterapi.machine_change import control_plane_bootstrap
@@ -83,7 +84,11 @@ class KubeadmControlPlanes:
             machines=tuple(self._owned(machine) for machine in machines),
             secrets={secret.name: secret for secret in in_cluster(inventory.secrets, cluster.key)},
             infrastructure_template=inventory.infrastructure_object(template.kind, Key(key.namespace, template.name)),
-            other_machines=len(in_cluster(inventory.machines, cluster.key)) - len(machines),
+            other_machines=sum(
+                external_etcd.MACHINE_LABEL not in one.metadata.labels
+                for one in in_cluster(inventory.machines, cluster.key)
+            )
+            - len(machines),
             hindrance=hindrance(infrastructure),
             orphans=orphans(self._scheme, cluster.key, lambda machine: names.CONTROL_PLANE in machine.metadata.labels),
         )
@@ -124,6 +129,7 @@ class KubeadmControlPlanes:
                 self._adopt_template,
                 self._certificates,
                 self._kubeconfig,
+                self._external_etcd,
                 self._update_in_place,
                 self._move,
                 self._addons,
@@ -202,6 +208,22 @@ class KubeadmControlPlanes:
         else:
             await self._scheme.writer.merge(SECRET, present, {"data": secret["data"]})
         return Continue()
+
+    async def _external_etcd(self, observed: Observed) -> Outcome:
+        """EKS Anywhere's: etcd on machines of its own comes first, and the control plane is told where it is."""
+        named = observed.cluster.spec.managed_external_etcd_ref
+        if named is None:
+            return Continue()
+        found = self._scheme.inventory.etcds.get(Key(observed.object.namespace, named.name))
+        etcd = found.decode(EtcdadmCluster) if found is not None else None
+        if etcd is None or not external_etcd.is_ready(etcd):
+            return Wait("WaitingForExternalEtcd", f"waiting for {named.kind} {named.name}")
+        endpoints = etcd.status.endpoints.split(",")
+        if list(external_etcd.endpoints(observed.control_plane)) == endpoints:
+            return Continue()
+        external = {"clusterConfiguration": {"etcd": {"external": {"endpoints": endpoints}}}}
+        await self._scheme.writer.merge(RESOURCE, observed.object, {"spec": {"kubeadmConfigSpec": external}})
+        return Wait("SpecChanged", "waiting to see the endpoints of etcd")
 
     async def _update_in_place(self, observed: Observed) -> Outcome:
         """Update labels, annotations and deletion timeouts in place, create missing parts, set UpToDate."""

@@ -16,6 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import stated
+from espalier.clusterapi.contract import desired_replicas, within
 from espalier.clusterapi.intstr import share
 from espalier.clusterapi.objects import is_paused, new_object, owner_reference
 from espalier.kube.objects import Object
@@ -62,7 +63,7 @@ class Observed:
     @property
     def replicas(self) -> int:
         """The desired number of machines."""
-        return 1 if self.deployment.spec.replicas is None else self.deployment.spec.replicas
+        return desired_replicas(self.deployment)
 
     @cached_property
     def newest(self) -> OwnedSet | None:
@@ -137,6 +138,11 @@ class MachineDeployments:
         labels = {names.CLUSTER: observed.deployment.spec.cluster_name}
         current = await writer.add_owner(resource, current, owner, labels)
         await self._adopt_templates(observed)
+        if observed.deployment.spec.replicas is None:
+            # Cluster API's webhook: what its sets have stays, as far as an autoscaler may choose it.
+            there = sum(owned.replicas for owned in observed.sets) if observed.sets else 1
+            await writer.merge(resource, current, {"spec": {"replicas": within(observed.deployment, there)}})
+            return Wait("ReplicasChosen", "waiting to see the number of machines")
         newest = observed.newest
         if newest is None:
             await writer.create(MachineSet.resource, self._new_set(observed))

@@ -22,7 +22,13 @@ def test_a_later_managers_due_layers_are_folded_and_supported_clusters_stay_as_t
     due = folding.due(LAYERS, LATER)
     assert [layer.name for layer in due] == ["tls-min-version", "cni-updates"]
     after = folding.folded(LAYERS, LATER)
-    assert [layer.name for layer in after] == ["base", "half-unhealthy", "short-lived-tokens", "images-by-digest"]
+    assert [layer.name for layer in after] == [
+        "base",
+        "half-unhealthy",
+        "short-lived-tokens",
+        "images-by-digest",
+        "provider-settings",
+    ]
     for case in CASES:
         assert text(case, version="v0.26.0", layers=after) == text(case, version="v0.26.0")
 
@@ -39,7 +45,17 @@ def test_clusters_that_lost_support_would_change_which_is_why_layers_live_so_lon
         ("0.26.0", []),
         ("0.27.9", []),
         ("0.28.0", ["tls-min-version", "cni-updates"]),
-        ("0.29.0", ["tls-min-version", "cni-updates", "half-unhealthy", "short-lived-tokens", "images-by-digest"]),
+        (
+            "0.29.0",
+            [
+                "tls-min-version",
+                "cni-updates",
+                "half-unhealthy",
+                "short-lived-tokens",
+                "images-by-digest",
+                "provider-settings",
+            ],
+        ),
     ],
 )
 def test_a_layer_lives_for_the_skew_window_and_one_minor(newest: str, names: list[str]) -> None:

@@ -174,6 +174,10 @@ CASES: dict[str, tuple[str, Callable[[], Case]]] = {
     "a release is to be taken": ("ReleaseChosen", lambda: without_release(laptop())),
     "an unknown release": ("EksaVersionInvalid", lambda: case({"eksaVersion": "v0.99.0"})),
     "an invalid spec": ("ClusterInvalid", lambda: case({"controlPlaneConfiguration": {"count": 2}})),
+    "stock Cluster API makes no etcd of its own": (
+        "RequiresEKSAnywhereClusterAPI",
+        lambda: case({"externalEtcdConfiguration": {"count": 3}}),
+    ),
     "its Bundles are missing": (
         "BundleNotFoundForCluster",
         lambda: case(
@@ -300,6 +304,8 @@ def test_every_step_that_decides_is_asked_by_both() -> None:
         "copy_kubeconfig",
         "read_left_over_secrets",
         "restore_cni",
+        "resume_control_plane",
+        "make_authenticator_keys",
         "install_cni",
         "compare_cni",
         "begin_workload_objects",

@@ -1,0 +1,134 @@
+"""`etcdcluster.` and `bootstrap.cluster.x-k8s.io/v1beta1`: etcd on machines of its own, by the etcdadm providers.
+
+Only EKS Anywhere's build of Cluster API works with them. Typed as far as we write or read them.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.capi.kubeadm import BOOTSTRAP_GROUP, BootstrapUser, File, Ntp
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
+from espalier.api.meta import Condition, Observed, Part
+from espalier.api.resource import Resource
+
+GROUP = "etcdcluster.cluster.x-k8s.io"
+VERSION = "v1beta1"
+CONTRACT = {"cluster.x-k8s.io/v1beta1": "v1beta1"}
+"""Label of their CRDs: they keep the earlier contract of Cluster API (`status.ready`)."""
+
+
+class CloudInitConfig(Part):
+    """etcd as cloud-init installs it."""
+
+    version: str = ""
+    install_dir: str = ""
+    etcd_release_url: str = msgspec.field(default="", name="etcdReleaseURL")
+
+
+class EtcdProxy(Part):
+    """HTTP proxy of the machines."""
+
+    http_proxy: str = ""
+    https_proxy: str = ""
+    no_proxy: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class EtcdRegistryMirror(Part):
+    """Registry that images are pulled from."""
+
+    endpoint: str = ""
+    ca_cert: str = ""
+
+
+class EtcdadmConfigSpec(Part):
+    """How a machine becomes a member of etcd."""
+
+    etcdadm_builtin: bool | None = None
+    etcdadm_install_commands: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+    pre_etcdadm_commands: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+    post_etcdadm_commands: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+    format: str = ""
+    cipher_suites: str = ""
+    cloud_init_config: CloudInitConfig | None = None
+    files: Annotated[list[File], Meta(extra_json_schema=listing("path"))] = []
+    users: Annotated[list[BootstrapUser], Meta(extra_json_schema=listing("name"))] = []
+    ntp: Ntp | None = None
+    proxy: EtcdProxy | None = None
+    registry_mirror: EtcdRegistryMirror | None = None
+
+
+class EtcdadmConfigStatus(Observed, frozen=True):
+    """Observed state of a machine's bootstrap data."""
+
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    data_secret_name: str = ""
+    ready: bool = False
+
+
+@kind(
+    Resource(BOOTSTRAP_GROUP, VERSION, "etcdadmconfigs", "EtcdadmConfig"),
+    columns=(AGE,),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class EtcdadmConfig(KubeObject, kw_only=True):
+    """Bootstrap configuration of one machine of etcd."""
+
+    spec: EtcdadmConfigSpec = msgspec.field(default_factory=EtcdadmConfigSpec)
+    status: EtcdadmConfigStatus = EtcdadmConfigStatus()
+
+
+class TemplateReference(Part):
+    """Reference to a template, with its version: that of Kubernetes' own objects."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+class EtcdadmClusterSpec(Part):
+    """Desired state of an etcd."""
+
+    infrastructure_template: Annotated[TemplateReference, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})]
+    etcdadm_config_spec: EtcdadmConfigSpec = msgspec.field(default_factory=EtcdadmConfigSpec)
+    replicas: int | None = None
+
+
+class EtcdadmClusterStatus(Observed, frozen=True):
+    """Observed state of an etcd."""
+
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    creation_complete: bool = False
+    endpoints: str = ""
+    initialized: bool = False
+    observed_generation: int = 0
+    ready: bool = False
+    replicas: int | None = None
+    selector: str = ""
+
+
+@kind(
+    Resource(GROUP, VERSION, "etcdadmclusters", "EtcdadmCluster"),
+    columns=(
+        Column("Desired", ".spec.replicas", "integer", "Members asked for"),
+        Column("Current", ".status.replicas", "integer", "Members that exist"),
+        Column("Ready", ".status.ready", "boolean", "All members are ready"),
+        AGE,
+    ),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class EtcdadmCluster(KubeObject, kw_only=True):
+    """An etcd on machines of its own."""
+
+    spec: EtcdadmClusterSpec
+    status: EtcdadmClusterStatus = EtcdadmClusterStatus()
+
+
+KINDS: tuple[type[KubeObject], ...] = (EtcdadmCluster, EtcdadmConfig)

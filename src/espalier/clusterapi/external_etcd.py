@@ -1,0 +1,76 @@
+"""What EKS Anywhere's build of Cluster API has for etcd on machines of its own, and how it is told from stock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.api.capi.etcdadm import EtcdadmCluster
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.kube.objects import Object, to_bytes
+
+RESOURCE = EtcdadmCluster.resource
+
+CLUSTER_DEFINITION = "clusters.cluster.x-k8s.io"
+"""The CustomResourceDefinition that says which build is installed."""
+
+PLACEHOLDER = "https://placeholder:2379"
+"""In place of the endpoints of an etcd that is not there yet; Cluster API writes what they are."""
+
+UPGRADING = "etcdcluster.cluster.x-k8s.io/upgrading"
+"""On an EtcdadmCluster while its machines are replaced: its controller takes it away in the end."""
+
+KEEPS_CONTROL_PLANE = "cluster.x-k8s.io/skip-pause-cp-managed-etcd"
+"""On a control plane: who asked for another etcd pauses it meanwhile."""
+
+MACHINE_LABEL = "cluster.x-k8s.io/etcd-cluster"
+"""On machines of an etcd: its name."""
+
+
+def name(cluster: str) -> str:
+    """Name of the EtcdadmCluster of a cluster."""
+    return f"{cluster}-etcd"
+
+
+def template(cluster: str) -> str:
+    """First name of the machine template of its machines."""
+    return f"{cluster}-etcd-1"
+
+
+def is_ready(etcd: EtcdadmCluster) -> bool:
+    """Whether all members are as asked for."""
+    return (
+        etcd.status.ready
+        and etcd.status.observed_generation >= etcd.metadata.generation
+        and UPGRADING not in etcd.metadata.annotations
+    )
+
+
+def endpoints(control_plane: KubeadmControlPlane) -> Sequence[str]:
+    """Those that a control plane is told; empty as long as they are not known."""
+    configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
+    external = configuration.etcd.external if configuration and configuration.etcd else None
+    found = external.endpoints if external else []
+    return [one for one in found if one != PLACEHOLDER]
+
+
+def is_told(control_plane: KubeadmControlPlane, etcd: EtcdadmCluster) -> bool:
+    """Whether a control plane has the endpoints of an etcd: its machines are not yet those of others."""
+    return set(endpoints(control_plane)) == set(filter(None, etcd.status.endpoints.split(",")))
+
+
+def only_what_tells(definition: Object) -> Object:
+    """Keep of a CustomResourceDefinition whether it knows external etcd: the rest is large."""
+    known = b'"managedExternalEtcdRef"' in definition.raw
+    metadata = {
+        "name": definition.name,
+        "uid": definition.metadata.uid,
+        "resourceVersion": definition.resource_version,
+    }
+    kept = {"apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version, "kind": CUSTOM_RESOURCE_DEFINITION.kind}
+    return Object(to_bytes({**kept, "metadata": metadata, "knows": known}))
+
+
+def is_known(definition: Object | None) -> bool:
+    """Whether the Cluster API that is installed makes etcd on machines of its own."""
+    return definition is not None and definition.tree.get("knows") is True

@@ -1,0 +1,119 @@
+"""v0.26.0: settings that EKS Anywhere's clusters of a provider have, and kubelets that heed their configuration.
+
+Which settings are the provider's to say (`Rendered.settings`). A flag of a kubelet wins over its configuration: what
+somebody wrote there had no effect where a flag said the same thing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import semver
+from msgspec.structs import replace
+
+from espalier.api import kubelet
+from espalier.api.capi.kubeadm import Arg, ClusterConfiguration, File, KubeadmConfigSpec, NodeRegistration
+from espalier.api.capi.machine import TemplateMeta
+from espalier.clusters.layers.layer import Layer
+from espalier.clusters.layers.pieces import (
+    changed,
+    cluster_configuration,
+    component_flag,
+    each_machine,
+    each_node,
+    flag,
+)
+from espalier.clusters.rendered import Rendered
+
+NODE_ROLE = {"node-role.kubernetes.io/control-plane": ""}
+
+_FIELDS = {
+    "cgroup-driver": "cgroupDriver",
+    "eviction-hard": "evictionHard",
+    "fail-cgroupv1": "failCgroupV1",
+    "resolv-conf": "resolvConf",
+    "tls-cipher-suites": "tlsCipherSuites",
+    "tls-min-version": "tlsMinVersion",
+}
+"""Where a KubeletConfiguration says what a flag says."""
+
+
+def with_settings(rendered: Rendered) -> Rendered:
+    """Cluster and kubelets have the settings of the provider, the control plane's machines their role."""
+    settings = rendered.settings
+
+    def of_cluster(found: ClusterConfiguration) -> ClusterConfiguration:
+        manager = found.controller_manager
+        for name, value in settings.controller_manager.items():
+            manager = component_flag(manager, name, value)
+        return changed(found, controller_manager=manager)
+
+    def of_node(node: NodeRegistration, version: str) -> NodeRegistration:
+        given = node.kubelet_extra_args
+        for name, value in settings.kubelet.get(version, {}).items():
+            given = flag(given, name, value)
+        return changed(node, kubelet_extra_args=given)
+
+    def of_machine(config: KubeadmConfigSpec, version: str) -> KubeadmConfigSpec:
+        own = cluster_configuration(config, of_cluster)
+        return _untold(each_node(own, lambda node: of_node(node, version)))
+
+    found = each_machine(rendered, of_machine)
+    spec = found.control_plane.spec
+    template = spec.machine_template
+    labels = (template.metadata.labels if template.metadata else {}) | NODE_ROLE
+    template = changed(template, metadata=changed(template.metadata or TemplateMeta(), labels=labels))
+    cluster = found.cluster
+    network = cluster.spec.cluster_network
+    if settings.service_domain and network is not None:
+        network = changed(network, service_domain=settings.service_domain)
+        cluster = changed(cluster, spec=changed(cluster.spec, cluster_network=network))
+    return replace(
+        found,
+        cluster=cluster,
+        control_plane=changed(found.control_plane, spec=changed(spec, machine_template=template)),
+    )
+
+
+def _untold(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
+    """What a given KubeletConfiguration can say is said there alone: its own values count before those of flags."""
+    file = next((one for one in config.files if one.path == kubelet.PATCH), None)
+    if file is None:
+        return config
+    given: dict[str, Any] = json.loads(file.content)
+    told: dict[str, Any] = {}
+
+    def of_node(node: NodeRegistration) -> NodeRegistration:
+        flags = {arg.name: arg.value for arg in node.kubelet_extra_args}
+        told.update({_FIELDS[name]: _value(name, value) for name, value in flags.items() if name in _FIELDS})
+        # The driver is the machine's, and a flag in EKS Anywhere as well.
+        moved = _FIELDS.keys() - ({"cgroup-driver"} if "cgroupDriver" not in given else set())
+        kept = [Arg(name=name, value=value) for name, value in flags.items() if name not in moved]
+        return changed(node, kubelet_extra_args=kept)
+
+    changed_config = each_node(config, of_node)
+    if "cgroupDriver" not in given:
+        told.pop("cgroupDriver", None)
+    content = json.dumps(told | given, indent=2, sort_keys=True) + "\n"
+    files: list[File] = [changed(one, content=content) if one is file else one for one in config.files]
+    return changed(changed_config, files=files)
+
+
+def _value(name: str, value: str) -> Any:
+    if name == "eviction-hard":
+        pairs: Mapping[str, str] = dict(one.split("<", 1) for one in value.split(","))
+        return pairs
+    if name == "tls-cipher-suites":
+        return value.split(",")
+    return value == "true" if name == "fail-cgroupv1" else value
+
+
+LAYER = Layer(
+    name="provider-settings",
+    since=semver.Version(0, 26, 0),
+    why="Clusters have the settings of EKS Anywhere's, and kubelets heed all that kubeletConfiguration says; "
+    "machines are made of it.",
+    functions=(with_settings,),
+)

@@ -1,0 +1,69 @@
+"""A registry mirror as nodes know it: which registries it stands in for, and how containerd reaches it. Pure."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from espalier.api.eksa.network import RegistryMirrorConfiguration
+
+DEFAULT_PORT = "443"
+DEFAULT_REGISTRY = "public.ecr.aws"
+FOLDER = "/etc/containerd/certs.d"
+
+
+class Host(NamedTuple):
+    """A registry, and where its images are."""
+
+    registry: str
+    server: str
+    """The registry itself, which is asked when the mirror has nothing."""
+    endpoint: str
+    """The API of the mirror for it."""
+
+    @property
+    def path(self) -> str:
+        """The file by which containerd knows it."""
+        return f"{FOLDER}/{self.registry}/hosts.toml"
+
+    @property
+    def key(self) -> str:
+        """The field of the Secret that has the file, where it holds a password."""
+        return f"{self.registry.replace(':', '-')}.toml"
+
+
+def base(mirror: RegistryMirrorConfiguration) -> str:
+    """Address and port of a mirror."""
+    return f"{mirror.endpoint}:{mirror.port or DEFAULT_PORT}"
+
+
+def authority(mirror: RegistryMirrorConfiguration) -> str:
+    """The file with the certificate of its authority; empty without one."""
+    return f"{FOLDER}/{base(mirror)}/ca.crt" if mirror.ca_cert_content else ""
+
+
+def hosts(mirror: RegistryMirrorConfiguration) -> list[Host]:
+    """The mirror under its own name, and the registries that it stands in for."""
+    own = base(mirror)
+    namespaces = {one.registry: one.namespace for one in mirror.oci_namespaces} or {DEFAULT_REGISTRY: ""}
+    found = {own: Host(own, f"https://{own}", f"https://{own}")}
+    for registry, namespace in namespaces.items():
+        found[registry] = Host(registry, f"https://{registry}", f"https://{own}/v2/{namespace}".rstrip("/"))
+    return list(found.values())
+
+
+def file(mirror: RegistryMirrorConfiguration, host: Host, credentials: Mapping[str, bytes] | None = None) -> str:
+    """The hosts.toml of a registry."""
+    lines = [f'server = "{host.server}"', "", f'[host."{host.endpoint}"]', '  capabilities = ["pull", "resolve"]']
+    if host.registry != base(mirror):
+        lines.append("  override_path = true")
+    if path := authority(mirror):
+        lines.append(f'  ca = "{path}"')
+    if mirror.insecure_skip_verify:
+        lines.append("  skip_verify = true")
+    if credentials is not None:
+        both = credentials.get("username", b"") + b":" + credentials.get("password", b"")
+        basic = base64.b64encode(both).decode()
+        lines += [f'  [host."{host.endpoint}".header]', f'    authorization = "Basic {basic}"']
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,46 @@
+"""Who may log in to a cluster, as kube-apiserver is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from espalier.api.eksa.identity_providers import OIDCConfig
+from espalier.api.kinds import KubeObject
+from espalier.clusters.render_input import Design
+
+K = TypeVar("K", bound=KubeObject)
+
+ISSUER = "service-account-issuer"
+
+
+def linked(design: Design, kind: type[K]) -> K | None:
+    """The linked object of a kind."""
+    return next((one.decode(kind) for one in design.children if one.kind == kind.resource.kind), None)
+
+
+def flags(design: Design) -> dict[str, str]:
+    """Flags of kube-apiserver that follow from the identity providers of a cluster."""
+    oidc = linked(design, OIDCConfig)
+    return _oidc(oidc) if oidc is not None else {}
+
+
+def issuer(design: Design) -> Mapping[str, str]:
+    """The issuer of tokens of service accounts: one more, where flags name another, which signs."""
+    pod_iam = design.spec.pod_iam_config
+    return {ISSUER: pod_iam.service_account_issuer} if pod_iam is not None else {}
+
+
+def _oidc(config: OIDCConfig) -> dict[str, str]:
+    spec = config.spec
+    claim = next((f"{one.claim}={one.value}" for one in spec.required_claims), "")
+    found = {
+        "oidc-client-id": spec.client_id,
+        "oidc-groups-claim": spec.groups_claim,
+        "oidc-groups-prefix": spec.groups_prefix,
+        "oidc-issuer-url": spec.issuer_url,
+        "oidc-required-claim": claim,
+        "oidc-username-claim": spec.username_claim,
+        "oidc-username-prefix": spec.username_prefix,
+    }
+    return {name: value for name, value in found.items() if value}

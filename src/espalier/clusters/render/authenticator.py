@@ -1,0 +1,181 @@
+"""AWS IAM Authenticator: users and roles of AWS log in to a cluster (`AWSIamConfig`).
+
+kube-apiserver asks the authenticator, which runs beside it, by a webhook. Who may log in as whom is in the workload
+cluster, and changes there; the keys of the webhook are in a Secret, from which machines get them.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from espalier.api.capi.kubeadm import File, FileSource, HostPathMount, SecretKey
+from espalier.api.core import CONFIG_MAP, DAEMON_SET, Secret
+from espalier.api.eksa.identity_providers import AWSIamConfig, AWSIamConfigSpec
+from espalier.api.meta import Tree
+from espalier.clusters.render.authentication import linked
+from espalier.clusters.render.cluster import meta
+from espalier.clusters.render.cni.workloads import EVERYWHERE, NAMESPACE, account, host_path, rule
+from espalier.clusters.render_input import Design
+from espalier.clusters.rendered import Manifest
+
+NAME = "aws-iam-authenticator"
+CERTIFICATE, KEY = "cert.pem", "key.pem"
+PORT = 21362
+
+_HOST = "/var/lib/kubeadm/aws-iam-authenticator"
+_CONFIG = "/etc/kubernetes/aws-iam-authenticator"
+_STATE = "/var/aws-iam-authenticator"
+_UUIDS = uuid.UUID("6f0e0c59-1f0f-5d2b-9d43-7a0c2f1c3d5e")
+
+
+def secret_name(cluster: str) -> str:
+    """Of the Secret with the keys of the webhook, as in EKS Anywhere."""
+    return f"{cluster}-aws-iam-authenticator-ca"
+
+
+def secret(design: Design) -> Secret:
+    """The Secret without its content, which is made once, and not rendered."""
+    metadata = meta(design, secret_name(design.name))
+    metadata.labels = metadata.labels | {"clusterctl.cluster.x-k8s.io/move": "true"}
+    return Secret(metadata=metadata, type="Opaque")
+
+
+def is_asked_for(design: Design) -> bool:
+    """Whether the cluster links an AWSIamConfig."""
+    return linked(design, AWSIamConfig) is not None
+
+
+def flags(design: Design) -> dict[str, str]:
+    """Of kube-apiserver."""
+    return {"authentication-token-webhook-config-file": f"{_CONFIG}/kubeconfig.yaml"} if is_asked_for(design) else {}
+
+
+def files(design: Design) -> Iterator[File]:
+    """On machines of the control plane: the webhook, and its keys."""
+    if not is_asked_for(design):
+        return
+    webhook = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": NAME,
+                "cluster": {
+                    "certificate-authority": f"{_STATE}/{CERTIFICATE}",
+                    "server": f"https://localhost:{PORT}/authenticate",
+                },
+            }
+        ],
+        "users": [{"name": "apiserver"}],
+        "contexts": [{"name": "webhook", "context": {"cluster": NAME, "user": "apiserver"}}],
+        "current-context": "webhook",
+    }
+    content = json.dumps(webhook, indent=2) + "\n"
+    yield File(path=f"{_HOST}/kubeconfig.yaml", owner="root:root", permissions="0640", content=content)
+    for key in (CERTIFICATE, KEY):
+        source = FileSource(secret=SecretKey(name=secret_name(design.name), key=key))
+        yield File(path=f"{_HOST}/pki/{key}", owner="root:root", permissions="0640", content_from=source)
+
+
+def volumes(design: Design) -> Iterator[HostPathMount]:
+    """Of kube-apiserver."""
+    if is_asked_for(design):
+        yield HostPathMount(name="authconfig", host_path=f"{_HOST}/", mount_path=f"{_CONFIG}/", read_only=False)
+        yield HostPathMount(name="awsiamcert", host_path=f"{_HOST}/pki/", mount_path=f"{_STATE}/", read_only=False)
+
+
+def workload(design: Design) -> Iterable[Manifest]:
+    """The authenticator and its configuration, in the workload cluster."""
+    config = linked(design, AWSIamConfig)
+    if config is None:
+        return
+    labels = {"app": NAME}
+    rules = [
+        rule(["iamauthenticator.k8s.aws"], ["iamidentitymappings"], ["get", "list", "watch"]),
+        rule(["iamauthenticator.k8s.aws"], ["iamidentitymappings/status"], ["patch", "update"]),
+        rule([""], ["events"], ["create", "update", "patch"]),
+        rule([""], ["configmaps"], ["list", "watch"]),
+    ]
+    for resource, body in account(NAME, labels, rules):
+        yield Manifest(resource, {"apiVersion": resource.api_version, "kind": resource.kind} | body)
+    # The name by which tokens are made for this cluster and no other: it stays.
+    settings = {"clusterID": str(uuid.uuid5(_UUIDS, str(design.key)))}
+    yield _config_map(NAME, {"config.yaml": json.dumps(settings) + "\n"})
+    yield _config_map("aws-auth", _mappings(config.spec))
+    yield Manifest(DAEMON_SET, _daemon_set(design, config.spec, labels))
+
+
+def _mappings(spec: AWSIamConfigSpec) -> dict[str, str]:
+    """Who is who. JSON is YAML."""
+    roles = [{"rolearn": one.role_arn, "username": one.username, "groups": one.groups} for one in spec.map_roles]
+    users = [{"userarn": one.user_arn, "username": one.username, "groups": one.groups} for one in spec.map_users]
+    return {"mapRoles": json.dumps(roles, indent=2) + "\n", "mapUsers": json.dumps(users, indent=2) + "\n"}
+
+
+def _config_map(name: str, data: dict[str, str]) -> Manifest:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NAMESPACE}, "data": data}
+    return Manifest(CONFIG_MAP, body)
+
+
+def _daemon_set(design: Design, spec: AWSIamConfigSpec, labels: dict[str, str]) -> Tree:
+    container: dict[str, Any] = {
+        "name": NAME,
+        "image": design.of_control_plane.distro.authenticator,
+        "args": [
+            "server",
+            f"--backend-mode={','.join(spec.backend_mode)}",
+            f"--partition={spec.partition}",
+            "--config=/etc/aws-iam-authenticator/config.yaml",
+            f"--state-dir={_STATE}",
+            f"--generate-kubeconfig={_CONFIG}/kubeconfig.yaml",
+            "--kubeconfig-pregenerated=true",
+        ],
+        "env": [{"name": "AWS_REGION", "value": spec.aws_region}],
+        "volumeMounts": [
+            {"name": "config", "mountPath": "/etc/aws-iam-authenticator/"},
+            {"name": "state", "mountPath": f"{_STATE}/"},
+            {"name": "output", "mountPath": f"{_CONFIG}/"},
+        ],
+    }
+    pod = {
+        "hostNetwork": True,
+        "serviceAccountName": NAME,
+        "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+        "tolerations": EVERYWHERE,
+        "containers": [container],
+        "volumes": [
+            {"name": "config", "configMap": {"name": NAME}},
+            host_path("state", f"{_HOST}/pki/"),
+            host_path("output", f"{_HOST}/"),
+        ],
+    }
+    return {
+        "apiVersion": DAEMON_SET.api_version,
+        "kind": DAEMON_SET.kind,
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "updateStrategy": {"type": "RollingUpdate"},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def lacks_image(design: Design) -> bool:
+    """Whether it is asked for and the release has none."""
+    return is_asked_for(design) and not design.of_control_plane.distro.authenticator
+
+
+def has_content(found: Tree) -> bool:
+    """Whether a Secret has the keys."""
+    return {CERTIFICATE, KEY} <= set(found.get("data") or {})
+
+
+def filled(body: Secret, certificate: bytes, key: bytes) -> Secret:
+    """The Secret with these keys."""
+    return msgspec.structs.replace(body, data={CERTIFICATE: certificate, KEY: key})

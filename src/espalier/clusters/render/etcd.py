@@ -1,0 +1,69 @@
+"""etcd on machines of its own, for any provider that has machines for it."""
+
+from __future__ import annotations
+
+from espalier.api.capi.etcdadm import (
+    CloudInitConfig,
+    EtcdadmCluster,
+    EtcdadmClusterSpec,
+    EtcdadmConfigSpec,
+    EtcdProxy,
+    EtcdRegistryMirror,
+    TemplateReference,
+)
+from espalier.api.kinds import KubeObject
+from espalier.clusterapi import external_etcd
+from espalier.clusters import registry_mirror
+from espalier.clusters.render import node_setup
+from espalier.clusters.render.cluster import meta
+from espalier.clusters.render.kubeadm import CIPHER_SUITES
+from espalier.clusters.render_input import Design
+from espalier.clusters.rendered import RenderedEtcd
+
+
+def config(design: Design, *, install_dir: str = "", format: str = "") -> EtcdadmConfigSpec:
+    """How a machine becomes a member; the last arguments are the provider's."""
+    spec, distro = design.spec, design.of_control_plane.distro
+    proxy, mirror = spec.proxy_configuration, spec.registry_mirror_configuration
+    return EtcdadmConfigSpec(
+        etcdadm_builtin=True,
+        format=format,
+        cipher_suites=CIPHER_SUITES,
+        cloud_init_config=CloudInitConfig(
+            version=distro.etcd_version, install_dir=install_dir, etcd_release_url=distro.etcd_archive
+        ),
+        proxy=EtcdProxy(
+            http_proxy=proxy.http_proxy,
+            https_proxy=proxy.https_proxy,
+            no_proxy=node_setup.reached_directly(design, proxy),
+        )
+        if proxy is not None
+        else None,
+        registry_mirror=EtcdRegistryMirror(endpoint=registry_mirror.base(mirror), ca_cert=mirror.ca_cert_content)
+        if mirror is not None
+        else None,
+    )
+
+
+def etcd(design: Design) -> RenderedEtcd | None:
+    """The EtcdadmCluster and its machine template, of a cluster that asks for them."""
+    asked, renderer = design.spec.external_etcd_configuration, design.provider.etcd
+    if asked is None or renderer is None:
+        return None
+    template: KubeObject = renderer.machine_template(design, external_etcd.template(design.name))
+    return RenderedEtcd(
+        machine_template=template,
+        cluster=EtcdadmCluster(
+            metadata=meta(design, external_etcd.name(design.name)),
+            spec=EtcdadmClusterSpec(
+                replicas=asked.count,
+                etcdadm_config_spec=renderer.config(design),
+                infrastructure_template=TemplateReference(
+                    api_version=template.api_version,
+                    kind=template.kind,
+                    name=template.metadata.name,
+                    namespace=template.metadata.namespace,
+                ),
+            ),
+        ),
+    )

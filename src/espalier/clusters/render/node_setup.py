@@ -1,0 +1,120 @@
+"""What every node of a cluster is given before kubeadm runs: a proxy, and a mirror of registries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from espalier.api.capi.kubeadm import File, FileSource, SecretKey
+from espalier.api.core import Secret
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.network import ProxyConfiguration, Ranges, RegistryMirrorConfiguration
+from espalier.clusters import registry_mirror
+from espalier.clusters.render.cluster import meta
+from espalier.clusters.render_input import Design
+
+CREDENTIALS = "registry-credentials"
+"""The Secret with `username` and `password` for mirrors that ask for them, as in EKS Anywhere."""
+
+PROXY_FILE = "/etc/systemd/system/containerd.service.d/http-proxy.conf"
+APPENDED = "/etc/containerd/config_append.toml"
+_LOCAL = ("localhost", "127.0.0.1", ".svc")
+_MOVE = {"clusterctl.cluster.x-k8s.io/move": "true"}
+
+
+class Setup(NamedTuple):
+    """Files and commands, in order."""
+
+    files: list[File]
+    commands: list[str]
+
+
+class _File(NamedTuple):
+    path: str
+    content: str
+    key: str = ""
+    """The field of the Secret that has the content, for it holds a password."""
+
+
+def setup(design: Design) -> Setup:
+    """Nothing, for most clusters."""
+    files = [_written(design, one) for one in _files(design)]
+    appends = [f"cat {APPENDED} >> /etc/containerd/config.toml"] if design.spec.registry_mirror_configuration else []
+    restarts = ["systemctl daemon-reload", "systemctl restart containerd"] if files else []
+    return Setup(files, [*appends, *restarts])
+
+
+def needs_secret(spec: eksa.ClusterSpec) -> bool:
+    """Whether nodes are given files with passwords."""
+    return asks_for_password(spec) or (spec.proxy_configuration is not None and _has_password(spec.proxy_configuration))
+
+
+def asks_for_password(spec: eksa.ClusterSpec) -> bool:
+    """Whether the registry mirror does."""
+    mirror = spec.registry_mirror_configuration
+    return mirror is not None and mirror.authenticate
+
+
+def secret_name(cluster: str) -> str:
+    """Of the Secret with the files that hold passwords: a new one reaches new machines, and replaces none."""
+    return f"{cluster}-node-files"
+
+
+def secret(design: Design) -> Secret:
+    """The same, with content."""
+    metadata = meta(design, secret_name(design.name))
+    metadata.labels = metadata.labels | _MOVE
+    return Secret(
+        metadata=metadata, type="Opaque", data={one.key: one.content.encode() for one in _files(design) if one.key}
+    )
+
+
+def _files(design: Design) -> Iterator[_File]:
+    if (proxy := design.spec.proxy_configuration) is not None:
+        yield _proxy(design, proxy)
+    if (mirror := design.spec.registry_mirror_configuration) is not None:
+        yield from _mirror(design, mirror)
+
+
+def _written(design: Design, file: _File) -> File:
+    if not file.key:
+        return File(path=file.path, owner="root:root", permissions="0644", content=file.content)
+    source = FileSource(secret=SecretKey(name=secret_name(design.name), key=file.key))
+    return File(path=file.path, owner="root:root", permissions="0600", content_from=source)
+
+
+def _has_password(proxy: ProxyConfiguration) -> bool:
+    return "@" in proxy.http_proxy or "@" in proxy.https_proxy
+
+
+def reached_directly(design: Design, proxy: ProxyConfiguration) -> list[str]:
+    """What is reached without a proxy, in the order of EKS Anywhere."""
+    network = design.spec.cluster_network
+    ranges = [*_ranges(network.pods), *_ranges(network.services)] if network is not None else []
+    return list(dict.fromkeys([*ranges, *proxy.no_proxy, *_LOCAL, *design.provider.no_proxy(design)]))
+
+
+def _proxy(design: Design, proxy: ProxyConfiguration) -> _File:
+    variables = {
+        "HTTP_PROXY": proxy.http_proxy,
+        "HTTPS_PROXY": proxy.https_proxy,
+        "NO_PROXY": ",".join(reached_directly(design, proxy)),
+    }
+    # In a unit, a percent sign begins a specifier unless it is doubled.
+    lines = ["[Service]", *(f'Environment="{name}={value}"'.replace("%", "%%") for name, value in variables.items())]
+    return _File(PROXY_FILE, "\n".join(lines) + "\n", "http-proxy.conf" if _has_password(proxy) else "")
+
+
+def _ranges(found: Ranges | None) -> list[str]:
+    return found.cidr_blocks if found is not None else []
+
+
+def _mirror(design: Design, mirror: RegistryMirrorConfiguration) -> Iterator[_File]:
+    append = f'[plugins."io.containerd.grpc.v1.cri".registry]\n  config_path = "{registry_mirror.FOLDER}"\n'
+    yield _File(APPENDED, append)
+    if path := registry_mirror.authority(mirror):
+        yield _File(path, mirror.ca_cert_content)
+    credentials = next((data for name, data in design.data.items() if name.endswith(f"/{CREDENTIALS}")), {})
+    for host in registry_mirror.hosts(mirror):
+        content = registry_mirror.file(mirror, host, credentials if mirror.authenticate else None)
+        yield _File(host.path, content, host.key if mirror.authenticate else "")

@@ -1,0 +1,81 @@
+"""Rules about proxies and registry mirrors: a node that reaches no registry never becomes one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from cryptography import x509
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import sentences
+from espalier.api.eksa.network import PROXY_ADDRESS, ProxyConfiguration, RegistryMirrorConfiguration
+from espalier.api.violations import Violation, shown
+
+_PROXY = re.compile(PROXY_ADDRESS)
+_EXAMPLE = "http://proxy.example.com:3128"
+_PORT = re.compile(r"[0-9]{1,5}")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\]")
+_REGISTRY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?")
+_NAMESPACE = re.compile(r"([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?")
+_UNSAFE = re.compile(r'[\s"\\,]')
+
+
+def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """What nodes could make nothing of."""
+    if spec.proxy_configuration is not None:
+        yield from _proxy(spec.proxy_configuration)
+    if spec.registry_mirror_configuration is not None:
+        yield from _mirror(spec.registry_mirror_configuration)
+
+
+def _proxy(proxy: ProxyConfiguration) -> Iterator[Violation]:
+    field = "spec.proxyConfiguration"
+    for name, value in (("httpProxy", proxy.http_proxy), ("httpsProxy", proxy.https_proxy)):
+        if not value:
+            yield Violation(f"{field}.{name}", "nothing", _EXAMPLE, sentences.BOTH_PROXIES)
+        elif not _PROXY.fullmatch(value) or _UNSAFE.search(value) or not _is_port(value.rstrip("/").rpartition(":")[2]):
+            yield Violation(f"{field}.{name}", value, _EXAMPLE, sentences.PROXY_ADDRESS)
+    for index, name in enumerate(proxy.no_proxy):
+        if not name or _UNSAFE.search(name):
+            allowed = "a name, an address or a range"
+            yield Violation(f"{field}.noProxy[{index}]", name or "nothing", allowed, "give one name for each item")
+
+
+def _mirror(mirror: RegistryMirrorConfiguration) -> Iterator[Violation]:
+    field = "spec.registryMirrorConfiguration"
+    if not mirror.endpoint:
+        yield Violation(f"{field}.endpoint", "nothing", "a name or an address", sentences.MIRROR_ENDPOINT)
+    elif not _HOST.fullmatch(mirror.endpoint):
+        message = "give scheme and port not here: the scheme is https, and the port has a field of its own"
+        yield Violation(f"{field}.endpoint", mirror.endpoint, "a name or an address", message)
+    if mirror.port and not _is_port(mirror.port):
+        yield Violation(f"{field}.port", mirror.port, "1 to 65535, in quotes", sentences.MIRROR_PORT)
+    if mirror.ca_cert_content and not _is_certificate(mirror.ca_cert_content):
+        message = "containerd trusts the mirror by it"
+        yield Violation(f"{field}.caCertContent", shown("…"), "certificates as PEM", message)
+    seen: set[str] = set()
+    for index, one in enumerate(mirror.oci_namespaces):
+        at = f"{field}.ociNamespaces[{index}]"
+        if not _REGISTRY.fullmatch(one.registry):
+            yield Violation(
+                f"{at}.registry", one.registry or "nothing", "a registry like public.ecr.aws", "not a registry"
+            )
+        elif one.registry in seen:
+            yield Violation(f"{at}.registry", one.registry, "", "the registry is given twice, and one would be dropped")
+        seen.add(one.registry)
+        if not _NAMESPACE.fullmatch(one.namespace):
+            yield Violation(
+                f"{at}.namespace", one.namespace, "a path like eks-anywhere/images", "not a path of a registry"
+            )
+
+
+def _is_port(text: str) -> bool:
+    return _PORT.fullmatch(text) is not None and 0 < int(text) < 65536
+
+
+def _is_certificate(text: str) -> bool:
+    try:
+        return bool(x509.load_pem_x509_certificates(text.encode()))
+    except ValueError:
+        return False

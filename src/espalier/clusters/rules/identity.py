@@ -1,0 +1,35 @@
+"""Rules about who may log in to a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import sentences
+from espalier.api.violations import Violation
+from espalier.clusters.references import IDENTITY_PROVIDERS
+
+_KINDS = tuple(kind.kind for kind in IDENTITY_PROVIDERS)
+
+
+def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """References to other kinds, second ones, flags that an object gives already, and an issuer that is none."""
+    seen: set[str] = set()
+    for index, reference in enumerate(spec.identity_provider_refs):
+        field = f"spec.identityProviderRefs[{index}].kind"
+        if reference.kind not in _KINDS:
+            message = "identity providers are configured by objects of other kinds"
+            yield Violation(field, reference.kind, " or ".join(_KINDS), message)
+        elif reference.kind in seen:
+            message = "kube-apiserver takes one of each kind, and the second would have no effect; remove it"
+            yield Violation(field, reference.kind, f"one {reference.kind}", message)
+        seen.add(reference.kind)
+    control_plane = spec.control_plane_configuration
+    flags = control_plane.api_server_extra_args if control_plane is not None else {}
+    if "OIDCConfig" in seen:
+        for flag, value in flags.items():
+            if flag.startswith("oidc-"):
+                field = f"spec.controlPlaneConfiguration.apiServerExtraArgs.{flag}"
+                yield Violation(field, value, "nothing", "the OIDCConfig says it; remove one of the two")
+    if spec.pod_iam_config is not None and not spec.pod_iam_config.service_account_issuer:
+        yield Violation("spec.podIamConfig.serviceAccountIssuer", "nothing", "a URL", sentences.NO_ISSUER)

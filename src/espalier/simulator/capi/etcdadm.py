@@ -1,0 +1,237 @@
+"""The etcdadm controllers: members of an etcd on machines of its own, made and replaced one after the other.
+
+The programs of etcd are not run: a machine that has booted is a member.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+import msgspec
+
+from espalier.api.capi.cluster import Cluster, ContractReference
+from espalier.api.capi.etcdadm import EtcdadmCluster, EtcdadmClusterStatus, EtcdadmConfig, EtcdadmConfigStatus
+from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec
+from espalier.api.core import SECRET
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi import external_etcd, names
+from espalier.clusterapi.conditions import condition, stated
+from espalier.clusterapi.contract import reference
+from espalier.clusterapi.infrastructure import GROUP as INFRASTRUCTURE
+from espalier.clusterapi.infrastructure import InfrastructureMachine
+from espalier.clusterapi.machine_change import CLONED_FROM_NAME
+from espalier.clusterapi.objects import is_paused, new_object, owner_reference, owning_cluster
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import found_by_owner
+from espalier.simulator.capi.inventory import Scheme, owned_by
+from espalier.simulator.capi.machine_parts import complete, machine_body
+
+RESOURCE = EtcdadmCluster.resource
+FINALIZER = "etcdcluster.cluster.x-k8s.io"
+_PORT = 2379
+
+
+@dataclass(frozen=True)
+class Member:
+    """A machine of an etcd, with what it is made of."""
+
+    object: Object
+    machine: Machine
+    config: EtcdadmConfig | None
+    infrastructure: Object | None
+
+    @property
+    def address(self) -> str:
+        """Where it answers; empty until it has booted."""
+        found = self.infrastructure.decode(InfrastructureMachine).status if self.infrastructure else None
+        if found is None or not found.provisioned:
+            return ""
+        return next((one.address for one in found.addresses if one.type == "InternalIP"), "")
+
+    @property
+    def goes(self) -> bool:
+        """Whether somebody has asked for its deletion."""
+        return self.machine.metadata.deletion_timestamp is not None
+
+    def is_as(self, etcd: EtcdadmCluster) -> bool:
+        """Whether it was made as machines of the etcd are made now."""
+        cloned = self.infrastructure.metadata.annotations.get(CLONED_FROM_NAME) if self.infrastructure else None
+        same = cloned in (None, etcd.spec.infrastructure_template.name)
+        return same and (self.config is None or self.config.spec == etcd.spec.etcdadm_config_spec)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """An etcd, its cluster and its members, oldest first."""
+
+    object: Object
+    etcd: EtcdadmCluster
+    cluster: Object
+    template: Object | None
+    members: tuple[Member, ...]
+
+    @property
+    def replicas(self) -> int:
+        """How many members are wanted."""
+        return 1 if self.etcd.spec.replicas is None else self.etcd.spec.replicas
+
+    @property
+    def outdated(self) -> list[Member]:
+        """Members that have to be replaced."""
+        return [one for one in self.members if not one.goes and not one.is_as(self.etcd)]
+
+    @property
+    def endpoints(self) -> list[str]:
+        """Where members answer."""
+        found = (one.address for one in self.members if not one.goes)
+        return sorted(f"https://{address}:{_PORT}" for address in found if address)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all members are there, as asked for, and no others."""
+        return len(self.members) == self.replicas == len(self.endpoints) and not self.outdated
+
+
+class EtcdadmClusters:
+    """Reconciles EtcdadmClusters."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+
+    def _observe(self, key: Key) -> Observed | None:
+        inventory = self._scheme.inventory
+        found = inventory.etcds.get(key)
+        owner = owning_cluster(found.metadata) if found is not None else None
+        cluster = inventory.clusters.get(Key(key.namespace, owner.name)) if owner else None
+        if found is None or cluster is None or is_paused(found) or is_paused(cluster):
+            return None
+        etcd = found.decode(EtcdadmCluster)
+        template = etcd.spec.infrastructure_template
+        machines = owned_by(inventory.machines, found.metadata.uid)
+        machines.sort(key=lambda machine: (machine.metadata.creation_timestamp or "", machine.name))
+        return Observed(
+            found,
+            etcd,
+            cluster,
+            inventory.infrastructure_object(template.kind, Key(key.namespace, template.name)),
+            tuple(self._member(one) for one in machines),
+        )
+
+    def _member(self, found: Object) -> Member:
+        inventory, machine = self._scheme.inventory, found.decode(Machine)
+        config = inventory.etcd_configs.get(found.key)
+        kind = machine.spec.infrastructure_ref.kind
+        infrastructure = inventory.infrastructure_object(kind, found.key)
+        return Member(found, machine, config.decode(EtcdadmConfig) if config else None, infrastructure)
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one etcd a step further."""
+        observed = self._observe(key)
+        if observed is None:
+            return Done()
+        writer = self._scheme.writer
+        if observed.etcd.metadata.deletion_timestamp is not None:
+            for member in observed.members:
+                await writer.delete(Machine.resource, member.object, found_by_owner)
+            if observed.members:
+                return Wait("Deleting", f"{len(observed.members)} machines are being deleted")
+            await writer.remove_finalizer(RESOURCE, observed.object, FINALIZER)
+            return Done()
+        current = await writer.add_finalizer(RESOURCE, observed.object, FINALIZER)
+        await self._adopt(observed)
+        for member in observed.members:
+            await self._complete(observed, member)
+        await self._move(observed)
+        if observed.is_complete and external_etcd.UPGRADING in current.metadata.annotations:
+            gone = {"metadata": {"annotations": {external_etcd.UPGRADING: None}}}
+            current = await writer.merge(RESOURCE, current, gone)
+        await writer.status(RESOURCE, current, self._status(observed))
+        return Done()
+
+    async def _adopt(self, observed: Observed) -> None:
+        """The template goes with its cluster."""
+        template = observed.template
+        resource = self._scheme.inventory.resource(template.kind) if template is not None else None
+        if template is not None and resource is not None:
+            owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
+            await self._scheme.writer.add_owner(resource, template, owner)
+
+    async def _move(self, observed: Observed) -> None:
+        """One change at a time: the first member alone, one more, or one less."""
+        staying = [one for one in observed.members if not one.goes]
+        if len(staying) != len(observed.endpoints) or len(staying) != len(observed.members):
+            return  # a member comes or goes
+        provisioned = observed.cluster.decode(Cluster).status.initialization.infrastructure_provisioned
+        surplus = len(staying) - observed.replicas
+        if surplus > 0:
+            doomed = (observed.outdated or staying)[0]
+            await self._scheme.writer.delete(Machine.resource, doomed.object, found_by_owner)
+        elif (surplus < 0 or observed.outdated) and provisioned and observed.template is not None:
+            await self._create(observed)
+
+    async def _create(self, observed: Observed) -> None:
+        key = Key(observed.object.namespace, names.suffixed(observed.object.name, self._scheme.rng))
+        template = observed.etcd.spec.infrastructure_template
+        spec = MachineSpec(
+            cluster_name=observed.cluster.name,
+            bootstrap=Bootstrap(config_ref=reference(EtcdadmConfig.resource, key.name)),
+            infrastructure_ref=ContractReference(api_group=INFRASTRUCTURE, kind=template.kind, name=template.name),
+        )
+        labels = {names.CLUSTER: observed.cluster.name, external_etcd.MACHINE_LABEL: observed.object.name}
+        body = machine_body(key, owner_reference(RESOURCE, observed.object), spec, labels, {})
+        created = await self._scheme.writer.create(Machine.resource, body)
+        if created is not None:
+            await self._complete(observed, Member(created, created.decode(Machine), None, None))
+
+    async def _complete(self, observed: Observed, member: Member) -> None:
+        """The parts of a machine, and its bootstrap data."""
+        if member.goes:
+            return
+        writer, found = self._scheme.writer, member.object
+        await complete(self._scheme, found, member.machine, infrastructure_template=observed.template, config=None)
+        owner = msgspec.to_builtins(owner_reference(Machine.resource, found))
+        metadata: Tree = {
+            "name": found.name,
+            "namespace": found.namespace,
+            "labels": {names.CLUSTER: observed.cluster.name},
+            "ownerReferences": [owner],
+        }
+        if member.config is None:
+            spec = msgspec.to_builtins(observed.etcd.spec.etcdadm_config_spec)
+            await writer.create(EtcdadmConfig.resource, new_object(EtcdadmConfig.resource, metadata, spec=spec))
+            return
+        if member.machine.spec.bootstrap.data_secret_name is None:
+            data = {"value": base64.b64encode(b"#cloud-config\n").decode()}
+            await writer.create(SECRET, new_object(SECRET, metadata, type=names.CLUSTER_SECRET, data=data))
+            told = EtcdadmConfigStatus(data_secret_name=found.name, ready=True)
+            config = self._scheme.inventory.etcd_configs.get(found.key)
+            if config is not None:
+                await writer.status(EtcdadmConfig.resource, config, told)
+            await writer.merge(Machine.resource, found, {"spec": {"bootstrap": {"dataSecretName": found.name}}})
+
+    def _status(self, observed: Observed) -> EtcdadmClusterStatus:
+        ready = observed.is_complete
+        generation = observed.etcd.metadata.generation
+        initialized = bool(observed.endpoints) or observed.etcd.status.initialized
+        conditions = stated(
+            observed.etcd.status.conditions,
+            [
+                condition("Initialized", initialized, "Initialized" if initialized else "NotInitialized"),
+                condition("EtcdMachinesReady", ready, "Ready" if ready else "NotReady"),
+            ],
+            now=self._scheme.clock.now(),
+            generation=generation,
+        )
+        return EtcdadmClusterStatus(
+            conditions=conditions,
+            creation_complete=ready or observed.etcd.status.creation_complete,
+            endpoints=",".join(observed.endpoints),
+            initialized=initialized,
+            observed_generation=generation,
+            ready=ready,
+            replicas=len(observed.members),
+            selector=f"{external_etcd.MACHINE_LABEL}={observed.object.name}",
+        )

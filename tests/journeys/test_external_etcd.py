@@ -1,0 +1,157 @@
+"""etcd on machines of its own, as EKS Anywhere's build of Cluster API makes it; on stock it is refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.etcdadm import EtcdadmCluster
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.crd import crd_of
+from espalier.api.eksa.cluster import Cluster
+from espalier.clusterapi import external_etcd
+from espalier.clusterapi.contract import CONTROL_PLANE_LABEL
+from espalier.clusters import names
+from espalier.kube.errors import Invalid
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+SYSTEM = "eksa-system"
+THREE = {"count": 3}
+
+
+def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_laptop(simulation.clock) as world:
+            await tell(world)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def members(world: ManagedLaptop) -> set[str]:
+    found = await world.client.list(Machine.resource, SYSTEM, labels=external_etcd.MACHINE_LABEL)
+    return {one.name for one in found.items}
+
+
+async def control_plane_machines(world: ManagedLaptop) -> set[str]:
+    found = await world.client.list(Machine.resource, SYSTEM, labels=CONTROL_PLANE_LABEL)
+    return {one.name for one in found.items}
+
+
+async def etcd(world: ManagedLaptop) -> EtcdadmCluster:
+    return (await world.client.get(EtcdadmCluster.resource, "garden-etcd", SYSTEM)).decode(EtcdadmCluster)
+
+
+async def control_plane(world: ManagedLaptop) -> KubeadmControlPlane:
+    return (await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM)).decode(KubeadmControlPlane)
+
+
+def reason(cluster: Cluster, type_: str) -> str:
+    return next(one.reason for one in cluster.status.conditions if one.type == type_)
+
+
+def test_etcd_comes_before_the_control_plane_which_is_told_where_it_is() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply(externalEtcdConfiguration=THREE)
+        waiting = await world.until(lambda one: "etcd on machines" in str(one.status.conditions))
+        assert reason(waiting, names.CONTROL_PLANE_INITIALIZED) == "ControlPlaneInitializationInProgress"
+        assert await control_plane_machines(world) == set()
+        await world.until_ready()
+        assert len(await members(world)) == 3
+        found = await etcd(world)
+        assert found.status.ready
+        assert external_etcd.endpoints(await control_plane(world)) == found.status.endpoints.split(",")
+        await asyncio.sleep(CALM)
+        steady = await world.until_ready()
+        assert reason(steady, names.SYNCED) == "AsRendered"
+        assert len(await world.nodes()) == 3, "machines of etcd are no nodes"
+        with pytest.raises(Invalid, match=r"spec\.externalEtcdConfiguration: it can't be changed"):
+            await world.change(externalEtcdConfiguration=None)
+
+    story(tell)
+
+
+def test_another_etcd_is_there_before_the_control_plane_is_replaced() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
+        await world.until_ready()
+        before, machines = await members(world), await control_plane_machines(world)
+        await world.change(kubernetesVersion="1.35")
+        during = await world.until(lambda one: reason(one, names.CONTROL_PLANE_READY) == "ExternalEtcdNotAvailable")
+        assert during.status.phase == "Upgrading"
+        assert (await control_plane(world)).metadata.annotations[names.ETCD_CHANGES_ANNOTATION] == "true"
+        assert await control_plane_machines(world) == machines
+        await world.until_ready()
+        assert not before & await members(world)
+        assert not machines & await control_plane_machines(world)
+        found = await control_plane(world)
+        assert external_etcd.endpoints(found) == (await etcd(world)).status.endpoints.split(",")
+        assert names.ETCD_CHANGES_ANNOTATION not in found.metadata.annotations
+        assert external_etcd.UPGRADING not in (await etcd(world)).metadata.annotations
+        await asyncio.sleep(CALM)
+        templates = await world.client.list(world.providers["DockerDatacenterConfig"].infrastructure.machine_template)
+        assert [one.name for one in templates.items if "etcd" in one.name] == ["garden-etcd-2"]
+
+    story(tell)
+
+
+def test_a_cluster_goes_with_its_etcd_after_its_control_plane() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply(externalEtcdConfiguration={"count": 1})
+        await world.until_ready()
+        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        while await control_plane_machines(world):
+            assert await members(world), "etcd is gone before its clients"
+            await asyncio.sleep(0.1)
+        await world.until_gone()
+        for kind in (EtcdadmCluster, capi.Cluster, Machine):
+            assert (await world.client.list(kind.resource, SYSTEM)).items == []
+
+    story(tell)
+
+
+def test_stock_cluster_api_is_refused_by_name_until_the_other_build_is_there() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        whole = crd_of(capi.Cluster)
+        definition = copy.deepcopy(whole)
+        versions = definition["spec"]["versions"]
+        del versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["managedExternalEtcdRef"]
+        await world.client.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
+        await asyncio.sleep(1)
+        with pytest.raises(Invalid, match="RequiresEKSAnywhereClusterAPI: etcd on machines of its own needs"):
+            await world.apply(externalEtcdConfiguration=THREE)
+        await world.client.apply(CUSTOM_RESOURCE_DEFINITION, whole, force=True)
+        await asyncio.sleep(1)
+        await world.apply(externalEtcdConfiguration=THREE)
+        await world.until_ready()
+
+    story(tell)
+
+
+def test_a_plan_says_that_another_etcd_replaces_the_control_plane() -> None:
+    async def tell(world: ManagedLaptop) -> None:
+        await world.apply(externalEtcdConfiguration=THREE)
+        await world.until_ready()
+        machines = await control_plane_machines(world)
+        manifest = [(await world.client.get(Cluster.resource, *reversed(GARDEN))).tree]
+        manifest[0]["spec"]["externalEtcdConfiguration"] = {"count": 5}
+        preview = await world.preview(GARDEN, manifest)
+        control_plane_group = next(one for one in preview.groups if one.name == "")
+        assert {one.name for one in control_plane_group.replaced} == machines
+        assert "endpoints" in str(control_plane_group.replaced)
+        await world.change(externalEtcdConfiguration={"count": 5})
+        await world.until_ready()
+        assert len(await members(world)) == 5
+        assert not machines & await control_plane_machines(world)
+
+    story(tell)
