@@ -20,7 +20,7 @@ def generate() -> None:
 
 
 @generate.command()
-@click.argument("name")
+@click.argument("name", help="Name of the cluster.")
 @click.option(
     "--provider",
     "-p",
@@ -41,7 +41,7 @@ def clusterconfig(*, name: str, provider: str, management_cluster: str, releases
 
     \b
     Example:
-      espalier generate clusterconfig garden --provider docker --management-cluster laptop > garden.yaml
+      espalier generate clusterconfig garden -p docker --management-cluster laptop
     """
     from espalier.clusters.rules import content  # noqa: PLC0415  other commands need neither
     from espalier.releases import Releases  # noqa: PLC0415

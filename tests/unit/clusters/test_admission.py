@@ -226,7 +226,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ),
     # What nothing acts on, and what would give another cluster.
     ({SPEC + "datacenterRef.kind": "VSphereDatacenterConfig"}, "spec.datacenterRef.kind", "not support this provider"),
-    ({SPEC + "externalEtcdConfiguration": {"count": 3}}, "spec.externalEtcdConfiguration", "not support the field"),
+    ({SPEC + "externalEtcdConfiguration": {"count": 3}}, "spec.externalEtcdConfiguration", "remove the field"),
     *(
         ({SPEC + "proxyConfiguration": PROXY | proxy}, f"spec.proxyConfiguration.{field}", said)
         for proxy, field, said in (

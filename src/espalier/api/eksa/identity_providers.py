@@ -154,7 +154,7 @@ class AWSIamConfigSpec(Part):
         list[MapUser], Meta(description="Users that may log in.", extra_json_schema=ATOMIC | {"maxItems": 1000})
     ] = []
     partition: Annotated[
-        str, Meta(description="Partition of AWS.", extra_json_schema={"maxLength": 50, "default": "aws"})
+        str, Meta(description="Partition of AWS; aws if left out.", extra_json_schema={"maxLength": 50})
     ] = "aws"
 
 
