@@ -224,7 +224,7 @@ def test_a_release_with_which_anything_was_made_can_not_be_taken_back() -> None:
     async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
         await world.change(eksaVersion="v0.26.0")
         await asyncio.sleep(5)
-        with pytest.raises(ApiError, match=r"can't go back from v0\.26\.0"):
+        with pytest.raises(ApiError, match=r"can't be downgraded from v0\.26\.0"):
             await world.change(eksaVersion="v0.25.1")
 
     rolling = {"upgradeRolloutStrategy": {"type": "InPlace", "fallback": "RollingUpdate"}}

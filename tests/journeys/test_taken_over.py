@@ -14,7 +14,6 @@ from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpg
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.store import Change
-from espalier.clusters.layers import LAYERS
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import NEW, OLD, marks
@@ -35,20 +34,11 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Stored:
     return unpack(request.param, tmp_path)
 
 
-LATER = ("provider-settings",)
-"""Layers that came to v0.26.0 after an archive of it was made, and before it was released: under them the clusters of
-the archive would be of another release, which no cluster becomes while it is upgraded in place."""
-
-
 def go_on(stored: Stored, story: Story) -> None:
     """Start this version where the other one was killed and when: no certificate of it has run out then."""
 
-    layers = [one for one in LAYERS if one.name not in LATER]
-
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(
-            simulation.clock, store=stored.management, stores=stored.workloads, layers=layers
-        ) as world:
+        async with managed_laptop(simulation.clock, store=stored.management, stores=stored.workloads) as world:
             Upgraders(world.workloads)
             await story(world)
 
