@@ -29,7 +29,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
 from tests.journeys.in_place import spec
 from tests.journeys.in_place_calls import Calls, asked, bill
-from tests.journeys.managed import MANAGER_AGENT, ManagedLaptop, managed_laptop
+from tests.journeys.managed import MANAGER_AGENT, ManagedEnvironment, managed_environment
 
 CONTROL_PLANES, WORKERS = 3, 3
 PROGRAM_AGENT = "espalier-upgrader"
@@ -39,10 +39,10 @@ MIB = 2**20
 class Moments:
     """When each NodeUpgrade was made, its pod was made, the pod had ended, and the NodeUpgrade was completed."""
 
-    def __init__(self, world: ManagedLaptop) -> None:
+    def __init__(self, env: ManagedEnvironment) -> None:
         self.by_node: dict[str, dict[str, float]] = {}
-        world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE).subscribe(self._upgrade)
-        world.workloads.subscribe(self._pod)
+        env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE).subscribe(self._upgrade)
+        env.workloads.subscribe(self._pod)
 
     def handovers(self) -> Iterator[tuple[str, float]]:
         """What Espalier took at each node until the next could go on, by what it did."""
@@ -70,16 +70,16 @@ class Moments:
 
 async def upgrade(folder: Path) -> tuple[float, Moments, Calls, Calls]:
     """Upgrade a cluster: seconds, moments, requests of the manager and of the program on the nodes."""
-    async with managed_laptop(SystemClock(), disks=folder, timing=Timing(boot=0.05)) as world:
-        await world.apply(**spec(CONTROL_PLANES, WORKERS))
-        await world.until_ready()
-        moments = Moments(world)
-        before = [asked(world, agent) for agent in (MANAGER_AGENT, PROGRAM_AGENT)]
+    async with managed_environment(SystemClock(), disks=folder, timing=Timing(boot=0.05)) as env:
+        await env.apply(**spec(CONTROL_PLANES, WORKERS))
+        await env.until_ready()
+        moments = Moments(env)
+        before = [asked(env, agent) for agent in (MANAGER_AGENT, PROGRAM_AGENT)]
         began = time.monotonic()
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
         seconds = time.monotonic() - began
-        manager, program = (asked(world, agent) for agent in (MANAGER_AGENT, PROGRAM_AGENT))
+        manager, program = (asked(env, agent) for agent in (MANAGER_AGENT, PROGRAM_AGENT))
         return seconds, moments, manager - before[0], program - before[1]
 
 

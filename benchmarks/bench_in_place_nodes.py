@@ -1,7 +1,7 @@
 """A real control plane node upgraded in place beside one upgraded by kubeadm and systemctl by hand, on one machine.
 
-Two clusters of one real node each in the world of `espalier up --nodes real`, one after the other: first by hand, then
-by Espalier. Both get the images of the new version from the same registry, and evict nothing.
+Two clusters of one real node each in the environment of `espalier up --nodes real`, one after the other: first by hand,
+then by Espalier. Both get the images of the new version from the same registry, and evict nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from espalier.assets.base import find_base
 from espalier.realnodes.nspawn.node_files import PREFLIGHT
 from tests.nodes.manifests import manifest
 from tests.support.kubectl import Kubectl
-from tests.support.real_world import RealLaptop, real_laptop, why_not
+from tests.support.real_environment import RealEnvironment, real_environment, why_not
 
 OLD, NEW = "1.35.4", "v1.36.3-eks-1-36-1"
 ETCD = ("v3.6.6-eks-1-35-1", "v3.6.8-eks-1-36-1")
@@ -27,24 +27,24 @@ FOLDER = "/opt/by-hand"
 CONFIG = ("configmap", "kubeadm-config", "--namespace", "kube-system")
 
 
-async def cluster(laptop: RealLaptop, name: str) -> tuple[Kubectl, str]:
+async def cluster(env: RealEnvironment, name: str) -> tuple[Kubectl, str]:
     """A cluster of one control plane node and one worker; its kubectl, and the node of its control plane."""
     text = manifest(1, in_place=True).replace("name: garden", f"name: {name}")
-    await laptop.management("apply", "-f", "-", stdin=text)
-    await laptop.ready(name)
-    found = [one["name"] for one in await laptop.nodes() if one["cluster"] == name and one["role"] == "control-plane"]
-    return await laptop.workload(name), found[0]
+    await env.management("apply", "-f", "-", stdin=text)
+    await env.ready(name)
+    found = [one["name"] for one in await env.nodes() if one["cluster"] == name and one["role"] == "control-plane"]
+    return await env.workload(name), found[0]
 
 
-async def by_hand(laptop: RealLaptop, workload: Kubectl, node: str) -> dict[str, float]:
+async def by_hand(env: RealEnvironment, workload: Kubectl, node: str) -> dict[str, float]:
     """What somebody does who has read the manual: kubeadm, then the kubelet. Seconds of each part."""
 
     async def inside(*command: str) -> None:
-        code, out, complaint = await laptop.espalier("nodes", "shell", node, "--", *command)
+        code, out, complaint = await env.espalier("nodes", "shell", node, "--", *command)
         if code:
             raise RuntimeError(f"{' '.join(command)}: {out[-2000:]} {complaint}")
 
-    folder = next(Path(one["folder"]) for one in await laptop.nodes() if one["name"] == node)
+    folder = next(Path(one["folder"]) for one in await env.nodes() if one["name"] == node)
     began = time.monotonic()
     program = find_base(NEW.partition("-")[0]).kubeadm.resolve()
     place = folder / "root" / FOLDER.lstrip("/")
@@ -67,9 +67,9 @@ async def by_hand(laptop: RealLaptop, workload: Kubectl, node: str) -> dict[str,
     return {"kubeadm": applied - began, "kubelet": time.monotonic() - applied, "whole": time.monotonic() - began}
 
 
-async def in_place(laptop: RealLaptop, name: str, node: str) -> dict[str, float]:
+async def in_place(env: RealEnvironment, name: str, node: str) -> dict[str, float]:
     """What Espalier does of the same kind: from the change of the Cluster until the node is given back."""
-    kubectl = laptop.management
+    kubectl = env.management
     upgrade = f"nodeupgrades/{node}-node-upgrader"
     began = time.monotonic()
     resource = f"clusters.anywhere.eks.amazonaws.com/{name}"
@@ -95,13 +95,13 @@ async def main() -> None:
         report("a real node in place, beside kubeadm by hand", f"not measured: {missing or 'set ESPALIER_REAL_NODES'}")
         return
     with tempfile.TemporaryDirectory() as folder:
-        async with real_laptop(Path(folder)) as laptop:
-            workload, node = await cluster(laptop, "hand")
-            hand = await by_hand(laptop, workload, node)
-            await laptop.management("delete", "clusters.anywhere.eks.amazonaws.com/hand", "--wait")
-            _, node = await cluster(laptop, "garden")
-            ours = await in_place(laptop, "garden", node)
-            await laptop.ready("garden")
+        async with real_environment(Path(folder)) as env:
+            workload, node = await cluster(env, "hand")
+            hand = await by_hand(env, workload, node)
+            await env.management("delete", "clusters.anywhere.eks.amazonaws.com/hand", "--wait")
+            _, node = await cluster(env, "garden")
+            ours = await in_place(env, "garden", node)
+            await env.ready("garden")
     report(
         "a real control plane node from 1.35.4 to 1.36.3",
         f"by hand: {hand['whole']:.0f} s (kubeadm {hand['kubeadm']:.0f} s, kubelet {hand['kubelet']:.0f} s)",

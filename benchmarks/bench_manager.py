@@ -24,7 +24,7 @@ from pathlib import Path
 
 import aiohttp
 
-from benchmarks.measure import PROGRAM, cpu_seconds, peak_memory, report, start_world
+from benchmarks.measure import PROGRAM, cpu_seconds, peak_memory, report, start_environment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.cli import follow
@@ -47,8 +47,8 @@ NEVER, ROUNDS = "10h", "30s"
 
 
 async def one_steady_cluster(home: Path) -> None:
-    """A world that made one cluster and stopped."""
-    process = start_world(home)
+    """An environment that made one cluster and stopped."""
+    process = start_environment(home)
     try:
         client = await until_serving(home / "kubeconfig")
         for document in read_manifests(EXAMPLE.read_bytes(), source=EXAMPLE.name):
@@ -96,7 +96,7 @@ def workload_cluster(home: Path, isolation: str) -> Iterator[None]:
     if isolation != "layers":
         yield
         return
-    process = start_world(home)
+    process = start_environment(home)
     try:
         yield
     finally:

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.measure import PROGRAM, report, spread, start_world
+from benchmarks.measure import PROGRAM, report, spread, start_environment
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
 RUNS, PATIENCE = 7, 60.0
@@ -30,7 +30,7 @@ def espalier(home: Path, *arguments: str, expect: int = 0) -> tuple[float, float
 
 
 def until_served(home: Path) -> None:
-    """Wait until the world answers."""
+    """Wait until the environment answers."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         try:
@@ -45,7 +45,7 @@ def until_served(home: Path) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        process = start_world(home)
+        process = start_environment(home)
         try:
             until_served(home)
             espalier(home, "create", "cluster", "-f", str(EXAMPLE))

@@ -25,7 +25,7 @@ from espalier.realnodes.nspawn.companion import Balancing, Offering
 from espalier.realnodes.nspawn.limits import allowed_watchers
 from espalier.realnodes.nspawn.state import NodeRecord, State
 from tests.nodes.manifests import CLUSTER, manifest
-from tests.support.real_world import RealLaptop, real_laptop, why_not
+from tests.support.real_environment import RealEnvironment, real_environment, why_not
 
 MIB = 1024 * 1024
 OURS = 'apiserver_flowcontrol_dispatched_requests_total{flow_schema="exempt"'
@@ -37,8 +37,8 @@ MANY_WATCHERS = 256
 class Costs:
     """What things took, by what they are, over all runs."""
 
-    def __init__(self, laptop: RealLaptop, found: dict[str, list[float]]) -> None:
-        self._laptop = laptop
+    def __init__(self, env: RealEnvironment, found: dict[str, list[float]]) -> None:
+        self._laptop = env
         self.found = found
 
     @asynccontextmanager
@@ -72,40 +72,40 @@ async def measure(found: dict[str, list[float]]) -> None:
     upgrades = not why_not("1.36.3")
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
-        async with real_laptop(Path(folder)) as laptop:
-            costs = Costs(laptop, found)
+        async with real_environment(Path(folder)) as env:
+            costs = Costs(env, found)
             costs.say("until the management cluster serves: s", time.monotonic() - began)
             async with costs.of("1+1, apply to Ready"):
-                await become(laptop, manifest(1))
-            await of_nodes(laptop, costs)
+                await become(env, manifest(1))
+            await of_nodes(env, costs)
             async with costs.of("one worker more"):
-                await become(laptop, manifest(2))
+                await become(env, manifest(2))
             async with costs.of("one worker less"):
-                await become(laptop, manifest(1))
+                await become(env, manifest(1))
             if upgrades:
                 async with costs.of("rolling upgrade of 1+1"):
-                    await become(laptop, manifest(1, kubernetes="1.36"))
+                    await become(env, manifest(1, kubernetes="1.36"))
             async with costs.of("deletion of 1+1"):
-                await laptop.management("delete", CLUSTER, "--wait")
+                await env.management("delete", CLUSTER, "--wait")
             if allowed_watchers() >= MANY_WATCHERS:
                 async with costs.of("3+3, apply to Ready"):
-                    await become(laptop, manifest(3, 3))
-                costs.say("balancer and registry of 3+3: MiB", companions(laptop))
+                    await become(env, manifest(3, 3))
+                costs.say("balancer and registry of 3+3: MiB", companions(env))
                 async with costs.of("deletion of 3+3"):
-                    await laptop.management("delete", CLUSTER, "--wait")
+                    await env.management("delete", CLUSTER, "--wait")
             costs.say("our process, at most: MiB", peak_memory(costs.pid))
-            programs = [one.pid for one in read_states(laptop.home.management) if one.pid]
+            programs = [one.pid for one in read_states(env.home.management) if one.pid]
             costs.say("etcd, API server, controllers, Cluster API: MiB", memory(programs) / MIB)
 
 
-async def become(laptop: RealLaptop, text: str) -> None:
-    await laptop.apply(text)
-    await laptop.ready("garden")
+async def become(env: RealEnvironment, text: str) -> None:
+    await env.apply(text)
+    await env.ready("garden")
 
 
-async def of_nodes(laptop: RealLaptop, costs: Costs) -> None:
+async def of_nodes(env: RealEnvironment, costs: Costs) -> None:
     """Memory of each node, how long it took to boot, and how long its bootstrap data ran."""
-    state = State(laptop.home.nodes)
+    state = State(env.home.nodes)
     for node in state.nodes():
         role = "control plane" if node.control_plane else "worker"
         costs.say(f"memory of a {role} node: MiB", memory(cgroups.members(node.id)) / MIB)
@@ -129,9 +129,9 @@ FINAL = "cloud-final.service"
 """Runs the commands of the bootstrap data."""
 
 
-def companions(laptop: RealLaptop) -> float:
+def companions(env: RealEnvironment) -> float:
     """Memory of our processes beside the one that is measured as such."""
-    state = State(laptop.home.nodes)
+    state = State(env.home.nodes)
     found = (Balancing(state).process, Offering(state).process)
     return memory([process.pid for process in found if process]) / MIB
 

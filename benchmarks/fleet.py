@@ -1,6 +1,6 @@
 """An API server that holds thousands of steady clusters: one that was really made, copied under other names.
 
-    python -m benchmarks.fleet HOME COUNT      HOME is the folder of a world that has stopped, with the cluster `garden`
+    python -m benchmarks.fleet HOME COUNT      HOME is the folder of a stopped environment, with the cluster `garden`
 
 Prints `serving` once it answers; `HOME/kubeconfig` is for its administrator. Of each cluster it holds what a manager
 reads; what Machines are made of is left out, for no cache of the manager has it.

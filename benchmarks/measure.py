@@ -45,7 +45,7 @@ def report(title: str, *lines: str) -> None:
     print()
 
 
-def start_world(home: Path, *flags: str) -> subprocess.Popen[bytes]:
+def start_environment(home: Path, *flags: str) -> subprocess.Popen[bytes]:
     """`espalier up` as its own process, with its own state."""
     home.mkdir(parents=True, exist_ok=True)
     log = (home / "bench.log").open("ab")

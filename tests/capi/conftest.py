@@ -15,5 +15,5 @@ async def real(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RealCl
     """The real Cluster API for all tests of this run; without the programs, the tests are skipped."""
     if lacking := why_no_cluster_api():
         pytest.skip(lacking)
-    async with real_cluster_api(tmp_path_factory.mktemp("real")) as world:
-        yield world
+    async with real_cluster_api(tmp_path_factory.mktemp("real")) as env:
+        yield env

@@ -10,25 +10,25 @@ from tests.journeys.machine_stories import KUBERNETES, can_not_go_back, hangs_an
 from tests.support.cluster_api import RealClusterApi
 
 
-async def made(world: RealClusterApi, name: str, count: int) -> Key:
+async def made(env: RealClusterApi, name: str, count: int) -> Key:
     """A cluster of 1.35 that is ready."""
-    await world.provide_etcd(name)
-    await world.head_start(name, KUBERNETES["1.35"])
-    await world.apply(name=name, kubernetesVersion="1.35", controlPlaneConfiguration={"count": count})
+    await env.provide_etcd(name)
+    await env.head_start(name, KUBERNETES["1.35"])
+    await env.apply(name=name, kubernetesVersion="1.35", controlPlaneConfiguration={"count": count})
     key = Key(NAMESPACE, name)
-    await world.until_ready(key)
-    await world.without_pods_to_drain(name)
+    await env.until_ready(key)
+    await env.without_pods_to_drain(name)
     return key
 
 
-async def lives(world: RealClusterApi, name: str, count: int) -> None:
-    key = await made(world, name, count)
-    await hangs_and_goes_back(world, world.images, key, count=count)
-    await can_not_go_back(world, key)
+async def lives(env: RealClusterApi, name: str, count: int) -> None:
+    key = await made(env, name, count)
+    await hangs_and_goes_back(env, env.images, key, count=count)
+    await can_not_go_back(env, key)
 
 
-async def both_go_back(world: RealClusterApi) -> None:
+async def both_go_back(env: RealClusterApi) -> None:
     """Of a control plane of one machine and of three."""
     async with asyncio.TaskGroup() as tasks:
         for name, count in (("willow", 1), ("poplar", 3)):
-            tasks.create_task(lives(world, name, count))
+            tasks.create_task(lives(env, name, count))

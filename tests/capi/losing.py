@@ -18,8 +18,8 @@ def reason(cluster: Cluster) -> str:
     return next(one.reason for one in cluster.status.conditions if one.type == names.READY)
 
 
-async def endpoint(world: RealClusterApi, key: Key) -> object:
-    found = await world.client.get(CapiCluster.resource, key.name, SYSTEM_NAMESPACE)
+async def endpoint(env: RealClusterApi, key: Key) -> object:
+    found = await env.client.get(CapiCluster.resource, key.name, SYSTEM_NAMESPACE)
     return found.tree["spec"]["controlPlaneEndpoint"]
 
 

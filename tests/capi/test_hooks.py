@@ -41,19 +41,19 @@ def group(strategy: Tree | None = None, **more: object) -> list[Tree]:
     return [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": strategy or IN_PLACE, **more}]
 
 
-async def made(world: RealClusterApi, name: str, control_planes: Tree, workers: list[Tree]) -> Key:
+async def made(env: RealClusterApi, name: str, control_planes: Tree, workers: list[Tree]) -> Key:
     """A cluster of 1.35 that is ready."""
-    await world.provide_etcd(name)
-    await world.head_start(name, KUBERNETES["1.35"])
-    await world.apply(
+    await env.provide_etcd(name)
+    await env.head_start(name, KUBERNETES["1.35"])
+    await env.apply(
         name=name,
         kubernetesVersion="1.35",
         controlPlaneConfiguration=control_planes,
         workerNodeGroupConfigurations=workers,
     )
     key = Key(NAMESPACE, name)
-    await world.until_ready(key)
-    await world.without_pods_to_drain(name)
+    await env.until_ready(key)
+    await env.without_pods_to_drain(name)
     return key
 
 
@@ -80,11 +80,11 @@ async def seen(real: RealClusterApi) -> AsyncIterator[list[Object]]:
         stop()
 
 
-async def identities(world: RealClusterApi, key: Key) -> dict[str, str]:
+async def identities(env: RealClusterApi, key: Key) -> dict[str, str]:
     """Uids of machines and nodes, by name."""
     labels = f"cluster.x-k8s.io/cluster-name={key.name}"
-    machines = (await world.client.list(Machine.resource, SYSTEM_NAMESPACE, labels=labels)).items
-    nodes = (await (await world.workload(key)).list(NODE)).items
+    machines = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE, labels=labels)).items
+    nodes = (await (await env.workload(key)).list(NODE)).items
     return {f"{one.kind} {one.name}": one.metadata.uid for one in [*machines, *nodes]}
 
 
@@ -112,11 +112,11 @@ async def test_what_can_not_be_made_in_place_is_refused_by_name_and_nothing_is_r
     await real.until_ready(hedge)
 
 
-async def set_time_servers(world: RealClusterApi, key: Key, ntp: Tree | None) -> None:
+async def set_time_servers(env: RealClusterApi, key: Key, ntp: Tree | None) -> None:
     """Edit the control plane by hand, in a field that is nobody's."""
     patch: Tree = {"spec": {"kubeadmConfigSpec": {"ntp": ntp}}}
     resource = KubeadmControlPlane.resource
-    await world.client.patch(resource, key.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+    await env.client.patch(resource, key.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
 async def test_without_that_three_control_plane_machines_and_two_workers_are_upgraded_where_they_stand(

@@ -34,23 +34,23 @@ async def stories(real: RealClusterApi) -> AsyncIterator[dict[str, asyncio.Task[
     await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
-async def live(world: RealClusterApi) -> None:
+async def live(env: RealClusterApi) -> None:
     """Nothing is prepared but the etcd: Cluster API makes authority and kubeconfig itself."""
-    await world.provide_etcd("garden")
-    await world.apply()
-    await world.until_ready()
-    await world.without_pods_to_drain("garden")
-    await lives(world, GARDEN)
+    await env.provide_etcd("garden")
+    await env.apply()
+    await env.until_ready()
+    await env.without_pods_to_drain("garden")
+    await lives(env, GARDEN)
 
 
-async def make(world: RealClusterApi, name: str) -> Key:
+async def make(env: RealClusterApi, name: str) -> Key:
     """A cluster to make changes to."""
-    await world.provide_etcd(name)
-    await world.head_start(name, KUBERNETES["1.34"])
-    await world.apply(name=name, kubernetesVersion="1.34")
+    await env.provide_etcd(name)
+    await env.head_start(name, KUBERNETES["1.34"])
+    await env.apply(name=name, kubernetesVersion="1.34")
     key = Key(NAMESPACE, name)
-    await world.until_ready(key)
-    await world.without_pods_to_drain(name)
+    await env.until_ready(key)
+    await env.without_pods_to_drain(name)
     return key
 
 
@@ -60,10 +60,10 @@ async def orchard(real: RealClusterApi) -> Key:
     return await make(real, "orchard")
 
 
-async def change_all(world: RealClusterApi, key: Key, changes: Sequence[Change]) -> None:
+async def change_all(env: RealClusterApi, key: Key, changes: Sequence[Change]) -> None:
     draw = random.Random(key.name)
     for change in changes:
-        await happens_as_planned(world, key, change, draw)
+        await happens_as_planned(env, key, change, draw)
 
 
 async def test_what_was_planned_is_what_the_real_controllers_do(

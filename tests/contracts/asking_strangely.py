@@ -15,9 +15,9 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
+from tests.contracts.strange.environment import ENVIRONMENT
 from tests.contracts.strange.requests import CRDS, GROUP, Ask, definition
 from tests.contracts.strange.table import TABLE
-from tests.contracts.strange.world import WORLD
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _VERSION = re.compile(r'(\\"resourceVersion\\+":\\+")\d+')
@@ -82,7 +82,7 @@ class Server:
             "an account", "POST", "/api/v1/namespaces/{ns}/serviceaccounts", {"metadata": {"name": "default"}}
         )
         await self._asked(account)
-        for ask in WORLD:
+        for ask in ENVIRONMENT:
             status, text = await self._asked(ask)
             assert status in (200, 201), (ask.name, text)
 

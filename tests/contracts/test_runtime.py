@@ -270,7 +270,7 @@ def configuration(name: str, namespace: str, port: int) -> dict[str, Any]:
     return {"metadata": {"name": name}, "webhooks": [webhook]}
 
 
-async def test_a_manager_makes_the_world_as_desired_and_then_is_quiet(client: Client, namespace: str) -> None:
+async def test_a_manager_makes_the_environment_as_desired_and_then_is_quiet(client: Client, namespace: str) -> None:
     """A copy of each ConfigMap labelled so, whatever happens to it."""
     manager = Manager(client, clock=SystemClock())
     cache = manager.caches.of(CONFIG_MAP, namespace)

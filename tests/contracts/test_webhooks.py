@@ -101,7 +101,7 @@ async def client(real: ControlPlane | None) -> AsyncIterator[Client]:
     await calls.close()
 
 
-class World:
+class Environment:
     """A namespace whose ConfigMaps are shown to a webhook."""
 
     def __init__(self, client: Client, hook: Hook, namespace: str) -> None:
@@ -145,9 +145,9 @@ class World:
 
 
 @pytest.fixture
-async def world(client: Client, hook: Hook) -> AsyncIterator[World]:
+async def env(client: Client, hook: Hook) -> AsyncIterator[Environment]:
     namespace = (await client.create(NAMESPACE, {"metadata": {"generateName": "hooks-"}})).name
-    yield World(client, hook, namespace)
+    yield Environment(client, hook, namespace)
     for resource in (MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION):
         for configuration in (await client.list(resource)).items:
             if namespace in configuration.name:
@@ -163,87 +163,87 @@ def patch(*operations: Tree) -> Behaviour:
     return lambda request: {"patch": encoded, "patchType": "JSONPatch"}
 
 
-async def test_a_denied_write_leaves_nothing(world: World) -> None:
-    name = await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
-    world.hook.behaviour = deny(message="no more of these", code=403, reason="Forbidden")
+async def test_a_denied_write_leaves_nothing(env: Environment) -> None:
+    name = await env.install(VALIDATING_WEBHOOK_CONFIGURATION)
+    env.hook.behaviour = deny(message="no more of these", code=403, reason="Forbidden")
     with pytest.raises(Forbidden) as denial:
-        await world.create("x")
+        await env.create("x")
     assert str(denial.value) == f'admission webhook "{name}" denied the request: no more of these'
     with pytest.raises(NotFound):
-        await world.get("x")
+        await env.get("x")
 
 
-async def test_a_denial_without_words(world: World) -> None:
-    name = await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
-    world.hook.behaviour = lambda request: {"allowed": False}
+async def test_a_denial_without_words(env: Environment) -> None:
+    name = await env.install(VALIDATING_WEBHOOK_CONFIGURATION)
+    env.hook.behaviour = lambda request: {"allowed": False}
     with pytest.raises(BadRequest) as denial:
-        await world.create("x")
+        await env.create("x")
     assert str(denial.value) == f'admission webhook "{name}" denied the request without explanation'
 
 
-async def test_the_causes_of_a_denial_are_passed_on(world: World) -> None:
-    await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
+async def test_the_causes_of_a_denial_are_passed_on(env: Environment) -> None:
+    await env.install(VALIDATING_WEBHOOK_CONFIGURATION)
     causes = [{"reason": "FieldValueInvalid", "message": "must be odd", "field": "data.count"}]
-    world.hook.behaviour = deny(code=422, reason="Invalid", message="count", details={"causes": causes})
+    env.hook.behaviour = deny(code=422, reason="Invalid", message="count", details={"causes": causes})
     with pytest.raises(Invalid) as denial:
-        await world.create("x")
+        await env.create("x")
     assert denial.value.status.details is not None
     assert denial.value.status.details.causes[0].field == "data.count"
 
 
-async def test_what_is_asked_along_an_object_s_life(world: World) -> None:
-    await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
-    await world.create("x", a="1")
+async def test_what_is_asked_along_an_object_s_life(env: Environment) -> None:
+    await env.install(VALIDATING_WEBHOOK_CONFIGURATION)
+    await env.create("x", a="1")
     change = {"data": {"a": "2"}}
-    await world.client.patch(CONFIG_MAP, "x", world.namespace, patch=change, type=PatchType.MERGE)
-    await world.client.delete(CONFIG_MAP, "x", world.namespace)
-    created, updated, deleted = world.hook.requests
-    assert [request["operation"] for request in world.hook.requests] == ["CREATE", "UPDATE", "DELETE"]
+    await env.client.patch(CONFIG_MAP, "x", env.namespace, patch=change, type=PatchType.MERGE)
+    await env.client.delete(CONFIG_MAP, "x", env.namespace)
+    created, updated, deleted = env.hook.requests
+    assert [request["operation"] for request in env.hook.requests] == ["CREATE", "UPDATE", "DELETE"]
     assert (created["object"]["data"], created["oldObject"]) == ({"a": "1"}, None)
     assert (updated["object"]["data"], updated["oldObject"]["data"]) == ({"a": "2"}, {"a": "1"})
     assert (deleted["object"], deleted["oldObject"]["data"]) == (None, {"a": "2"})
-    for request in world.hook.requests:
+    for request in env.hook.requests:
         assert request["kind"] == request["requestKind"] == {"group": "", "version": "v1", "kind": "ConfigMap"}
         assert request["resource"] == {"group": "", "version": "v1", "resource": "configmaps"}
-        assert (request["name"], request["namespace"], request["dryRun"]) == ("x", world.namespace, False)
+        assert (request["name"], request["namespace"], request["dryRun"]) == ("x", env.namespace, False)
         assert "system:masters" in request["userInfo"]["groups"]
 
 
-async def test_a_mutating_webhook_changes_what_is_stored(world: World) -> None:
-    await world.install(MUTATING_WEBHOOK_CONFIGURATION)
-    world.hook.behaviour = patch(
+async def test_a_mutating_webhook_changes_what_is_stored(env: Environment) -> None:
+    await env.install(MUTATING_WEBHOOK_CONFIGURATION)
+    env.hook.behaviour = patch(
         {"op": "add", "path": "/data/b", "value": "2"}, {"op": "add", "path": "/metadata/labels", "value": {"c": "d"}}
     )
-    created = (await world.create("x", a="1")).tree
+    created = (await env.create("x", a="1")).tree
     assert created["data"] == {"a": "1", "b": "2"}
     assert created["metadata"]["labels"] == {"c": "d"}
-    assert (await world.get("x"))["data"] == {"a": "1", "b": "2"}
+    assert (await env.get("x"))["data"] == {"a": "1", "b": "2"}
 
 
-async def test_validating_webhooks_see_what_mutating_ones_made(world: World) -> None:
-    await world.install(MUTATING_WEBHOOK_CONFIGURATION)
-    await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
+async def test_validating_webhooks_see_what_mutating_ones_made(env: Environment) -> None:
+    await env.install(MUTATING_WEBHOOK_CONFIGURATION)
+    await env.install(VALIDATING_WEBHOOK_CONFIGURATION)
     change = patch({"op": "add", "path": "/data/b", "value": "2"})
-    world.hook.behaviour = lambda request: {} if "b" in request["object"]["data"] else change(request)
-    await world.create("x", a="1")
-    assert [request["object"]["data"] for request in world.hook.requests] == [{"a": "1"}, {"a": "1", "b": "2"}]
+    env.hook.behaviour = lambda request: {} if "b" in request["object"]["data"] else change(request)
+    await env.create("x", a="1")
+    assert [request["object"]["data"] for request in env.hook.requests] == [{"a": "1"}, {"a": "1", "b": "2"}]
 
 
-async def test_a_dry_run_is_told_to_webhooks_and_refused_for_those_with_side_effects(world: World) -> None:
-    await world.install(VALIDATING_WEBHOOK_CONFIGURATION)
-    await world.create("x", dry_run=True)
-    assert [request["dryRun"] for request in world.hook.requests] == [True]
+async def test_a_dry_run_is_told_to_webhooks_and_refused_for_those_with_side_effects(env: Environment) -> None:
+    await env.install(VALIDATING_WEBHOOK_CONFIGURATION)
+    await env.create("x", dry_run=True)
+    assert [request["dryRun"] for request in env.hook.requests] == [True]
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-async def test_a_webhook_that_answers_nonsense(world: World, policy: str) -> None:
-    name = await world.install(VALIDATING_WEBHOOK_CONFIGURATION, failurePolicy=policy)
-    world.hook.behaviour = lambda request: {"uid": "another"}
+async def test_a_webhook_that_answers_nonsense(env: Environment, policy: str) -> None:
+    name = await env.install(VALIDATING_WEBHOOK_CONFIGURATION, failurePolicy=policy)
+    env.hook.behaviour = lambda request: {"uid": "another"}
     if policy == "Ignore":
-        await world.create("x")
+        await env.create("x")
         return
     with pytest.raises(ServerFailure) as failure:
-        await world.create("x")
+        await env.create("x")
     assert str(failure.value).startswith(f'Internal error occurred: failed calling webhook "{name}": ')
     assert 'got "another"' in str(failure.value)
 
@@ -259,9 +259,9 @@ async def test_a_webhook_that_answers_nonsense(world: World, policy: str) -> Non
         ({"clientConfig": {"url": "http://127.0.0.1/"}}, "webhooks[0].clientConfig.url"),
     ],
 )
-async def test_configurations_that_are_refused(world: World, fields: Tree, field: str) -> None:
+async def test_configurations_that_are_refused(env: Environment, fields: Tree, field: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        await world.install(VALIDATING_WEBHOOK_CONFIGURATION, **fields)
+        await env.install(VALIDATING_WEBHOOK_CONFIGURATION, **fields)
     assert refusal.value.status.details is not None
     assert field in {cause.field for cause in refusal.value.status.details.causes}
 
@@ -273,7 +273,7 @@ def owned_by(item: Object) -> dict[tuple[str, str], Tree]:
     }
 
 
-async def test_what_a_webhook_fills_in_is_never_in_the_way_of_who_applies(world: World) -> None:
+async def test_what_a_webhook_fills_in_is_never_in_the_way_of_who_applies(env: Environment) -> None:
     """Nobody asked for a default: whoever applies the field later takes it over without force."""
 
     def default(request: Tree) -> Tree:
@@ -281,9 +281,9 @@ async def test_what_a_webhook_fills_in_is_never_in_the_way_of_who_applies(world:
         fill = patch({"op": "add", "path": "/data/filled", "value": "by the webhook"})
         return {} if "filled" in data or not data else fill(request)
 
-    await world.install(MUTATING_WEBHOOK_CONFIGURATION)
-    world.hook.behaviour = default
-    client, namespace = world.client, world.namespace
+    await env.install(MUTATING_WEBHOOK_CONFIGURATION)
+    env.hook.behaviour = default
+    client, namespace = env.client, env.namespace
 
     def config(**data: str) -> Tree:
         return {"metadata": {"name": "defaulted", "namespace": namespace}, "data": data}
@@ -294,6 +294,6 @@ async def test_what_a_webhook_fills_in_is_never_in_the_way_of_who_applies(world:
     assert owned_by(same) == {("me", "Apply"): {"f:a": {}}}
     mine = await client.apply(CONFIG_MAP, config(a="2", filled="by me"), field_manager="me", force=False)
     assert owned_by(mine) == {("me", "Apply"): {"f:a": {}, "f:filled": {}}}
-    made = await world.create("made", a="1")
+    made = await env.create("made", a="1")
     assert made.tree["data"] == {"a": "1", "filled": "by the webhook"}
     assert list(owned_by(made).values()) == [{".": {}, "f:a": {}}]

@@ -51,7 +51,7 @@ class Counting:
         return getattr(self._transport, name)
 
 
-class World(NamedTuple):
+class Environment(NamedTuple):
     """A server, a writer on it that shows what was written in its caches, and a namespace."""
 
     client: Client
@@ -113,7 +113,7 @@ def transport(request: pytest.FixtureRequest) -> Transport:
 
 
 @pytest.fixture
-async def world(transport: Transport) -> AsyncIterator[World]:
+async def env(transport: Transport) -> AsyncIterator[Environment]:
     sent = Counting(transport)
     client, own_writes = Client(sent, field_manager="writer"), OwnWrites()
     await install_definitions([NodeUpgrade], client)
@@ -126,7 +126,7 @@ async def world(transport: Transport) -> AsyncIterator[World]:
     sent.writes.clear()
     writer, reference = Writer(client, shown, "ours", {UPGRADE: own_writes}), owners.owner_reference(owner)
     is_embedded = isinstance(transport, InProcessTransport)
-    yield World(client, sent, caches, writer, own_writes, namespace, reference, is_embedded)
+    yield Environment(client, sent, caches, writer, own_writes, namespace, reference, is_embedded)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await client.close()
@@ -136,244 +136,244 @@ def ours(resource: Resource, object_: Object) -> str:
     return "somebody" if "edited" in object_.metadata.labels else ""
 
 
-def body(world: World, **data: str) -> Tree:
-    metadata = {"name": "a", "namespace": world.namespace}
+def body(env: Environment, **data: str) -> Tree:
+    metadata = {"name": "a", "namespace": env.namespace}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-Act = Callable[[World, Object], Awaitable[Object | None]]
+Act = Callable[[Environment, Object], Awaitable[Object | None]]
 WANTED: Tree = {"metadata": {"annotations": {"example.com/a": "1"}}, "data": {"x": "1", "gone": None}}
 
 MERGES: dict[str, Act] = {
-    "merge, by version": lambda world, current: world.writer.merge(CONFIG_MAP, current, WANTED),
-    "merge, by uid": lambda world, current: world.writer.merge(CONFIG_MAP, current, WANTED, Precondition.UID),
-    "add a finalizer": lambda world, current: world.writer.add_finalizer(CONFIG_MAP, current, FINALIZER),
-    "add an owner": lambda world, current: world.writer.add_owner(CONFIG_MAP, current, world.owner, {"owned": "yes"}),
+    "merge, by version": lambda env, current: env.writer.merge(CONFIG_MAP, current, WANTED),
+    "merge, by uid": lambda env, current: env.writer.merge(CONFIG_MAP, current, WANTED, Precondition.UID),
+    "add a finalizer": lambda env, current: env.writer.add_finalizer(CONFIG_MAP, current, FINALIZER),
+    "add an owner": lambda env, current: env.writer.add_owner(CONFIG_MAP, current, env.owner, {"owned": "yes"}),
 }
 REMOVALS: dict[str, Act] = {
-    "remove a finalizer": lambda world, current: world.writer.remove_finalizer(CONFIG_MAP, current, FINALIZER),
-    "remove an owner": lambda world, current: world.writer.remove_owner(CONFIG_MAP, current, world.owner.uid),
+    "remove a finalizer": lambda env, current: env.writer.remove_finalizer(CONFIG_MAP, current, FINALIZER),
+    "remove an owner": lambda env, current: env.writer.remove_owner(CONFIG_MAP, current, env.owner.uid),
 }
 BY_VERSION = [name for name in MERGES | REMOVALS if name != "merge, by uid"]
 
 
-async def prepared(world: World) -> Object:
+async def prepared(env: Environment) -> Object:
     """An object from which everything can be removed that the removals remove."""
-    made = await world.make(gone="1")
-    owned = await world.writer.add_owner(CONFIG_MAP, made, world.owner)
-    found = await world.writer.add_finalizer(CONFIG_MAP, owned, FINALIZER)
-    world.sent.writes.clear()
+    made = await env.make(gone="1")
+    owned = await env.writer.add_owner(CONFIG_MAP, made, env.owner)
+    found = await env.writer.add_finalizer(CONFIG_MAP, owned, FINALIZER)
+    env.sent.writes.clear()
     return found
 
 
 @pytest.mark.parametrize("act", MERGES.values(), ids=MERGES)
-async def test_what_lacks_nothing_is_not_written_and_gives_the_same_object(world: World, act: Act) -> None:
-    found = await world.make(gone="1")
-    written = await act(world, found)
+async def test_what_lacks_nothing_is_not_written_and_gives_the_same_object(env: Environment, act: Act) -> None:
+    found = await env.make(gone="1")
+    written = await act(env, found)
     assert written is not None
     assert written is not found
-    shown = world.caches.of(CONFIG_MAP).get(written.key)
+    shown = env.caches.of(CONFIG_MAP).get(written.key)
     assert shown is not None
     assert shown.resource_version == written.resource_version, "the cache shows it at once"
     assert b"managedFields" not in written.raw
-    world.sent.writes.clear()
-    assert await act(world, written) is written
-    assert not world.sent.writes
+    env.sent.writes.clear()
+    assert await act(env, written) is written
+    assert not env.sent.writes
 
 
 @pytest.mark.parametrize("act", REMOVALS.values(), ids=REMOVALS)
-async def test_what_is_removed_is_removed_once_and_of_what_is_gone_nothing_is(world: World, act: Act) -> None:
-    found = await prepared(world)
-    await act(world, found)
-    left = await world.stored(CONFIG_MAP)
+async def test_what_is_removed_is_removed_once_and_of_what_is_gone_nothing_is(env: Environment, act: Act) -> None:
+    found = await prepared(env)
+    await act(env, found)
+    left = await env.stored(CONFIG_MAP)
     assert left.metadata.finalizers == [] or left.metadata.owner_references == []
-    assert world.sent.writes == ["PATCH"]
-    await act(world, left)
-    assert world.sent.writes == ["PATCH"]
+    assert env.sent.writes == ["PATCH"]
+    await act(env, left)
+    assert env.sent.writes == ["PATCH"]
     if left.metadata.finalizers:
-        await world.writer.remove_finalizer(CONFIG_MAP, left, FINALIZER)
-    await world.client.delete(CONFIG_MAP, "a", world.namespace)
-    await act(world, found)
+        await env.writer.remove_finalizer(CONFIG_MAP, left, FINALIZER)
+    await env.client.delete(CONFIG_MAP, "a", env.namespace)
+    await act(env, found)
 
 
 @pytest.mark.parametrize("name", BY_VERSION)
-async def test_what_was_changed_by_another_is_a_conflict(world: World, name: str) -> None:
-    act, found = (MERGES | REMOVALS)[name], await prepared(world)
+async def test_what_was_changed_by_another_is_a_conflict(env: Environment, name: str) -> None:
+    act, found = (MERGES | REMOVALS)[name], await prepared(env)
     if name in MERGES:
-        found = await world.make("b")
-    edited = await world.edit(CONFIG_MAP, found.name)
+        found = await env.make("b")
+    edited = await env.edit(CONFIG_MAP, found.name)
     with pytest.raises(Conflict):
-        await act(world, found)
-    assert (await world.stored(CONFIG_MAP, found.name)).resource_version == edited.resource_version
+        await act(env, found)
+    assert (await env.stored(CONFIG_MAP, found.name)).resource_version == edited.resource_version
 
 
-async def test_by_uid_what_another_changed_meanwhile_stays(world: World) -> None:
-    found = await world.make(y="2")
-    await world.edit(CONFIG_MAP)
-    written = await world.writer.merge(CONFIG_MAP, found, WANTED, Precondition.UID)
+async def test_by_uid_what_another_changed_meanwhile_stays(env: Environment) -> None:
+    found = await env.make(y="2")
+    await env.edit(CONFIG_MAP)
+    written = await env.writer.merge(CONFIG_MAP, found, WANTED, Precondition.UID)
     assert written.metadata.labels == {"edited": "by-another"}
     assert written.tree["data"] == {"x": "1", "y": "2"}
 
 
 @pytest.mark.parametrize("act", MERGES.values(), ids=MERGES)
-async def test_an_object_made_anew_is_a_conflict_and_a_gone_one_is_not_found(world: World, act: Act) -> None:
-    found = await world.make(gone="1")
-    other = await world.anew(CONFIG_MAP, world.make)
+async def test_an_object_made_anew_is_a_conflict_and_a_gone_one_is_not_found(env: Environment, act: Act) -> None:
+    found = await env.make(gone="1")
+    other = await env.anew(CONFIG_MAP, env.make)
     with pytest.raises(Conflict):
-        await act(world, found)
-    assert (await world.stored(CONFIG_MAP)).resource_version == other.resource_version
-    await world.client.delete(CONFIG_MAP, "a", world.namespace)
+        await act(env, found)
+    assert (await env.stored(CONFIG_MAP)).resource_version == other.resource_version
+    await env.client.delete(CONFIG_MAP, "a", env.namespace)
     with pytest.raises(NotFound):
-        await act(world, found)
+        await act(env, found)
 
 
 @pytest.mark.parametrize("precondition", Precondition)
-async def test_a_status_is_written_whole_where_it_differs(world: World, precondition: Precondition) -> None:
-    found = await world.upgrade()
-    written = await world.writer.status(UPGRADE, found, STATUS, precondition)
+async def test_a_status_is_written_whole_where_it_differs(env: Environment, precondition: Precondition) -> None:
+    found = await env.upgrade()
+    written = await env.writer.status(UPGRADE, found, STATUS, precondition)
     assert written.tree["status"] == {"completed": True}
-    world.sent.writes.clear()
-    assert await world.writer.status(UPGRADE, written, STATUS, precondition) is written
-    assert not world.sent.writes
-    emptied = await world.writer.status(UPGRADE, written, {}, precondition)
+    env.sent.writes.clear()
+    assert await env.writer.status(UPGRADE, written, STATUS, precondition) is written
+    assert not env.sent.writes
+    emptied = await env.writer.status(UPGRADE, written, {}, precondition)
     assert not emptied.tree.get("status")
-    edited = await world.edit(UPGRADE)
+    edited = await env.edit(UPGRADE)
     if precondition is Precondition.VERSION:
         with pytest.raises(Conflict):
-            await world.writer.status(UPGRADE, emptied, STATUS, precondition)
+            await env.writer.status(UPGRADE, emptied, STATUS, precondition)
     else:
-        again = await world.writer.status(UPGRADE, emptied, STATUS, precondition)
+        again = await env.writer.status(UPGRADE, emptied, STATUS, precondition)
         assert again.metadata.labels == edited.metadata.labels
-    await world.anew(UPGRADE, world.upgrade)
-    if precondition is Precondition.VERSION or world.is_embedded:
+    await env.anew(UPGRADE, env.upgrade)
+    if precondition is Precondition.VERSION or env.is_embedded:
         # kube-apiserver takes the stored metadata for a status before it compares them: it does not look at the uid.
         with pytest.raises(Conflict):
-            await world.writer.status(UPGRADE, found, STATUS, precondition)
+            await env.writer.status(UPGRADE, found, STATUS, precondition)
 
 
-async def test_of_a_status_that_was_understood_in_part_the_rest_stays(world: World) -> None:
-    found = await world.writer.status(UPGRADE, await world.upgrade(), {"completed": True, "conditions": []})
+async def test_of_a_status_that_was_understood_in_part_the_rest_stays(env: Environment) -> None:
+    found = await env.writer.status(UPGRADE, await env.upgrade(), {"completed": True, "conditions": []})
     assert "conditions" in found.tree["status"]
     before = NodeUpgradeStatus(completed=True)
-    assert await world.writer.status(UPGRADE, found, STATUS, before=before) is found
-    written = await world.writer.status(UPGRADE, found, NodeUpgradeStatus(observed_generation=1), before=before)
+    assert await env.writer.status(UPGRADE, found, STATUS, before=before) is found
+    written = await env.writer.status(UPGRADE, found, NodeUpgradeStatus(observed_generation=1), before=before)
     assert written.tree["status"] == {"conditions": [], "observedGeneration": 1}
 
 
-async def test_own_writes_are_told_before_they_leave(world: World) -> None:
-    found = await world.upgrade()
-    written = await world.writer.status(UPGRADE, found, STATUS)
-    assert not world.own_writes.by_others(found, written)
-    annotated = await world.writer.merge(UPGRADE, written, {"metadata": {"annotations": {"a": "1"}}})
-    assert not world.own_writes.by_others(written, annotated)
-    freed = await world.writer.merge(UPGRADE, annotated, {"metadata": {"annotations": {"a": None}}})
-    assert not world.own_writes.by_others(annotated, freed)
-    assert world.own_writes.by_others(freed, annotated), "somebody brings it back"
+async def test_own_writes_are_told_before_they_leave(env: Environment) -> None:
+    found = await env.upgrade()
+    written = await env.writer.status(UPGRADE, found, STATUS)
+    assert not env.own_writes.by_others(found, written)
+    annotated = await env.writer.merge(UPGRADE, written, {"metadata": {"annotations": {"a": "1"}}})
+    assert not env.own_writes.by_others(written, annotated)
+    freed = await env.writer.merge(UPGRADE, annotated, {"metadata": {"annotations": {"a": None}}})
+    assert not env.own_writes.by_others(annotated, freed)
+    assert env.own_writes.by_others(freed, annotated), "somebody brings it back"
 
 
-async def test_a_name_that_is_taken_is_left_alone(world: World) -> None:
-    there = await world.make(x="theirs")
-    assert await world.writer.create(CONFIG_MAP, body(world, x="ours")) is None
-    assert (await world.stored(CONFIG_MAP)) == there
-    await world.client.delete(CONFIG_MAP, "a", world.namespace)
-    made = await world.writer.create(CONFIG_MAP, body(world, x="ours"))
+async def test_a_name_that_is_taken_is_left_alone(env: Environment) -> None:
+    there = await env.make(x="theirs")
+    assert await env.writer.create(CONFIG_MAP, body(env, x="ours")) is None
+    assert (await env.stored(CONFIG_MAP)) == there
+    await env.client.delete(CONFIG_MAP, "a", env.namespace)
+    made = await env.writer.create(CONFIG_MAP, body(env, x="ours"))
     assert made is not None
     assert made.tree["data"] == {"x": "ours"}
 
 
-async def test_what_is_replaced_has_nothing_of_what_was_there(world: World) -> None:
-    await world.make(y="theirs")
-    assert (await world.writer.replace(CONFIG_MAP, body(world, x="ours"))).tree["data"] == {"x": "ours"}
+async def test_what_is_replaced_has_nothing_of_what_was_there(env: Environment) -> None:
+    await env.make(y="theirs")
+    assert (await env.writer.replace(CONFIG_MAP, body(env, x="ours"))).tree["data"] == {"x": "ours"}
 
 
-async def test_an_apply_makes_what_is_not_there_and_owns_what_is(world: World) -> None:
-    made = await world.writer.apply(CONFIG_MAP, body(world, x="1", y="1"), ours)
+async def test_an_apply_makes_what_is_not_there_and_owns_what_is(env: Environment) -> None:
+    made = await env.writer.apply(CONFIG_MAP, body(env, x="1", y="1"), ours)
     assert made.tree["data"] == {"x": "1", "y": "1"}
-    await world.edit(CONFIG_MAP)  # which the cache does not need to know of
-    applied = await world.writer.apply(CONFIG_MAP, body(world, x="2"), lambda _resource, _object: "")
+    await env.edit(CONFIG_MAP)  # which the cache does not need to know of
+    applied = await env.writer.apply(CONFIG_MAP, body(env, x="2"), lambda _resource, _object: "")
     assert applied.tree["data"] == {"x": "2"}
     assert applied.metadata.uid == made.metadata.uid
-    shown = world.caches.of(CONFIG_MAP).get(made.key)
+    shown = env.caches.of(CONFIG_MAP).get(made.key)
     assert shown is not None
     assert shown.resource_version == applied.resource_version
 
 
-async def test_an_apply_over_what_the_cache_does_not_show_is_a_conflict(world: World) -> None:
+async def test_an_apply_over_what_the_cache_does_not_show_is_a_conflict(env: Environment) -> None:
     """Or shows as another object than it is."""
-    unseen = Writer(world.client, {CONFIG_MAP: Caches(world.client).of(CONFIG_MAP)}, "ours")
-    there = await world.make(x="theirs")
+    unseen = Writer(env.client, {CONFIG_MAP: Caches(env.client).of(CONFIG_MAP)}, "ours")
+    there = await env.make(x="theirs")
     with pytest.raises(Conflict):
-        await unseen.apply(CONFIG_MAP, body(world, x="ours"), ours)
-    assert await world.stored(CONFIG_MAP) == there
-    stale = Caches(world.client).of(CONFIG_MAP)
+        await unseen.apply(CONFIG_MAP, body(env, x="ours"), ours)
+    assert await env.stored(CONFIG_MAP) == there
+    stale = Caches(env.client).of(CONFIG_MAP)
     stale.begin_list()
     stale.listed([there])
-    other = await world.anew(CONFIG_MAP, world.make)
+    other = await env.anew(CONFIG_MAP, env.make)
     with pytest.raises(Conflict, match="made anew by somebody else"):
-        await Writer(world.client, {CONFIG_MAP: stale}, "ours").apply(CONFIG_MAP, body(world, x="ours"), ours)
-    assert await world.stored(CONFIG_MAP) == other
+        await Writer(env.client, {CONFIG_MAP: stale}, "ours").apply(CONFIG_MAP, body(env, x="ours"), ours)
+    assert await env.stored(CONFIG_MAP) == other
 
 
-async def test_what_belongs_to_another_is_neither_applied_nor_deleted(world: World) -> None:
-    found = await world.make()
-    edited = await world.edit(CONFIG_MAP)
-    world.caches.of(CONFIG_MAP).wrote(edited)
-    world.sent.writes.clear()
+async def test_what_belongs_to_another_is_neither_applied_nor_deleted(env: Environment) -> None:
+    found = await env.make()
+    edited = await env.edit(CONFIG_MAP)
+    env.caches.of(CONFIG_MAP).wrote(edited)
+    env.sent.writes.clear()
     with pytest.raises(NameTaken, match=r"ConfigMap\.core .*somebody"):
-        await world.writer.apply(CONFIG_MAP, body(world), ours)
+        await env.writer.apply(CONFIG_MAP, body(env), ours)
     for seen in (found, edited):
         with pytest.raises(NameTaken, match="somebody"):
-            await world.writer.delete(CONFIG_MAP, seen, ours)
-    assert not world.sent.writes
+            await env.writer.delete(CONFIG_MAP, seen, ours)
+    assert not env.sent.writes
 
 
 @pytest.mark.parametrize("belongs", [ours, found_by_owner])
-async def test_a_deletion_is_of_exactly_one_object_and_asked_for_once(world: World, belongs: Any) -> None:
-    found = await world.make()
-    other = await world.anew(CONFIG_MAP, world.make)
+async def test_a_deletion_is_of_exactly_one_object_and_asked_for_once(env: Environment, belongs: Any) -> None:
+    found = await env.make()
+    other = await env.anew(CONFIG_MAP, env.make)
     with pytest.raises(Conflict):
-        await world.writer.delete(CONFIG_MAP, found, belongs)
-    held = await world.writer.add_finalizer(CONFIG_MAP, other, FINALIZER)
-    await world.writer.delete(CONFIG_MAP, held, belongs)
-    deleted = world.caches.of(CONFIG_MAP).get(Key(world.namespace, "a"))
+        await env.writer.delete(CONFIG_MAP, found, belongs)
+    held = await env.writer.add_finalizer(CONFIG_MAP, other, FINALIZER)
+    await env.writer.delete(CONFIG_MAP, held, belongs)
+    deleted = env.caches.of(CONFIG_MAP).get(Key(env.namespace, "a"))
     assert deleted is not None
     assert deleted.metadata.deletion_timestamp, "the cache shows it at once"
-    world.sent.writes.clear()
-    await world.writer.delete(CONFIG_MAP, deleted, belongs)
-    assert not world.sent.writes
-    await world.writer.remove_finalizer(CONFIG_MAP, deleted, FINALIZER)
-    assert world.caches.of(CONFIG_MAP).get(deleted.key) in (deleted, None), "what is gone does not come back"
-    await world.writer.delete(CONFIG_MAP, held, belongs)
+    env.sent.writes.clear()
+    await env.writer.delete(CONFIG_MAP, deleted, belongs)
+    assert not env.sent.writes
+    await env.writer.remove_finalizer(CONFIG_MAP, deleted, FINALIZER)
+    assert env.caches.of(CONFIG_MAP).get(deleted.key) in (deleted, None), "what is gone does not come back"
+    await env.writer.delete(CONFIG_MAP, held, belongs)
 
 
-async def test_what_is_invalid_for_another_reason_is_told_as_it_is(world: World) -> None:
+async def test_what_is_invalid_for_another_reason_is_told_as_it_is(env: Environment) -> None:
     with pytest.raises(Invalid):
-        await world.writer.merge(CONFIG_MAP, await world.make(), {"metadata": {"labels": {"a": "no value: a space"}}})
+        await env.writer.merge(CONFIG_MAP, await env.make(), {"metadata": {"labels": {"a": "no value: a space"}}})
 
 
-async def test_caches_show_what_was_written_before_any_event_of_it(world: World) -> None:
-    caches = Caches(world.client)  # which are not kept true
-    cache, writer = caches.of(CONFIG_MAP), Writer(world.client, {}).with_caches({CONFIG_MAP: caches.of(CONFIG_MAP)})
-    made = await writer.create(CONFIG_MAP, body(world))
+async def test_caches_show_what_was_written_before_any_event_of_it(env: Environment) -> None:
+    caches = Caches(env.client)  # which are not kept true
+    cache, writer = caches.of(CONFIG_MAP), Writer(env.client, {}).with_caches({CONFIG_MAP: caches.of(CONFIG_MAP)})
+    made = await writer.create(CONFIG_MAP, body(env))
     assert made is not None
 
-    async def replace(world: World, _current: Object) -> Object:
-        return await world.writer.replace(CONFIG_MAP, body(world, x="2"))
+    async def replace(env: Environment, _current: Object) -> Object:
+        return await env.writer.replace(CONFIG_MAP, body(env, x="2"))
 
     for act in (*MERGES.values(), replace):
-        written = await act(world._replace(writer=writer), cache.get(made.key) or made)
+        written = await act(env._replace(writer=writer), cache.get(made.key) or made)
         assert written is not None
         shown = cache.get(made.key)
         assert shown is not None
         assert shown.resource_version == written.resource_version != made.resource_version
 
 
-async def test_owners_keep_their_order(world: World) -> None:
-    other = owners.owner_reference(await world.make("other"), controller=False)
-    first = await world.writer.add_owner(CONFIG_MAP, await world.make(), world.owner)
-    both = await world.writer.add_owner(CONFIG_MAP, first, other)
+async def test_owners_keep_their_order(env: Environment) -> None:
+    other = owners.owner_reference(await env.make("other"), controller=False)
+    first = await env.writer.add_owner(CONFIG_MAP, await env.make(), env.owner)
+    both = await env.writer.add_owner(CONFIG_MAP, first, other)
     assert [one.name for one in both.metadata.owner_references] == ["owner", "other"]
-    assert await world.writer.add_owner(CONFIG_MAP, both, world.owner) is both
-    free = owners.owner_reference(await world.stored(CONFIG_MAP, "owner"), controller=False)
-    again = await world.writer.add_owner(CONFIG_MAP, both, free)
+    assert await env.writer.add_owner(CONFIG_MAP, both, env.owner) is both
+    free = owners.owner_reference(await env.stored(CONFIG_MAP, "owner"), controller=False)
+    again = await env.writer.add_owner(CONFIG_MAP, both, free)
     assert [(one.name, one.controller) for one in again.metadata.owner_references] == [("other", None), ("owner", None)]

@@ -23,7 +23,7 @@ from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.in_place import EPOCH, spec
-from tests.journeys.managed import CALM, GARDEN, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, managed_environment
 from tests.support.persisted import Written, of_metrics, of_the_code
 from tests.support.upgraders import Upgraders
 
@@ -56,33 +56,33 @@ class FollowedStores(MemoryStores):
 
 
 def written() -> set[str]:
-    """What a world writes in the life of a cluster: made, scaled, upgraded in place, drifted, rolled and deleted."""
+    """Everything written in the life of a cluster: made, scaled, upgraded in place, drifted, rolled and deleted."""
     seen = Written()
 
     async def main(simulation: Simulation) -> set[str]:
         store, stores = MemoryStore(), FollowedStores(seen)
         store.follow(seen.wrote)
-        async with managed_laptop(simulation.clock, store=store, stores=stores, resync=300.0) as world:
-            Upgraders(world.workloads)
+        async with managed_environment(simulation.clock, store=store, stores=stores, resync=300.0) as env:
+            Upgraders(env.workloads)
 
             async def patch(resource: Resource, key: Key, body: Tree) -> None:
-                await world.client.patch(resource, key.name, key.namespace, patch=body, type=PatchType.MERGE)
+                await env.client.patch(resource, key.name, key.namespace, patch=body, type=PatchType.MERGE)
 
             drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
-            await world.apply(**spec(1, 1))
-            await world.until_ready()
-            await world.change(workerNodeGroupConfigurations=spec(1, 2)["workerNodeGroupConfigurations"])
-            await world.until_ready()
-            await world.change(kubernetesVersion="1.36")
-            await world.until_ready()
+            await env.apply(**spec(1, 1))
+            await env.until_ready()
+            await env.change(workerNodeGroupConfigurations=spec(1, 2)["workerNodeGroupConfigurations"])
+            await env.until_ready()
+            await env.change(kubernetesVersion="1.36")
+            await env.until_ready()
             await patch(Cluster.resource, GARDEN, drift)
             edit = {"spec": {"rollout": {"strategy": {"rollingUpdate": {"maxSurge": 3}}}}}
             await patch(MachineDeployment.resource, Key(SYSTEM_NAMESPACE, "garden-md-0"), edit)
-            await (await world.workload()).delete(DAEMON_SET, "kindnet", "kube-system")
+            await (await env.workload()).delete(DAEMON_SET, "kindnet", "kube-system")
             await asyncio.sleep(CALM)
-            await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-            await world.until_gone()
-            return {*seen.lines(), *of_metrics(world.manager.metrics.registry)}
+            await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+            await env.until_gone()
+            return {*seen.lines(), *of_metrics(env.manager.metrics.registry)}
 
     return run(main, epoch=EPOCH, seed=1)
 

@@ -24,7 +24,7 @@ def loaded(module: str) -> set[str]:
     )
 
 
-def test_the_manager_loads_neither_the_laptop_world_nor_the_embedded_api_server() -> None:
+def test_the_manager_loads_neither_the_local_environment_nor_the_embedded_api_server() -> None:
     packages = {".".join(name.split(".")[:2]) for name in loaded("espalier.cli.manager")}
     assert "espalier.clusters" in packages
     assert not packages & LOCAL
@@ -34,7 +34,7 @@ LAPTOP = {"up", "demo", "assets", "image", "nodes"}
 """Rooms of commands that are about the local environment, or build with its recipes."""
 
 
-def test_no_other_command_loads_the_laptop_world() -> None:
+def test_no_other_command_loads_the_local_environment() -> None:
     rooms = [f"espalier.cli.{room}" for room in ROOMS if room not in LAPTOP]
     whole = loaded(", ".join(rooms))
     assert set(rooms) <= whole

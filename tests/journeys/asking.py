@@ -163,11 +163,11 @@ class ManagedClusters:
 
     async def preview(self, key: Key, manifest: Sequence[Tree], **manager: Any) -> Preview:
         """What `espalier plan` would say of a manifest. `manager` says how the one asked about is run."""
-        world = await reading.read(self.client, {key}, providers=self.providers)
+        env = await reading.read(self.client, {key}, providers=self.providers)
         snapshot = Snapshot()
         observer = Observer(snapshot, providers=self.providers, **manager)
-        snapshot.fill(world.objects)
-        previews = Previews(snapshot, observer, world.fleets, now=SystemClock().now(), secrets=world.secrets)
+        snapshot.fill(env.objects)
+        previews = Previews(snapshot, observer, env.fleets, now=SystemClock().now(), secrets=env.secrets)
         return previews.of_change(key, manifest)
 
     async def _until(self, key: Key, is_so: Callable[[Object | None], bool], seconds: float) -> None:

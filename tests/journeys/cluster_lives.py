@@ -1,4 +1,4 @@
-"""Clusters in a simulated world: where journeys begin, and what is seen of them."""
+"""Clusters in a simulated environment: where journeys begin, and what is seen of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.journeys.managed import ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -22,10 +22,10 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KUBERNETES = {"1.34": "v1.34.4-eks-1-34-1", "1.35": "v1.35.4-eks-1-35-1", "1.36": "v1.36.3-eks-1-36-1"}
 
 
-def journey(story: Callable[[ManagedLaptop], Awaitable[None]], *, seed: int = 1) -> None:
+def journey(story: Callable[[ManagedEnvironment], Awaitable[None]], *, seed: int = 1) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, seed=seed) as world:
-            await story(world)
+        async with managed_environment(simulation.clock, seed=seed) as env:
+            await story(env)
 
     run(main, epoch=EPOCH, seed=seed)
 
@@ -38,11 +38,11 @@ def conditions(cluster: Cluster) -> Mapping[str, str]:
     return {one.type: one.status for one in cluster.status.conditions}
 
 
-async def left(world: ManagedLaptop) -> list[str]:
+async def left(env: ManagedEnvironment) -> list[str]:
     """Everything in the system's namespace that is a cluster's."""
     found = []
     for kind in CLUSTER_API_KINDS:
-        listed = await world.client.list(kind.resource, SYSTEM_NAMESPACE)
+        listed = await env.client.list(kind.resource, SYSTEM_NAMESPACE)
         found += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
     return found
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from espalier.cli import upgrader_images
-from tests.support.management import Management, laptop, production
+from tests.support.management import Management, environment, production
 
 
 @pytest.fixture(
@@ -21,7 +21,7 @@ def starting(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractAsyncCon
     """The way to a management cluster; entered in the test itself, for its tasks belong to the test."""
     if request.param == "envtest":
         return production(request.getfixturevalue("control_plane"), tmp_path)
-    return laptop(tmp_path)
+    return environment(tmp_path)
 
 
 TEN_TIMES = (

@@ -22,19 +22,19 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import AccountedClusters
 from tests.journeys.isolation_stories import NEXT, Backup, Step, Story
-from tests.journeys.managed import CALM, ManagedLaptop
+from tests.journeys.managed import CALM, ManagedEnvironment
 from tests.support.orchard import KINDS
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
-Laptop = Callable[..., AbstractAsyncContextManager[ManagedLaptop]]
+Environment = Callable[..., AbstractAsyncContextManager[ManagedEnvironment]]
 
 
 @dataclass(frozen=True)
 class Garden:
     """A steady garden: the laptop that it is on, how it is made, and its backup."""
 
-    laptop: Laptop
+    environment: Environment
     plant: Step
     back_up: Callable[[AccountedClusters], Awaitable[Backup]]
 
@@ -43,16 +43,16 @@ class Garden:
 
         async def main(simulation: Simulation) -> None:
             store, stores = MemoryStore(), MemoryStores()
-            async with self.laptop(simulation.clock, store=store, stores=stores, isolation=isolation) as world:
-                await self.plant(world)
+            async with self.environment(simulation.clock, store=store, stores=stores, isolation=isolation) as env:
+                await self.plant(env)
                 # What comes now is not seen by a manager before the later one.
-                world.manager.stop()
+                env.manager.stop()
                 await asyncio.sleep(CALM)
-                await story.before(world)
-            async with self.laptop(
+                await story.before(env)
+            async with self.environment(
                 simulation.clock, seed=2, store=store, stores=stores, layers=NEXT, isolation=isolation
-            ) as world:
-                await story.after(world)
+            ) as env:
+                await story.after(env)
 
         run(main, epoch=EPOCH, seed=1)
 
@@ -63,22 +63,22 @@ class Garden:
         *lost: Key,
         layers: Sequence[Layer] = NEXT,
         isolation: Isolation = Isolation.GATE,
-    ) -> AsyncIterator[tuple[ManagedLaptop, Backup]]:
+    ) -> AsyncIterator[tuple[ManagedEnvironment, Backup]]:
         """Into an API server that had nothing, without objects of some keys; now there is a manager of a later build.
 
         It is also what a move to another management cluster comes to.
         """
         empty, stores = MemoryStore(), MemoryStores()
-        async with self.laptop(simulation.clock, stores=stores) as world:
-            await self.plant(world)
-            backup = await self.back_up(world)
+        async with self.environment(simulation.clock, stores=stores) as env:
+            await self.plant(env)
+            backup = await self.back_up(env)
         server = Server(empty, now=simulation.clock.now, random=simulation.random)
         await server.start()
         client = Client(InProcessTransport(server))
         await prepare(client, Releases.load(), (*EKSA_KINDS, *CLUSTER_API_KINDS, *KINDS))
         await backup.restore(client, *lost)
         await server.close()
-        async with self.laptop(
+        async with self.environment(
             simulation.clock, seed=2, store=empty, stores=stores, layers=layers, isolation=isolation
-        ) as world:
-            yield world, backup
+        ) as env:
+            yield env, backup

@@ -1,4 +1,4 @@
-"""What journeys of upgrades in place have in common: a world whose nodes run upgrader pods, and how to look at it."""
+"""Common to journeys of upgrades in place: an environment whose nodes run upgrader pods, and how to look at it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
-from tests.journeys.laptop import until
-from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.journeys.environment import until
+from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.upgraders import Upgraders
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
 IN_PLACE = {"type": "InPlace"}
 
-Story = Callable[[ManagedLaptop, Upgraders], Awaitable[None]]
+Story = Callable[[ManagedEnvironment, Upgraders], Awaitable[None]]
 
 
 def journey(
@@ -36,10 +36,10 @@ def journey(
     """Tell a story of a cluster all of whose machines are upgraded in place."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, seed=seed) as world:
-            await world.apply(**spec(control_planes, workers, strategy, **more))
-            await world.until_ready()
-            await story(world, Upgraders(world.workloads))
+        async with managed_environment(simulation.clock, seed=seed) as env:
+            await env.apply(**spec(control_planes, workers, strategy, **more))
+            await env.until_ready()
+            await story(env, Upgraders(env.workloads))
 
     run(main, epoch=EPOCH, seed=seed)
 
@@ -55,9 +55,9 @@ def spec(control_planes: int, workers: int, strategy: Tree | None = None, **more
     }
 
 
-def reach(world: ManagedLaptop) -> WorkloadCluster:
+def reach(env: ManagedEnvironment) -> WorkloadCluster:
     """The workload cluster."""
-    workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
+    workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
     assert workload is not None
     return workload
 
@@ -80,34 +80,34 @@ def condition_of(cluster: Cluster, type_: str) -> Condition:
     return next((one for one in cluster.status.conditions if one.type == type_), Condition(type_, "Unknown", ""))
 
 
-async def generations(world: ManagedLaptop) -> dict[str, int]:
+async def generations(env: ManagedEnvironment) -> dict[str, int]:
     """Of control plane and worker node groups: another one means that somebody wrote to them."""
     kinds: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeployment.resource)
-    found = [one for kind in kinds for one in (await world.client.list(kind, SYSTEM_NAMESPACE)).items]
+    found = [one for kind in kinds for one in (await env.client.list(kind, SYSTEM_NAMESPACE)).items]
     return {one.name: one.metadata.generation for one in found}
 
 
-async def machines(world: ManagedLaptop, *, control_plane: bool | None = None) -> list[Object]:
+async def machines(env: ManagedEnvironment, *, control_plane: bool | None = None) -> list[Object]:
     """Machines, oldest first."""
-    found = (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+    found = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
     label = "cluster.x-k8s.io/control-plane"
     chosen = [one for one in found if control_plane is None or (label in one.metadata.labels) is control_plane]
     return sorted(chosen, key=lambda one: (one.metadata.creation_timestamp or "", one.name))
 
 
-async def identities(world: ManagedLaptop) -> dict[str, str]:
+async def identities(env: ManagedEnvironment) -> dict[str, str]:
     """Uids of machines and nodes, by name."""
-    nodes = (await reach(world).client.list(NODE)).items
-    return {one.name: one.metadata.uid for one in await machines(world)} | {
+    nodes = (await reach(env).client.list(NODE)).items
+    return {one.name: one.metadata.uid for one in await machines(env)} | {
         f"node {one.name}": one.metadata.uid for one in nodes
     }
 
 
 async def until_so(
-    world: ManagedLaptop, resource: Resource, name: str, is_so: Callable[[Tree], bool], *, seconds: float = 900
+    env: ManagedEnvironment, resource: Resource, name: str, is_so: Callable[[Tree], bool], *, seconds: float = 900
 ) -> Tree:
     """Wait until an object is there and as described."""
-    cache = world.manager.caches.of(resource, SYSTEM_NAMESPACE)
+    cache = env.manager.caches.of(resource, SYSTEM_NAMESPACE)
     key = Key(SYSTEM_NAMESPACE, name)
     await until(cache, key, lambda found: found is not None and is_so(found.tree), seconds=seconds)
     found = cache.get(key)
@@ -121,19 +121,19 @@ def ready(tree: Tree) -> Tree:
     return next((one for one in conditions if one["type"] == "Ready"), {"reason": "", "message": "", "status": ""})
 
 
-async def marks(world: ManagedLaptop) -> list[str]:
+async def marks(env: ManagedEnvironment) -> list[str]:
     """Annotations of upgrades and pauses that are left on control plane, worker node groups and machines."""
     found = []
     for resource in (KubeadmControlPlane.resource, MachineDeployment.resource, Machine.resource):
-        for one in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
+        for one in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
             names = ("in-place-upgrade-needed", "cluster.x-k8s.io/paused", "in-place-fallback", "skip-remediation")
             found += [f"{one.name}: {mark}" for mark in one.metadata.annotations if mark.endswith(names)]
     return found
 
 
-async def until_machines(world: ManagedLaptop, are_so: Callable[[list[Machine]], bool]) -> None:
+async def until_machines(env: ManagedEnvironment, are_so: Callable[[list[Machine]], bool]) -> None:
     """Wait until the machines of all clusters are as described."""
-    cache = world.capi_objects.of(Machine.resource)
+    cache = env.capi_objects.of(Machine.resource)
     changed = asyncio.Event()
     stop = cache.subscribe(lambda _old, _new, _first: changed.set())
     try:

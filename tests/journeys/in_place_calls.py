@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import EPOCH, reach, spec
-from tests.journeys.managed import MANAGER_AGENT, ManagedLaptop, managed_laptop
+from tests.journeys.managed import MANAGER_AGENT, ManagedEnvironment, managed_environment
 from tests.support.upgraders import Upgraders
 
 Calls: TypeAlias = Counter[str]
@@ -33,10 +33,10 @@ COMPARED = {("get", plural) for plural in ("serviceaccounts", "clusterroles", "c
 """The CNI is compared while nodes are waited for, by the time that takes and not by their number."""
 
 
-def asked(world: ManagedLaptop, agent: str = MANAGER_AGENT) -> Calls:
+def asked(env: ManagedEnvironment, agent: str = MANAGER_AGENT) -> Calls:
     """All calls so far of who calls himself so."""
     found: Calls = Counter()
-    for server in (world.server, reach(world).server):
+    for server in (env.server, reach(env).server):
         for (verb, plural, subresource, by), count in server.requests.items():
             if by == agent and (verb, plural) not in COMPARED:
                 found[f"{verb} {plural}/{subresource}" if subresource else f"{verb} {plural}"] += count
@@ -60,15 +60,15 @@ def _each(more: Calls, least: Calls) -> Calls:
 
 def _of_an_upgrade(control_planes: int, workers: int) -> Calls:
     async def main(simulation: Simulation) -> Calls:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply(**spec(control_planes, workers))
-            await world.until_ready()
+        async with managed_environment(simulation.clock) as env:
+            await env.apply(**spec(control_planes, workers))
+            await env.until_ready()
             await asyncio.sleep(SETTLING)
-            Upgraders(world.workloads)
-            before = asked(world)
-            await world.change(kubernetesVersion="1.36")
-            await world.until_ready()
+            Upgraders(env.workloads)
+            before = asked(env)
+            await env.change(kubernetesVersion="1.36")
+            await env.until_ready()
             await asyncio.sleep(SETTLING)
-            return asked(world) - before
+            return asked(env) - before
 
     return run(main, epoch=EPOCH, seed=1)

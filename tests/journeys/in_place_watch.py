@@ -31,7 +31,7 @@ from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.health import CONTROL_PLANE
 from espalier.upgrades.names import UPGRADER_LABEL
 from tests.journeys.in_place import EPOCH, NEW, spec
-from tests.journeys.managed import NAMESPACE, ManagedLaptop, Wrap, managed_laptop
+from tests.journeys.managed import NAMESPACE, ManagedEnvironment, Wrap, managed_environment
 from tests.support.faults import Writes
 from tests.support.recording import Kept, Recording
 from tests.support.upgraders import ENDED, GARDEN, Upgraders
@@ -54,7 +54,7 @@ OF_PODS = [one.group_resource for one in (POD, SERVICE_ACCOUNT, CLUSTER_ROLE, CL
 
 
 class Watcher:
-    """Both stores of a world, and what was ever wrong in them. To be begun before the world is."""
+    """Both stores of an environment, and what was ever wrong in them. To be begun before the environment is."""
 
     def __init__(self, management: Store, stores: MemoryStores) -> None:
         self.broken: dict[str, None] = {}
@@ -167,7 +167,7 @@ def _is_upgrading(pod: Object) -> bool:
     return UPGRADER_LABEL in pod.metadata.labels and not ended
 
 
-Story = Callable[[ManagedLaptop, Upgraders, Watcher], Awaitable[None]]
+Story = Callable[[ManagedEnvironment, Upgraders, Watcher], Awaitable[None]]
 
 
 @cache
@@ -176,9 +176,9 @@ def ready(control_planes: int, workers: int) -> Kept:
 
     async def main(simulation: Simulation) -> Kept:
         store, stores = MemoryStore(), MemoryStores()
-        async with managed_laptop(simulation.clock, store=store, stores=stores, releases=releases()) as world:
-            await world.apply(**spec(control_planes, workers))
-            await world.until_ready()
+        async with managed_environment(simulation.clock, store=store, stores=stores, releases=releases()) as env:
+            await env.apply(**spec(control_planes, workers))
+            await env.until_ready()
             await asyncio.sleep(CALM)
             return Kept.of(store, stores, simulation.clock)
 
@@ -190,10 +190,10 @@ def undisturbed(control_planes: int, workers: int) -> Recording:
     """Its upgrade when nothing goes wrong, from when it was asked for. Writes of the manager are marked."""
     found: list[Recording] = []
 
-    async def story(world: ManagedLaptop, _upgraders: Upgraders, watcher: Watcher) -> None:
-        await world.change(kubernetesVersion="1.36")
-        found.append(Recording(watcher.management, watcher.stores, world.manager.clock))
-        await finish(world, watcher)
+    async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
+        await env.change(kubernetesVersion="1.36")
+        found.append(Recording(watcher.management, watcher.stores, env.manager.clock))
+        await finish(env, watcher)
 
     writes = Writes(landed=lambda: found[0].mark() if found else None)
     tell(ready(control_planes, workers), story, wrap=writes)
@@ -207,31 +207,31 @@ def releases() -> Releases:
 
 
 def tell(kept: Kept, story: Story, *, wrap: Wrap = lambda transport: transport, seed: int = 2) -> None:
-    """Tell a story of a world that begins from there, all of whose writes are looked at."""
+    """Tell a story of an environment that begins from there, all of whose writes are looked at."""
 
     async def main(simulation: Simulation) -> None:
         store, stores = kept.opened()
         watcher = Watcher(store, stores)
-        async with managed_laptop(
+        async with managed_environment(
             simulation.clock, seed=seed, store=store, stores=stores, wrap=wrap, releases=releases()
-        ) as world:
-            await story(world, Upgraders(world.workloads), watcher)
+        ) as env:
+            await story(env, Upgraders(env.workloads), watcher)
 
     run(main, epoch=kept.at, seed=1)
 
 
-async def finish(world: ManagedLaptop, watcher: Watcher) -> None:
+async def finish(env: ManagedEnvironment, watcher: Watcher) -> None:
     """It goes on to its end by itself."""
-    asked = (await world.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
-    await world.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
+    asked = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
+    await env.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
     await asyncio.sleep(CALM)
     watcher.check()
 
 
-async def say_ready(world: ManagedLaptop, workload: WorkloadCluster, node: str, status: str) -> None:
+async def say_ready(env: ManagedEnvironment, workload: WorkloadCluster, node: str, status: str) -> None:
     """What is said of a node: by its kubelet or, with `Unknown`, because that is silent."""
     found = (await workload.client.get(NODE, node)).tree["status"]["conditions"]
-    now = timestamp(world.manager.clock.now())
+    now = timestamp(env.manager.clock.now())
     told = [one | ({"status": status, "lastTransitionTime": now} if one["type"] == "Ready" else {}) for one in found]
     patch: Tree = {"status": {"conditions": told}}
     await workload.client.patch(NODE, node, patch=patch, type=PatchType.MERGE, subresource="status")

@@ -87,19 +87,19 @@ async def machines(client: Client) -> dict[str, str]:
     return {one.metadata.uid: one.metadata.labels[CLUSTER_NAME_LABEL] for one in found.items}
 
 
-async def mark(world: AccountedClusters, key: Key = GARDEN) -> str | None:
+async def mark(env: AccountedClusters, key: Key = GARDEN) -> str | None:
     """The gate's mark on a Cluster."""
-    found = await world.client.get(Cluster.resource, key.name, key.namespace)
+    found = await env.client.get(Cluster.resource, key.name, key.namespace)
     return found.metadata.annotations.get(names.GATE_ANNOTATION)
 
 
-async def annotate(world: AccountedClusters, value: str | None, key: Key = GARDEN) -> None:
+async def annotate(env: AccountedClusters, value: str | None, key: Key = GARDEN) -> None:
     patch = {"metadata": {"annotations": {names.GATE_ANNOTATION: value}}}
-    await world.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+    await env.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
 
 
-async def set_status(world: AccountedClusters, status: Tree, key: Key = GARDEN) -> None:
-    await world.client.patch(
+async def set_status(env: AccountedClusters, status: Tree, key: Key = GARDEN) -> None:
+    await env.client.patch(
         Cluster.resource,
         key.name,
         key.namespace,
@@ -134,56 +134,56 @@ def is_synced(found: Object) -> bool:
 THREE_WORKERS = [{"name": "md-0", "count": 3}]
 
 
-async def scale(world: AccountedClusters, key: Key) -> tuple[set[str], set[str], list[str]]:
+async def scale(env: AccountedClusters, key: Key) -> tuple[set[str], set[str], list[str]]:
     """Scale the workers of a cluster to three: the machines (by name) that should be replaced, and those that were,
     and all fields that were written."""
-    before = {found.name: found for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
-    generations = await made_for(world, key)
-    await world.change(key, workerNodeGroupConfigurations=THREE_WORKERS)
-    await world.until_ready(key)
-    after = {found.name for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+    before = {found.name: found for found in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+    generations = await made_for(env, key)
+    await env.change(key, workerNodeGroupConfigurations=THREE_WORKERS)
+    await env.until_ready(key)
+    after = {found.name for found in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
     assert sum(name.startswith(f"{key.name}-") for name in after) == 1 + 3
-    grown = [what for what, number in (await made_for(world, key)).items() if generations.get(what) != number]
+    grown = [what for what, number in (await made_for(env, key)).items() if generations.get(what) != number]
     all_of_it = {name for name in before if name.startswith(f"{key.name}-")}
     return all_of_it, before.keys() - after, sorted(grown)
 
 
-async def made_for(world: AccountedClusters, key: Key) -> dict[str, int]:
+async def made_for(env: AccountedClusters, key: Key) -> dict[str, int]:
     """The objects of Cluster API that are made for a cluster, with their generations."""
     found = {}
     for resource in written(PROVIDERS):
-        for object_ in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
+        for object_ in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
             if names.cluster_of(object_.metadata.labels) == key:
                 found[f"{resource.kind} {object_.name}"] = object_.metadata.generation
     return found
 
 
-async def scaling_replaces_no_machine(world: AccountedClusters, first: int = 0) -> None:
+async def scaling_replaces_no_machine(env: AccountedClusters, first: int = 0) -> None:
     """A cluster keeps the ways of its own release through its first change as well: nothing but replicas changes."""
     for key in (numbered(first), numbered(first + 1)):  # one of each release
-        _, replaced, written = await scale(world, key)
+        _, replaced, written = await scale(env, key)
         assert replaced == set()
         assert written == [f"MachineDeployment {key.name}-md-0"]
 
 
-async def scaling_replaces_all_of_its_machines_and_no_others(world: AccountedClusters, first: int = 0) -> None:
+async def scaling_replaces_all_of_its_machines_and_no_others(env: AccountedClusters, first: int = 0) -> None:
     """The price of the gate alone: the first change of a cluster brings what the later build does otherwise."""
     for key in (numbered(first), numbered(first + 1)):  # one of each release
-        foreseen = await machines_that_a_plan_names(world, key)
-        all_of_it, replaced, _ = await scale(world, key)
+        foreseen = await machines_that_a_plan_names(env, key)
+        all_of_it, replaced, _ = await scale(env, key)
         assert replaced == all_of_it == foreseen
 
 
-async def machines_that_a_plan_names(world: AccountedClusters, key: Key) -> set[str]:
+async def machines_that_a_plan_names(env: AccountedClusters, key: Key) -> set[str]:
     """By name: what `espalier plan` says of the change before it is made, if asked about the later manager."""
-    present = await world.client.get(Cluster.resource, key.name, key.namespace)
+    present = await env.client.get(Cluster.resource, key.name, key.namespace)
     manifest = {
         "apiVersion": Cluster.resource.api_version,
         "kind": Cluster.resource.kind,
         "metadata": {"name": key.name, "namespace": key.namespace},
         "spec": present.tree["spec"] | {"workerNodeGroupConfigurations": THREE_WORKERS},
     }
-    preview = await world.preview(key, [manifest], isolation=Isolation.GATE, layers=NEXT)
+    preview = await env.preview(key, [manifest], isolation=Isolation.GATE, layers=NEXT)
     assert preview.refusals == ()
     return {machine.name for group in preview.groups for machine in group.replaced}
 
@@ -192,15 +192,15 @@ def adoption(older: str | None) -> Story:
     """A cluster without a mark, or with one of another format: the mark is written, and nothing else."""
     uids: dict[str, str] = {}
 
-    async def before(world: AccountedClusters) -> None:
-        await annotate(world, older)
-        uids.update(await machines(world.client))
+    async def before(env: AccountedClusters) -> None:
+        await annotate(env, older)
+        uids.update(await machines(env.client))
 
-    async def after(world: AccountedClusters) -> None:
-        await asyncio.sleep(world.calm)
-        assert world.written() == {ANNOTATION: 1}
-        assert (await mark(world) or "").startswith("v1:")
-        assert await machines(world.client) == uids
+    async def after(env: AccountedClusters) -> None:
+        await asyncio.sleep(env.calm)
+        assert env.written() == {ANNOTATION: 1}
+        assert (await mark(env) or "").startswith("v1:")
+        assert await machines(env.client) == uids
 
     return Story(before, after)
 
@@ -208,13 +208,13 @@ def adoption(older: str | None) -> Story:
 def a_change_without_a_mark() -> Story:
     """Generations that differ are reconciled, if there is no mark to compare with."""
 
-    async def before(world: AccountedClusters) -> None:
-        await annotate(world, None)
-        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+    async def before(env: AccountedClusters) -> None:
+        await annotate(env, None)
+        await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
 
-    async def after(world: AccountedClusters) -> None:
-        await world.until_ready()
-        assert len(await world.nodes()) == 4
+    async def after(env: AccountedClusters) -> None:
+        await env.until_ready()
+        assert len(await env.nodes()) == 4
 
     return Story(before, after)
 
@@ -223,18 +223,18 @@ def a_change_that_generations_hide() -> Story:
     """What deletion and re-creation, sums that stay equal, or an edited status come to."""
     marks: list[str | None] = []
 
-    async def before(world: AccountedClusters) -> None:
-        marks.append(await mark(world))
-        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-        present = await world.client.get(Cluster.resource, "garden", NAMESPACE)
-        await set_status(world, {"observedGeneration": present.metadata.generation, "childrenObservedGeneration": 1})
+    async def before(env: AccountedClusters) -> None:
+        marks.append(await mark(env))
+        await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        present = await env.client.get(Cluster.resource, "garden", NAMESPACE)
+        await set_status(env, {"observedGeneration": present.metadata.generation, "childrenObservedGeneration": 1})
 
-    async def after(world: AccountedClusters) -> None:
-        await world.until(
+    async def after(env: AccountedClusters) -> None:
+        await env.until(
             lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] not in (OPENED, *marks), seconds=30
         )
-        await world.until(lambda cluster: bool(cluster.status.ready) and cluster.status.phase == "Running")
-        assert len(await world.nodes()) == 4
+        await env.until(lambda cluster: bool(cluster.status.ready) and cluster.status.phase == "Running")
+        assert len(await env.nodes()) == 4
 
     return Story(before, after)
 
@@ -243,17 +243,17 @@ def a_reference_that_is_moved() -> Story:
     """To another child with the generation of the first, so that the sum over the children stays as it was."""
     marks: list[str | None] = []
 
-    async def before(world: AccountedClusters) -> None:
-        marks.append(await mark(world))
+    async def before(env: AccountedClusters) -> None:
+        marks.append(await mark(env))
         other = {"metadata": {"name": "other", "namespace": NAMESPACE}, "spec": {}}
-        await world.client.create(DockerDatacenterConfig.resource, other)
-        await without_admission(world.client)  # it refuses this to a cluster that isn't paused
-        await world.change(datacenterRef={"kind": "DockerDatacenterConfig", "name": "other"})
+        await env.client.create(DockerDatacenterConfig.resource, other)
+        await without_admission(env.client)  # it refuses this to a cluster that isn't paused
+        await env.change(datacenterRef={"kind": "DockerDatacenterConfig", "name": "other"})
 
-    async def after(world: AccountedClusters) -> None:
-        cluster = await world.until_ready()
+    async def after(env: AccountedClusters) -> None:
+        cluster = await env.until_ready()
         assert cluster.metadata.annotations[names.GATE_ANNOTATION] not in marks
-        found = (await world.client.list(DockerMachineTemplate.resource)).items
+        found = (await env.client.list(DockerMachineTemplate.resource)).items
         template = found[0].decode(DockerMachineTemplate)
         assert len(template.spec.template.spec.extra_mounts) == 2
 
@@ -263,15 +263,15 @@ def a_reference_that_is_moved() -> Story:
 def a_child_that_is_made_again() -> Story:
     """With equal content: no change, but it has to go with the Cluster again."""
 
-    async def before(world: AccountedClusters) -> None:
-        datacenter = await world.client.get(DockerDatacenterConfig.resource, "garden", NAMESPACE)
-        await world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+    async def before(env: AccountedClusters) -> None:
+        datacenter = await env.client.get(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+        await env.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
         again = {"metadata": {"name": "garden", "namespace": NAMESPACE}, "spec": datacenter.tree["spec"]}
-        await world.client.create(DockerDatacenterConfig.resource, again)
+        await env.client.create(DockerDatacenterConfig.resource, again)
 
-    async def after(world: AccountedClusters) -> None:
-        await asyncio.sleep(world.calm)
-        assert world.written() == {("patch", "dockerdatacenterconfigs", ""): 1}
+    async def after(env: AccountedClusters) -> None:
+        await asyncio.sleep(env.calm)
+        assert env.written() == {("patch", "dockerdatacenterconfigs", ""): 1}
 
     return Story(before, after)
 
@@ -348,59 +348,59 @@ def anew(tree: Tree, uids: Mapping[str, str]) -> Tree:
     return {name: value for name, value in tree.items() if name != "status"} | {"metadata": metadata}
 
 
-async def plant(world: AccountedClusters) -> None:
+async def plant(env: AccountedClusters) -> None:
     """A steady garden."""
-    await world.apply()
-    await world.until_ready()
-    await asyncio.sleep(world.calm)
+    await env.apply()
+    await env.until_ready()
+    await asyncio.sleep(env.calm)
 
 
 class Backup:
     """Of everything that a management cluster has of the garden, and what was so when it was taken."""
 
-    async def take(self, world: AccountedClusters, group: Tree, *linked: Resource) -> None:
+    async def take(self, env: AccountedClusters, group: Tree, *linked: Resource) -> None:
         """Of a garden whose group is changed once more, so that its generation starts anew with a restore.
 
         Then its manager is gone for good, like its API server. `linked` are kinds of linked objects.
         """
-        await world.change(workerNodeGroupConfigurations=[group])
-        await world.until_ready()
-        await asyncio.sleep(world.calm)
-        self.objects = await everything_of_the_garden(world.client, *linked)
-        self.mark = await mark(world)
-        self.generation = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation
-        self.nodes = await uids_of_nodes(world)
+        await env.change(workerNodeGroupConfigurations=[group])
+        await env.until_ready()
+        await asyncio.sleep(env.calm)
+        self.objects = await everything_of_the_garden(env.client, *linked)
+        self.mark = await mark(env)
+        self.generation = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation
+        self.nodes = await uids_of_nodes(env)
 
     async def restore(self, client: Client, *lost: Key) -> None:
         """Into an API server that knows nothing of a garden; without objects of the keys that were `lost`."""
         await restore([(resource, one) for resource, one in self.objects if one.key not in lost], client)
         self.machines = {found.metadata.uid for found in (await client.list(Machine.resource)).items}
 
-    async def is_left_alone(self, world: AccountedClusters) -> None:
+    async def is_left_alone(self, env: AccountedClusters) -> None:
         """By a later manager, which is all there is now."""
-        cluster = await world.until(lambda cluster: bool(cluster.status.ready))
-        await asyncio.sleep(world.calm)
+        cluster = await env.until(lambda cluster: bool(cluster.status.ready))
+        await asyncio.sleep(env.calm)
         assert cluster.metadata.generation < self.generation
         assert cluster.status.observed_generation == cluster.metadata.generation
-        assert await mark(world) == self.mark
-        assert (await machines(world.client)).keys() == self.machines
-        assert await uids_of_nodes(world) == self.nodes
+        assert await mark(env) == self.mark
+        assert (await machines(env.client)).keys() == self.machines
+        assert await uids_of_nodes(env) == self.nodes
         # The copy of the kubeconfig follows the uid of its Cluster, and the record of the management cluster, which is
         # a new one, gets its finalizer; nothing else was lacking.
         # Which images upgrade nodes is written for all clusters at once, and is nothing of any.
-        written = world.written()
+        written = env.written()
         copy = {("create", "secrets", ""), ("update", "secrets", "")}
         assert written.keys() <= {STATUS, ANNOTATION, *copy, ("create", "configmaps", "")}
         assert written[ANNOTATION] <= 3  # those two, and of which record it was reconciled
 
 
-async def back_up(world: AccountedClusters) -> Backup:
+async def back_up(env: AccountedClusters) -> Backup:
     """A garden that was planted."""
     backup = Backup()
-    await backup.take(world, {"name": "md-0", "count": 1})
+    await backup.take(env, {"name": "md-0", "count": 1})
     return backup
 
 
-async def uids_of_nodes(world: AccountedClusters) -> list[str]:
+async def uids_of_nodes(env: AccountedClusters) -> list[str]:
     """Of the garden's workload cluster."""
-    return sorted(node["metadata"]["uid"] for node in await world.nodes())
+    return sorted(node["metadata"]["uid"] for node in await env.nodes())

@@ -37,39 +37,39 @@ CARRIED_AS_WELL: Write = ("patch", "secrets", "")
 CARRIERS = {CARRIER, CARRIED_AS_WELL}
 
 
-async def plant(world: AccountedClusters) -> None:
+async def plant(env: AccountedClusters) -> None:
     """A garden whose datacenter and control plane config have the generation 1, and its workers' config 2."""
-    await put(world, SECRET, CREDENTIALS, data=password("rose"))
-    await put(world, CONFIG_MAP, MORE_MOUNTS, data={"paths": "/srv/plums"})
-    await put(world, DATACENTER, "garden", spec=of_datacenter("/srv/apples"))
-    await put(world, MACHINES, "garden-control-plane", spec={"users": ["ann"]})
-    await put(world, MACHINES, "garden-workers", spec={"users": ["bob"]})
-    await world.apply(
+    await put(env, SECRET, CREDENTIALS, data=password("rose"))
+    await put(env, CONFIG_MAP, MORE_MOUNTS, data={"paths": "/srv/plums"})
+    await put(env, DATACENTER, "garden", spec=of_datacenter("/srv/apples"))
+    await put(env, MACHINES, "garden-control-plane", spec={"users": ["ann"]})
+    await put(env, MACHINES, "garden-workers", spec={"users": ["bob"]})
+    await env.apply(
         datacenterRef={"kind": DATACENTER.kind, "name": "garden"},
         controlPlaneConfiguration={"count": 1, "machineGroupRef": machine_config("garden-control-plane")},
         workerNodeGroupConfigurations=[workers("garden-workers")],
     )
-    await world.until_ready()
-    await edit(world, MACHINES, "garden-workers", spec={"users": ["bea"]})
-    await until_made(world)
-    await asyncio.sleep(world.calm)
-    assert await generations(world) == {"garden": 1, "garden-control-plane": 1, "garden-workers": 2}
+    await env.until_ready()
+    await edit(env, MACHINES, "garden-workers", spec={"users": ["bea"]})
+    await until_made(env)
+    await asyncio.sleep(env.calm)
+    assert await generations(env) == {"garden": 1, "garden-control-plane": 1, "garden-workers": 2}
 
 
-async def put(world: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
+async def put(env: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
     namespace = SYSTEM_NAMESPACE if resource in (SECRET, CONFIG_MAP) else NAMESPACE
     tree: Tree = {"apiVersion": resource.api_version, "kind": resource.kind, **content}
-    await world.client.create(resource, tree | {"metadata": {"name": name, "namespace": namespace}})
+    await env.client.create(resource, tree | {"metadata": {"name": name, "namespace": namespace}})
 
 
-async def edit(world: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
+async def edit(env: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
     namespace = SYSTEM_NAMESPACE if resource in (SECRET, CONFIG_MAP) else NAMESPACE
-    await world.client.patch(resource, name, namespace, patch=dict(content), type=PatchType.MERGE)
+    await env.client.patch(resource, name, namespace, patch=dict(content), type=PatchType.MERGE)
 
 
-async def make_again(world: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
-    await world.client.delete(resource, name, NAMESPACE)
-    await put(world, resource, name, **content)
+async def make_again(env: AccountedClusters, resource: Resource, name: str, **content: object) -> None:
+    await env.client.delete(resource, name, NAMESPACE)
+    await put(env, resource, name, **content)
 
 
 def of_datacenter(mount: str) -> Tree:
@@ -88,14 +88,14 @@ def workers(config: str) -> Tree:
     return {"name": "md-0", "count": 1, "machineGroupRef": machine_config(config)}
 
 
-async def generations(world: AccountedClusters) -> dict[str, int]:
+async def generations(env: AccountedClusters) -> dict[str, int]:
     """Of the linked objects."""
-    found = [one for kind in KINDS for one in (await world.client.list(kind.resource, NAMESPACE)).items]
+    found = [one for kind in KINDS for one in (await env.client.list(kind.resource, NAMESPACE)).items]
     return {one.name: one.metadata.generation for one in found}
 
 
 async def until_made(
-    world: AccountedClusters, *, everywhere: Sequence[str] = ("/srv/apples", "/srv/plums"), **users: str
+    env: AccountedClusters, *, everywhere: Sequence[str] = ("/srv/apples", "/srv/plums"), **users: str
 ) -> None:
     """Wait until all that machines are made of is of this: mounts, and the user of the control plane and of workers."""
 
@@ -112,12 +112,12 @@ async def until_made(
 
         return lacks
 
-    await world.until_all(OrchardMachineTemplate.resource, "garden", of_mounts)
+    await env.until_all(OrchardMachineTemplate.resource, "garden", of_mounts)
     of_control_plane = of_users(["kubeadmConfigSpec"], users.get("control_plane", "ann"))
-    await world.until_all(KubeadmControlPlane.resource, "garden", of_control_plane)
+    await env.until_all(KubeadmControlPlane.resource, "garden", of_control_plane)
     of_workers = of_users(["template", "spec"], users.get("workers", "bea"))
-    await world.until_all(KubeadmConfigTemplate.resource, "garden", of_workers)
-    await world.until(lambda cluster: bool(cluster.status.ready) and _is_closed(cluster))
+    await env.until_all(KubeadmConfigTemplate.resource, "garden", of_workers)
+    await env.until(lambda cluster: bool(cluster.status.ready) and _is_closed(cluster))
 
 
 def _is_closed(cluster: Cluster) -> bool:
@@ -127,14 +127,14 @@ def _is_closed(cluster: Cluster) -> bool:
 def a_reference_to_a_child_whose_generation_is_one_lower() -> Story:
     """The Cluster's generation goes up by one, so that even the sum over everything stays as it was."""
 
-    async def before(world: AccountedClusters) -> None:
-        await put(world, MACHINES, "garden-others", spec={"users": ["cid"]})
-        await world.change(workerNodeGroupConfigurations=[workers("garden-others")])
-        found = await generations(world)
+    async def before(env: AccountedClusters) -> None:
+        await put(env, MACHINES, "garden-others", spec={"users": ["cid"]})
+        await env.change(workerNodeGroupConfigurations=[workers("garden-others")])
+        found = await generations(env)
         assert found["garden-others"] == found["garden-workers"] - 1
 
-    async def after(world: AccountedClusters) -> None:
-        await until_made(world, workers="cid")
+    async def after(env: AccountedClusters) -> None:
+        await until_made(env, workers="cid")
 
     return Story(before, after)
 
@@ -142,12 +142,12 @@ def a_reference_to_a_child_whose_generation_is_one_lower() -> Story:
 def a_child_that_is_made_again_with_other_content() -> Story:
     """Its generation starts anew, where it was."""
 
-    async def before(world: AccountedClusters) -> None:
-        await make_again(world, DATACENTER, "garden", spec=of_datacenter("/srv/pears"))
-        await the_sum_tells_nothing(world)
+    async def before(env: AccountedClusters) -> None:
+        await make_again(env, DATACENTER, "garden", spec=of_datacenter("/srv/pears"))
+        await the_sum_tells_nothing(env)
 
-    async def after(world: AccountedClusters) -> None:
-        await until_made(world, everywhere=["/srv/pears", "/srv/plums"])
+    async def after(env: AccountedClusters) -> None:
+        await until_made(env, everywhere=["/srv/pears", "/srv/plums"])
 
     return Story(before, after)
 
@@ -155,14 +155,14 @@ def a_child_that_is_made_again_with_other_content() -> Story:
 def two_children_that_move_in_opposite_directions() -> Story:
     """One is changed, the other made again: the sum of their generations stays as it was."""
 
-    async def before(world: AccountedClusters) -> None:
-        await edit(world, MACHINES, "garden-control-plane", spec={"users": ["dan"]})
-        await make_again(world, MACHINES, "garden-workers", spec={"users": ["eve"]})
-        assert await generations(world) == {"garden": 1, "garden-control-plane": 2, "garden-workers": 1}
-        await the_sum_tells_nothing(world)
+    async def before(env: AccountedClusters) -> None:
+        await edit(env, MACHINES, "garden-control-plane", spec={"users": ["dan"]})
+        await make_again(env, MACHINES, "garden-workers", spec={"users": ["eve"]})
+        assert await generations(env) == {"garden": 1, "garden-control-plane": 2, "garden-workers": 1}
+        await the_sum_tells_nothing(env)
 
-    async def after(world: AccountedClusters) -> None:
-        await until_made(world, control_plane="dan", workers="eve")
+    async def after(env: AccountedClusters) -> None:
+        await until_made(env, control_plane="dan", workers="eve")
 
     return Story(before, after)
 
@@ -170,15 +170,15 @@ def two_children_that_move_in_opposite_directions() -> Story:
 def a_config_map_that_is_changed() -> Story:
     """It is content like any other, though it has no generation: machines are made of it."""
 
-    async def before(world: AccountedClusters) -> None:
-        await edit(world, CONFIG_MAP, MORE_MOUNTS, data={"paths": "/srv/cherries"})
-        await the_sum_tells_nothing(world)
+    async def before(env: AccountedClusters) -> None:
+        await edit(env, CONFIG_MAP, MORE_MOUNTS, data={"paths": "/srv/cherries"})
+        await the_sum_tells_nothing(env)
 
-    async def after(world: AccountedClusters) -> None:
-        await until_made(world, everywhere=["/srv/apples", "/srv/cherries"])
-        await asyncio.sleep(world.calm)
-        await edit(world, CONFIG_MAP, MORE_MOUNTS, data={"paths": "/srv/quinces"})  # now while a manager runs
-        await until_made(world, everywhere=["/srv/apples", "/srv/quinces"])
+    async def after(env: AccountedClusters) -> None:
+        await until_made(env, everywhere=["/srv/apples", "/srv/cherries"])
+        await asyncio.sleep(env.calm)
+        await edit(env, CONFIG_MAP, MORE_MOUNTS, data={"paths": "/srv/quinces"})  # now while a manager runs
+        await until_made(env, everywhere=["/srv/apples", "/srv/quinces"])
 
     return Story(before, after)
 
@@ -189,29 +189,29 @@ def a_secret_that_is_changed() -> Story:
     uids: dict[str, str] = {}
     made: dict[str, int] = {}
 
-    async def before(world: AccountedClusters) -> None:
-        marks.append(await mark(world) or "")
-        assert await credentials(world) == seen("rose")
-        await edit(world, SECRET, CREDENTIALS, data=password("lily"))
-        uids.update(await machines(world.client))
-        made.update(await made_for(world, GARDEN))
+    async def before(env: AccountedClusters) -> None:
+        marks.append(await mark(env) or "")
+        assert await credentials(env) == seen("rose")
+        await edit(env, SECRET, CREDENTIALS, data=password("lily"))
+        uids.update(await machines(env.client))
+        made.update(await made_for(env, GARDEN))
 
-    async def after(world: AccountedClusters) -> None:
-        await is_carried(world, "lily", times=1)
-        await edit(world, SECRET, CREDENTIALS, data=password("tulip"))  # now while a manager runs
-        await is_carried(world, "tulip", times=2)
+    async def after(env: AccountedClusters) -> None:
+        await is_carried(env, "lily", times=1)
+        await edit(env, SECRET, CREDENTIALS, data=password("tulip"))  # now while a manager runs
+        await is_carried(env, "tulip", times=2)
 
-    async def is_carried(world: AccountedClusters, value: str, *, times: int) -> None:
-        await world.until_all(OrchardCluster.resource, "garden", lambda tree: _lacks(tree, seen(value)))
-        marks.append(_mark(await world.until(lambda cluster: _is_closed(cluster) and _mark(cluster) not in marks)))
+    async def is_carried(env: AccountedClusters, value: str, *, times: int) -> None:
+        await env.until_all(OrchardCluster.resource, "garden", lambda tree: _lacks(tree, seen(value)))
+        marks.append(_mark(await env.until(lambda cluster: _is_closed(cluster) and _mark(cluster) not in marks)))
         assert len({one.split(":")[1] for one in marks}) == 1
-        await asyncio.sleep(world.calm)
-        written = world.written()
+        await asyncio.sleep(env.calm)
+        written = env.written()
         assert written.keys() <= {*CARRIERS, ANNOTATION, STATUS}
         assert {written[one] for one in CARRIERS} == {times}
         assert written[ANNOTATION] == 2 * times  # opened, and closed
-        assert await machines(world.client) == uids
-        assert await made_for(world, GARDEN) == made
+        assert await machines(env.client) == uids
+        assert await made_for(env, GARDEN) == made
 
     return Story(before, after)
 
@@ -221,25 +221,25 @@ def a_secret_that_goes_and_comes_again() -> Story:
     uids: dict[str, str] = {}
     made: dict[str, int] = {}
 
-    async def before(world: AccountedClusters) -> None:
-        await world.client.delete(SECRET, CREDENTIALS, SYSTEM_NAMESPACE)
-        uids.update(await machines(world.client))
-        made.update(await made_for(world, GARDEN))
+    async def before(env: AccountedClusters) -> None:
+        await env.client.delete(SECRET, CREDENTIALS, SYSTEM_NAMESPACE)
+        uids.update(await machines(env.client))
+        made.update(await made_for(env, GARDEN))
 
-    async def after(world: AccountedClusters) -> None:
-        cluster = await world.until(lambda cluster: cluster.status.failure_message is not None)
+    async def after(env: AccountedClusters) -> None:
+        cluster = await env.until(lambda cluster: cluster.status.failure_message is not None)
         assert cluster.status.failure_message == (
             "OrchardDatacenterConfig garden: spec.credentialsRef: "
             "waiting for Secret garden-credentials in namespace eksa-system, which does not exist"
         )
-        assert world.written().keys() <= {STATUS}
-        await put(world, SECRET, CREDENTIALS, data=password("lily"))
-        await world.until_all(OrchardCluster.resource, "garden", lambda tree: _lacks(tree, seen("lily")))
-        await world.until(lambda cluster: bool(cluster.status.ready) and _is_closed(cluster))
-        await asyncio.sleep(world.calm)
-        assert world.written().keys() <= {*CARRIERS, ANNOTATION, STATUS}
-        assert await machines(world.client) == uids
-        assert await made_for(world, GARDEN) == made
+        assert env.written().keys() <= {STATUS}
+        await put(env, SECRET, CREDENTIALS, data=password("lily"))
+        await env.until_all(OrchardCluster.resource, "garden", lambda tree: _lacks(tree, seen("lily")))
+        await env.until(lambda cluster: bool(cluster.status.ready) and _is_closed(cluster))
+        await asyncio.sleep(env.calm)
+        assert env.written().keys() <= {*CARRIERS, ANNOTATION, STATUS}
+        assert await machines(env.client) == uids
+        assert await made_for(env, GARDEN) == made
 
     return Story(before, after)
 
@@ -252,24 +252,24 @@ async def uproot(client: Client) -> None:
                 await client.delete(resource, found.name, found.namespace)
 
 
-async def back_up(world: AccountedClusters) -> Backup:
+async def back_up(env: AccountedClusters) -> Backup:
     """A garden that was planted."""
     backup = Backup()
-    await backup.take(world, workers("garden-workers") | {"count": 2}, *(kind.resource for kind in KINDS), CONFIG_MAP)
+    await backup.take(env, workers("garden-workers") | {"count": 2}, *(kind.resource for kind in KINDS), CONFIG_MAP)
     assert names.GATE_KEY in {one.key for _, one in backup.objects}
     return backup
 
 
-async def the_sum_tells_nothing(world: AccountedClusters) -> None:
+async def the_sum_tells_nothing(env: AccountedClusters) -> None:
     """It is that of the last reconcile."""
-    found = await world.client.get(Cluster.resource, "garden", NAMESPACE)
-    total = sum((await generations(world)).values())
+    found = await env.client.get(Cluster.resource, "garden", NAMESPACE)
+    total = sum((await generations(env)).values())
     assert found.decode(Cluster).status.children_observed_generation == total
 
 
-async def credentials(world: AccountedClusters) -> str:
+async def credentials(env: AccountedClusters) -> str:
     """What the carrier says of them."""
-    found = await world.client.get(OrchardCluster.resource, "garden", SYSTEM_NAMESPACE)
+    found = await env.client.get(OrchardCluster.resource, "garden", SYSTEM_NAMESPACE)
     return found.metadata.annotations[CARRIED]
 
 

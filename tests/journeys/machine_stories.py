@@ -71,10 +71,10 @@ AT_REST: Mapping[type[KubeObject], Mapping[str, str]] = {
 """Conditions of objects when nothing is under way."""
 
 
-async def rate_limits(world: ManagedClusters, cluster: str) -> None:
+async def rate_limits(env: ManagedClusters, cluster: str) -> None:
     """Every object of a cluster says that nothing is under way. Its Ready may come before the last of them does."""
     for kind, promised in AT_REST.items():
-        await world.until_all(kind.resource, cluster, partial(broken, promised=promised))
+        await env.until_all(kind.resource, cluster, partial(broken, promised=promised))
 
 
 def broken(tree: Tree, promised: Mapping[str, str]) -> dict[str, str]:
@@ -83,72 +83,72 @@ def broken(tree: Tree, promised: Mapping[str, str]) -> dict[str, str]:
     return {type_: found.get(type_, "missing") for type_, status in promised.items() if found.get(type_) != status}
 
 
-async def lives(world: ManagedClusters, key: Key, *, counts: Sequence[int] = (3, 1)) -> None:
+async def lives(env: ManagedClusters, key: Key, *, counts: Sequence[int] = (3, 1)) -> None:
     """A cluster that was applied gets ready, is scaled, upgraded and deleted, and leaves nothing behind."""
-    cluster = await world.until_ready(key)
+    cluster = await env.until_ready(key)
     assert {one.status for one in cluster.status.conditions} == {"True"}
     assert cluster.status.phase == "Running"
-    assert await world.versions(key) == [KUBERNETES["1.35"]] * 3
-    await rate_limits(world, key.name)
+    assert await env.versions(key) == [KUBERNETES["1.35"]] * 3
+    await rate_limits(env, key.name)
 
     for count in counts:
-        await world.change(key, workerNodeGroupConfigurations=[{"name": "md-0", "count": count}])
-        await world.until_ready(key)
-        assert len(await world.nodes(key)) == 1 + count
+        await env.change(key, workerNodeGroupConfigurations=[{"name": "md-0", "count": count}])
+        await env.until_ready(key)
+        assert len(await env.nodes(key)) == 1 + count
 
-    before = await world.machine_names(key.name)
-    await world.change(key, kubernetesVersion="1.36")
-    await world.until_ready(key)
-    await world.until_machines_rest(key.name)
-    assert await world.versions(key) == [KUBERNETES["1.36"]] * (1 + counts[-1])
-    after = await world.machine_names(key.name)
+    before = await env.machine_names(key.name)
+    await env.change(key, kubernetesVersion="1.36")
+    await env.until_ready(key)
+    await env.until_machines_rest(key.name)
+    assert await env.versions(key) == [KUBERNETES["1.36"]] * (1 + counts[-1])
+    after = await env.machine_names(key.name)
     assert not set().union(*before.values()) & set().union(*after.values()), "all machines are others"
-    await rate_limits(world, key.name)
+    await rate_limits(env, key.name)
 
-    await world.client.delete(DockerDatacenterConfig.resource, key.name, key.namespace)
-    await world.client.delete(Cluster.resource, key.name, key.namespace)
-    await world.until_gone(key)
-    assert await left(world, key.name) == []
+    await env.client.delete(DockerDatacenterConfig.resource, key.name, key.namespace)
+    await env.client.delete(Cluster.resource, key.name, key.namespace)
+    await env.until_gone(key)
+    assert await left(env, key.name) == []
 
 
-async def left(world: ManagedClusters, name: str) -> list[str]:
+async def left(env: ManagedClusters, name: str) -> list[str]:
     """Everything in the system's namespace that is a cluster's."""
     found = []
     for kind in CLUSTER_API_KINDS:
-        listed = await world.client.list(kind.resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={name}")
+        listed = await env.client.list(kind.resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={name}")
         found += [f"{kind.resource.kind} {object_.name}" for object_ in listed.items]
     return found
 
 
-async def hangs_and_goes_back(world: ManagedClusters, images: BrokenImages, key: Key, *, count: int) -> None:
+async def hangs_and_goes_back(env: ManagedClusters, images: BrokenImages, key: Key, *, count: int) -> None:
     """An upgrade of a ready cluster of 1.35, whose first new machine never comes up, is taken back in the manifest."""
     broken_image = (key.name, KUBERNETES["1.36"])
-    before, nodes = await world.machine_names(key.name), await world.versions(key)
+    before, nodes = await env.machine_names(key.name), await env.versions(key)
     images.add(broken_image)
-    await world.change(key, kubernetesVersion="1.36")
-    await world.until_all(KubeadmControlPlane.resource, key.name, partial(differs, replicas=count + 1))
-    await world.until_all(KubeadmControlPlane.resource, key.name, partial(differs, upToDateReplicas=1))
-    await happens_as_planned(world, key, goes_back, random.Random(key.name))
-    assert await world.machine_names(key.name) == before
-    assert await world.versions(key) == nodes
-    control_plane = await world.client.get(KubeadmControlPlane.resource, key.name, SYSTEM_NAMESPACE)
+    await env.change(key, kubernetesVersion="1.36")
+    await env.until_all(KubeadmControlPlane.resource, key.name, partial(differs, replicas=count + 1))
+    await env.until_all(KubeadmControlPlane.resource, key.name, partial(differs, upToDateReplicas=1))
+    await happens_as_planned(env, key, goes_back, random.Random(key.name))
+    assert await env.machine_names(key.name) == before
+    assert await env.versions(key) == nodes
+    control_plane = await env.client.get(KubeadmControlPlane.resource, key.name, SYSTEM_NAMESPACE)
     assert SKIP_COREDNS_ANNOTATION not in control_plane.metadata.annotations, "the mark is of one write"
-    await rate_limits(world, key.name)
+    await rate_limits(env, key.name)
     images.remove(broken_image)
 
 
-async def can_not_go_back(world: ManagedClusters, key: Key) -> None:
+async def can_not_go_back(env: ManagedClusters, key: Key) -> None:
     """Once a control plane machine of a cluster runs the new version, there is no way back; it goes on."""
-    await world.change(key, kubernetesVersion="1.36")
-    machines = world.manager.caches.of(Machine.resource, SYSTEM_NAMESPACE, labels=names.CONTROL_PLANE)
-    await world.until_any(machines, key.name, runs_newest)
+    await env.change(key, kubernetesVersion="1.36")
+    machines = env.manager.caches.of(Machine.resource, SYSTEM_NAMESPACE, labels=names.CONTROL_PLANE)
+    await env.until_any(machines, key.name, runs_newest)
     refused = (
         r"spec.kubernetesVersion: Kubernetes can't be downgraded from 1\.36: .* until a control plane machine runs"
     )
     with pytest.raises(ApiError, match=refused):
-        await world.change(key, kubernetesVersion="1.35")
-    await world.until_ready(key)
-    assert set(await world.versions(key)) == {KUBERNETES["1.36"]}
+        await env.change(key, kubernetesVersion="1.35")
+    await env.until_ready(key)
+    assert set(await env.versions(key)) == {KUBERNETES["1.36"]}
 
 
 def differs(tree: Tree, **status: object) -> dict[str, object]:
@@ -241,19 +241,19 @@ CHANGES: tuple[Change, ...] = (
 """In an order in which each has something to do, also for who takes every third."""
 
 
-async def happens_as_planned(world: ManagedClusters, key: Key, change: Change, draw: random.Random) -> None:
+async def happens_as_planned(env: ManagedClusters, key: Key, change: Change, draw: random.Random) -> None:
     """Machines go and come as the preview said, by name, when a change is applied."""
-    live = (await world.client.get(Cluster.resource, key.name, key.namespace)).tree
+    live = (await env.client.get(Cluster.resource, key.name, key.namespace)).tree
     spec = live["spec"]
     change(spec, draw)
     metadata = {"name": key.name, "namespace": key.namespace}
-    preview = await world.preview(key, [{**live, "metadata": metadata, "spec": spec}])
+    preview = await env.preview(key, [{**live, "metadata": metadata, "spec": spec}])
     assert not preview.refusals
-    before = await world.machine_names(key.name)
-    await world.change(key, **spec)
-    await world.until_ready(key)
-    await world.until_machines_rest(key.name)
-    after = await world.machine_names(key.name)
+    before = await env.machine_names(key.name)
+    await env.change(key, **spec)
+    await env.until_ready(key)
+    await env.until_machines_rest(key.name)
+    after = await env.machine_names(key.name)
     assert (change.__name__, happened(before, after)) == (change.__name__, planned(preview))
 
 

@@ -57,7 +57,7 @@ from tests.support.managing import led_by
 from tests.support.preconditions import Preconditions
 from tests.support.recording import copied
 
-__all__ = ["CALM", "EXAMPLES", "GARDEN", "MANAGER_AGENT", "NAMESPACE", "ManagedLaptop", "managed_laptop"]
+__all__ = ["CALM", "EXAMPLES", "GARDEN", "MANAGER_AGENT", "NAMESPACE", "ManagedEnvironment", "managed_environment"]
 
 IN_PROCESS = "https://espalier.internal"
 
@@ -79,7 +79,7 @@ MANAGER_AGENT = "espalier"
 
 
 @dataclass(kw_only=True)
-class ManagedLaptop(AccountedClusters):
+class ManagedEnvironment(AccountedClusters):
     """A running laptop."""
 
     store: Store
@@ -96,7 +96,7 @@ class ManagedLaptop(AccountedClusters):
 
 
 @asynccontextmanager
-async def managed_laptop(
+async def managed_environment(
     clock: Clock,
     *,
     seed: int = 1,
@@ -116,7 +116,7 @@ async def managed_laptop(
     before_start: Callable[[Client], Awaitable[None]] | None = None,
     timing: Timing = Timing(),  # noqa: B008  frozen
     accounts: Sequence[str] = (),
-) -> AsyncIterator[ManagedLaptop]:
+) -> AsyncIterator[ManagedEnvironment]:
     """A laptop on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
 
     `wrap` stands between the controllers and the API server, for faults. `providers`, `isolation`,
@@ -238,7 +238,7 @@ async def managed_laptop(
             await before_start(user)
             manager.prepare(installing)
         managing = await stack.enter_async_context(led_by(manager, at_once=before_start is not None))
-        yield ManagedLaptop(
+        yield ManagedEnvironment(
             store=kept,
             server=server,
             client=user,

@@ -18,7 +18,7 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.cache import Caches
-from tests.journeys.managed import ManagedLaptop
+from tests.journeys.managed import ManagedEnvironment
 
 CONTROL_PLANE = "cluster.x-k8s.io/control-plane"
 DEPLOYMENT_NAME = "cluster.x-k8s.io/deployment-name"
@@ -46,8 +46,8 @@ class Happened:
 class Recorder:
     """Watches what the controllers write."""
 
-    def __init__(self, world: ManagedLaptop, client: Client) -> None:
-        self._world = world
+    def __init__(self, env: ManagedEnvironment, client: Client) -> None:
+        self._env = env
         self._caches = Caches(client)
         self._objects = {
             resource: self._caches.of(resource, SYSTEM_NAMESPACE)
@@ -110,8 +110,8 @@ class Recorder:
             self._going.append((self._loop.time(), group, seen.name))
 
     async def _in_workload_cluster(self) -> dict[tuple[str, str], Tree]:
-        secret = await self._world.client.get(SECRET, "garden-kubeconfig", "default")
-        workload = self._world.workloads.connect(secret.decode(Secret).data["value"])
+        secret = await self._env.client.get(SECRET, "garden-kubeconfig", "default")
+        workload = self._env.workloads.connect(secret.decode(Secret).data["value"])
         found: dict[tuple[str, str], Tree] = {}
         for resource in SHIPPED:
             for object_ in (await workload.list(resource, "kube-system")).items:
@@ -122,9 +122,9 @@ class Recorder:
 
 
 @asynccontextmanager
-async def recorder(world: ManagedLaptop, client: Client) -> AsyncIterator[Recorder]:
+async def recorder(env: ManagedEnvironment, client: Client) -> AsyncIterator[Recorder]:
     """A recorder that watches with a client of its own."""
-    made = Recorder(world, client)
+    made = Recorder(env, client)
     running = asyncio.create_task(made.run(), name="recorder")
     try:
         await made.synced()

@@ -13,7 +13,7 @@ from espalier.clusters import Isolation
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.isolation_stories import apply, machines
-from tests.journeys.managed import CALM, managed_laptop
+from tests.journeys.managed import CALM, managed_environment
 from tests.support.many_clusters import all_ready
 
 
@@ -39,11 +39,11 @@ def steady(
 
     async def main(simulation: Simulation) -> Steady:
         store, stores = MemoryStore(), MemoryStores()
-        async with managed_laptop(simulation.clock, store=store, stores=stores, isolation=isolation) as world:
-            await apply(world.client, count, **annotations)
-            await all_ready(world.clusters, count, seconds=900)
+        async with managed_environment(simulation.clock, store=store, stores=stores, isolation=isolation) as env:
+            await apply(env.client, count, **annotations)
+            await all_ready(env.clusters, count, seconds=900)
             await asyncio.sleep(CALM)
-            found = await machines(world.client)
+            found = await machines(env.client)
         return Steady(count, store, stores, found, simulation.clock.now())
 
     return run(main, epoch=since, seed=1)

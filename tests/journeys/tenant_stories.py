@@ -58,7 +58,7 @@ class Tenant:
     """Somebody with rights in one namespace, on a management cluster."""
 
     namespace: str
-    world: AccountedClusters
+    env: AccountedClusters
     """As this user."""
     admin: AccountedClusters
 
@@ -68,19 +68,19 @@ class Tenant:
     async def cluster(self, name: str, group: str = "md-0", count: int = 1, **metadata: object) -> None:
         """Apply a Cluster and its datacenter, at a small size."""
         made = {"kind": "DockerDatacenterConfig", "metadata": {"name": name, "namespace": self.namespace}, "spec": {}}
-        await self.world.client.apply(
+        await self.env.client.apply(
             DockerDatacenterConfig.resource,
             {"apiVersion": DockerDatacenterConfig.resource.api_version, **made},
             field_manager="kubectl",
         )
-        await self.world.client.apply(
+        await self.env.client.apply(
             Cluster.resource, manifest(self.key(name), group, count, metadata), field_manager="kubectl"
         )
 
     async def delete(self, name: str) -> None:
         """Delete a Cluster, and wait until it is gone."""
         with suppress(NotFound):
-            await self.world.client.delete(Cluster.resource, name, self.namespace)
+            await self.env.client.delete(Cluster.resource, name, self.namespace)
         await self.admin.until_gone(self.key(name))
 
 
@@ -105,14 +105,14 @@ def manifest(key: Key, group: str = "md-0", count: int = 1, metadata: Tree | Non
     }
 
 
-async def tenants(world: AccountedClusters, connect: As) -> tuple[Tenant, Tenant]:
+async def tenants(env: AccountedClusters, connect: As) -> tuple[Tenant, Tenant]:
     """Alice and bob, with the rights of `examples/roles.yaml`."""
     for namespace in (ALICE, BOB):
-        await world.client.apply(NAMESPACES, {"metadata": {"name": namespace}})
+        await env.client.apply(NAMESPACES, {"metadata": {"name": namespace}})
         for tree in roles(namespace):
-            await world.client.apply(ROLES[tree["kind"]], tree)
+            await env.client.apply(ROLES[tree["kind"]], tree)
     alice, bob = (
-        Tenant(namespace, replace(world, client=connect(user, namespace)), world)
+        Tenant(namespace, replace(env, client=connect(user, namespace)), env)
         for user, namespace in (("alice", ALICE), ("bob", BOB))
     )
     return alice, bob
@@ -221,11 +221,11 @@ async def a_group_that_collides(alice: Tenant, bob: Tenant, choices: random.Rand
     await bob.cluster(name, "other")
     await bob.admin.until_ready(bob.key(name))
     both = [harmless, {"name": group, "count": choices.randint(1, 3)}]
-    refusal = await refused(bob.world.change(bob.key(name), workerNodeGroupConfigurations=both))
+    refusal = await refused(bob.env.change(bob.key(name), workerNodeGroupConfigurations=both))
     assert refusal == await has_admission(bob)
     if not refusal:
         await until_told(bob, name, "ClusterNameTaken")
-        await bob.world.change(bob.key(name), workerNodeGroupConfigurations=[harmless])
+        await bob.env.change(bob.key(name), workerNodeGroupConfigurations=[harmless])
         await bob.admin.until_ready(bob.key(name))
     await bob.delete(name)
 
@@ -241,7 +241,7 @@ async def her_manifest(alice: Tenant, bob: Tenant, choices: random.Random) -> No
         labels = {CLUSTER_NAME_LABEL: found["metadata"]["name"], CLUSTER_NAMESPACE_LABEL: ALICE}
         tree["metadata"] = {**metadata, "labels": labels, "name": name, "namespace": BOB, "ownerReferences": owners}
         tree.pop("status", None)
-        if not await refused(bob.world.client.create(Cluster.resource, tree)):
+        if not await refused(bob.env.client.create(Cluster.resource, tree)):
             await asyncio.sleep(bob.admin.calm / 10)
             await bob.delete(name)
 
@@ -258,7 +258,7 @@ async def her_references(alice: Tenant, bob: Tenant, choices: random.Random) -> 
     ):
         tree = manifest(bob.key(f"refers-{place}"))
         tree["spec"] |= spec
-        if not await refused(bob.world.client.create(Cluster.resource, tree)):
+        if not await refused(bob.env.client.create(Cluster.resource, tree)):
             await asyncio.sleep(bob.admin.calm / 10)
             await bob.delete(f"refers-{place}")
 
@@ -300,7 +300,7 @@ async def her_machines_by_name(alice: Tenant, bob: Tenant, choices: random.Rando
     machine = choices.choice(await listed(alice.admin.client, Machine.resource, SYSTEM_NAMESPACE))["metadata"]["name"]
     spec = {"machine": {"name": machine}, "kubernetesVersion": "v1.36.3-eks-1-36-1", "nodeType": "Worker"}
     body = {"metadata": {"name": f"{machine}-node-upgrader", "namespace": BOB}, "spec": spec}
-    assert await refused(bob.world.client.create(NodeUpgrade.resource, body))
+    assert await refused(bob.env.client.create(NodeUpgrade.resource, body))
     try:
         await bob.admin.client.create(NodeUpgrade.resource, body)
     except Invalid:  # by our webhook, where that is served already
@@ -312,7 +312,7 @@ async def her_machines_by_name(alice: Tenant, bob: Tenant, choices: random.Rando
 async def what_he_may_not(alice: Tenant, bob: Tenant, choices: random.Random) -> None:
     """Everything of hers, by his own rights."""
     hers = choices.choice(await listed(alice.admin.client, Cluster.resource, ALICE))["metadata"]["name"]
-    client = bob.world.client
+    client = bob.env.client
     for resource, name, namespace in (
         (Cluster.resource, hers, ALICE),
         (DockerDatacenterConfig.resource, hers, ALICE),
@@ -350,30 +350,30 @@ async def has_admission(bob: Tenant) -> bool:
     return bool((await bob.admin.client.list(VALIDATING_WEBHOOK_CONFIGURATION)).items)
 
 
-async def all_of_it(world: AccountedClusters, connect: As, seed: int) -> None:
+async def all_of_it(env: AccountedClusters, connect: As, seed: int) -> None:
     """Everything that bob tries, in an order that the seed chooses, with admission and without."""
     print(f"seed {seed}")  # of a run that fails
     choices = random.Random(seed)
-    alice, bob = await tenants(world, connect)
+    alice, bob = await tenants(env, connect)
     for name, place in zip(CUTS, choices.sample((0, 1), k=2), strict=True):
         await alice.cluster(*cuts(name)[place])
     hers = [key for key, _ in await her_groups(alice)]
     for key in hers:
-        await world.until_ready(key)
-    await asyncio.sleep(world.calm)
+        await env.until_ready(key)
+    await asyncio.sleep(env.calm)
     before = await everything_of(alice)
     assert len(before) > 20
     for admission in (True, False):
         if not admission:
-            await without_admission(world.client)
+            await without_admission(env.client)
         for attempt in choices.sample(ATTEMPTS, k=len(ATTEMPTS)):
             await attempt(alice, bob, choices)
-            await asyncio.sleep(world.calm / 10)
+            await asyncio.sleep(env.calm / 10)
             await unharmed(alice, before, f"{attempt.__name__}, seed {seed}, {admission=}")
     for key, group in await her_groups(alice):  # nothing of it delays her
-        await alice.world.change(key, workerNodeGroupConfigurations=[{"name": group, "count": 2}])
-        await world.until_ready(key)
+        await alice.env.change(key, workerNodeGroupConfigurations=[{"name": group, "count": 2}])
+        await env.until_ready(key)
     for key in hers:
         await alice.delete(key.name)
-    left = [one for kind in CLUSTER_API_KINDS for one in await listed(world.client, kind.resource, SYSTEM_NAMESPACE)]
+    left = [one for kind in CLUSTER_API_KINDS for one in await listed(env.client, kind.resource, SYSTEM_NAMESPACE)]
     assert [one["metadata"]["name"] for one in left if of(one) in {key.name for key in hers}] == []

@@ -15,67 +15,67 @@ from espalier.clusterapi import names
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from tests.journeys.laptop import EPOCH, Laptop, laptop, machines
+from tests.journeys.environment import EPOCH, Environment, environment, machines
 
 pytestmark = pytest.mark.embedded
 
 CALM = 60.0
 SELECTING = {"KubeadmControlPlane": names.CONTROL_PLANE, "MachineSet": names.TEMPLATE_HASH}
 """The label by which each kind of controller selects its machines."""
-Story = Callable[[Laptop], Awaitable[None]]
+Story = Callable[[Environment], Awaitable[None]]
 
 
 def live(story: Story) -> None:
     async def main(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            await world.create("garden")
+        async with environment(simulation.clock) as env:
+            await env.create("garden")
             await asyncio.sleep(CALM)
-            await story(world)
+            await story(env)
 
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
-def controllers(world: Laptop) -> dict[str, str]:
+def controllers(env: Environment) -> dict[str, str]:
     """Uid of the controller of each machine; empty without one."""
     return {
         machine.metadata.name: next((one.uid for one in machine.metadata.owner_references if one.controller), "")
-        for machine in machines(world, "garden")
+        for machine in machines(env, "garden")
     }
 
 
-def of_kind(world: Laptop, kind: str) -> Machine:
-    found = machines(world, "garden")
+def of_kind(env: Environment, kind: str) -> Machine:
+    found = machines(env, "garden")
     return next(one for one in found if any(owner.kind == kind for owner in one.metadata.owner_references))
 
 
-async def patch(world: Laptop, name: str, **metadata: object) -> None:
+async def patch(env: Environment, name: str, **metadata: object) -> None:
     body: Tree = {"metadata": metadata}
-    await world.client.patch(Machine.resource, name, SYSTEM_NAMESPACE, patch=body, type=PatchType.MERGE)
+    await env.client.patch(Machine.resource, name, SYSTEM_NAMESPACE, patch=body, type=PatchType.MERGE)
 
 
 @pytest.mark.parametrize("kind", SELECTING)
 def test_a_machine_without_owners_is_adopted_and_none_is_made_in_its_place(kind: str) -> None:
-    async def story(world: Laptop) -> None:
-        before = controllers(world)
-        await patch(world, of_kind(world, kind).metadata.name, ownerReferences=None)
+    async def story(env: Environment) -> None:
+        before = controllers(env)
+        await patch(env, of_kind(env, kind).metadata.name, ownerReferences=None)
         await asyncio.sleep(CALM)
-        assert controllers(world) == before
+        assert controllers(env) == before
 
     live(story)
 
 
 @pytest.mark.parametrize("kind", SELECTING)
 def test_a_machine_that_is_not_selected_is_adopted_only_once_it_is(kind: str) -> None:
-    async def story(world: Laptop) -> None:
-        before, machine = controllers(world), of_kind(world, kind)
+    async def story(env: Environment) -> None:
+        before, machine = controllers(env), of_kind(env, kind)
         name, label = machine.metadata.name, SELECTING[kind]
-        await patch(world, name, ownerReferences=None, labels={label: None})
+        await patch(env, name, ownerReferences=None, labels={label: None})
         await asyncio.sleep(CALM)
-        assert controllers(world)[name] == ""
-        assert len(controllers(world)) == len(before) + 1, "another one is made in its place"
-        await patch(world, name, labels={label: machine.metadata.labels[label]})
+        assert controllers(env)[name] == ""
+        assert len(controllers(env)) == len(before) + 1, "another one is made in its place"
+        await patch(env, name, labels={label: machine.metadata.labels[label]})
         await asyncio.sleep(CALM)
-        after = controllers(world)
+        after = controllers(env)
         assert sorted(after.values()) == sorted(before.values()), "adopted, and then one is too many"
 
     live(story)
@@ -83,15 +83,15 @@ def test_a_machine_that_is_not_selected_is_adopted_only_once_it_is(kind: str) ->
 
 @pytest.mark.parametrize("kind", SELECTING)
 def test_a_machine_that_is_being_deleted_is_not_adopted(kind: str) -> None:
-    async def story(world: Laptop) -> None:
-        name = of_kind(world, kind).metadata.name
-        await patch(world, name, finalizers=["example.com/held"], ownerReferences=None)
-        await world.client.delete(Machine.resource, name, SYSTEM_NAMESPACE)
-        await patch(world, name, ownerReferences=None)
+    async def story(env: Environment) -> None:
+        name = of_kind(env, kind).metadata.name
+        await patch(env, name, finalizers=["example.com/held"], ownerReferences=None)
+        await env.client.delete(Machine.resource, name, SYSTEM_NAMESPACE)
+        await patch(env, name, ownerReferences=None)
         await asyncio.sleep(CALM)
-        found = world.cache(Machine.resource).get(Key(SYSTEM_NAMESPACE, name))
+        found = env.cache(Machine.resource).get(Key(SYSTEM_NAMESPACE, name))
         assert found is not None
         assert found.metadata.deletion_timestamp is not None
-        assert controllers(world)[name] == ""
+        assert controllers(env)[name] == ""
 
     live(story)

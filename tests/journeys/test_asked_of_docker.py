@@ -24,7 +24,7 @@ from espalier.kube.errors import Invalid
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import machines
-from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -33,41 +33,41 @@ COMPANY = {"issuerUrl": "https://login.example.com", "clientId": "kubernetes", "
 MIRROR = {"endpoint": "mirror.example.com", "port": "5000", "authenticate": True}
 
 
-def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
+def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await tell(world)
+        async with managed_environment(simulation.clock) as env:
+            await tell(env)
 
     run(main, epoch=EPOCH, seed=1)
 
 
-async def gone(world: ManagedLaptop) -> None:
-    await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-    await world.until_gone()
+async def gone(env: ManagedEnvironment) -> None:
+    await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    await env.until_gone()
 
 
-async def oidc(world: ManagedLaptop, **spec: object) -> None:
+async def oidc(env: ManagedEnvironment, **spec: object) -> None:
     body: Tree = {"metadata": {"name": "company", "namespace": "default"}, "spec": COMPANY | spec}
-    await world.client.apply(OIDCConfig.resource, body)
+    await env.client.apply(OIDCConfig.resource, body)
 
 
-async def flags(world: ManagedLaptop) -> dict[str, str]:
-    found = await world.client.get(KubeadmControlPlane.resource, "garden", "eksa-system")
+async def flags(env: ManagedEnvironment) -> dict[str, str]:
+    found = await env.client.get(KubeadmControlPlane.resource, "garden", "eksa-system")
     configuration = found.decode(KubeadmControlPlane).spec.kubeadm_config_spec.cluster_configuration
     assert configuration is not None
     assert configuration.api_server is not None
     return {one.name: one.value for one in configuration.api_server.extra_args}
 
 
-async def password(world: ManagedLaptop, text: str) -> None:
+async def password(env: ManagedEnvironment, text: str) -> None:
     data = {"username": b"admin", "password": text.encode()}
     encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
     body: Tree = {"metadata": {"name": "registry-credentials", "namespace": "eksa-system"}, "data": encoded}
-    await world.client.apply(SECRET, body)
+    await env.client.apply(SECRET, body)
 
 
-async def carried(world: ManagedLaptop) -> str:
-    found = await world.client.get(SECRET, "garden-node-files", "eksa-system")
+async def carried(env: ManagedEnvironment) -> str:
+    found = await env.client.get(SECRET, "garden-node-files", "eksa-system")
     return found.decode(Secret).data["public.ecr.aws.toml"].decode()
 
 
@@ -76,102 +76,102 @@ def basic(text: str) -> str:
 
 
 def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply(identityProviderRefs=[{"kind": "OIDCConfig", "name": "company"}])
-        waiting = await world.until(lambda one: one.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(identityProviderRefs=[{"kind": "OIDCConfig", "name": "company"}])
+        waiting = await env.until(lambda one: one.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
         assert "waiting for OIDCConfig company in namespace default" in (waiting.status.failure_message or "")
         with pytest.raises(Invalid, match="asks the provider by a URL with https"):
-            await oidc(world, issuerUrl="http://login.example.com")
-        await oidc(world)
-        await world.until_ready()
-        assert (await flags(world))["oidc-issuer-url"] == "https://login.example.com"
+            await oidc(env, issuerUrl="http://login.example.com")
+        await oidc(env)
+        await env.until_ready()
+        assert (await flags(env))["oidc-issuer-url"] == "https://login.example.com"
         with pytest.raises(Invalid, match="it can't be changed, because clusters are created with it"):
-            await oidc(world, clientId="other")
-        before = await machines(world.client)
-        await world.change(identityProviderRefs=[])
-        await world.until_ready()
-        assert "oidc-issuer-url" not in await flags(world)
-        assert len((await machines(world.client)).keys() - before.keys()) == 1, "of the control plane alone"
-        await gone(world)
+            await oidc(env, clientId="other")
+        before = await machines(env.client)
+        await env.change(identityProviderRefs=[])
+        await env.until_ready()
+        assert "oidc-issuer-url" not in await flags(env)
+        assert len((await machines(env.client)).keys() - before.keys()) == 1, "of the control plane alone"
+        await gone(env)
 
     story(tell)
 
 
 def test_a_new_password_of_a_mirror_reaches_new_machines_and_replaces_none() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply(registryMirrorConfiguration=MIRROR)
-        await world.until(lambda one: one.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
-        await password(world, "first-password")
-        await world.until_ready()
-        assert basic("first-password") in await carried(world)
-        configs = await world.client.list(KubeadmConfig.resource, "eksa-system")
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(registryMirrorConfiguration=MIRROR)
+        await env.until(lambda one: one.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
+        await password(env, "first-password")
+        await env.until_ready()
+        assert basic("first-password") in await carried(env)
+        configs = await env.client.list(KubeadmConfig.resource, "eksa-system")
         assert all(basic("first-password") not in one.raw.decode() for one in configs.items)
         await asyncio.sleep(CALM)
-        before = await machines(world.client)
-        await password(world, "second-password")
+        before = await machines(env.client)
+        await password(env, "second-password")
         await asyncio.sleep(CALM)
-        assert basic("second-password") in await carried(world)
-        assert await machines(world.client) == before
-        await gone(world)
-        left = await world.client.list(SECRET, "eksa-system")
+        assert basic("second-password") in await carried(env)
+        assert await machines(env.client) == before
+        await gone(env)
+        left = await env.client.list(SECRET, "eksa-system")
         assert "garden-node-files" not in {one.name for one in left.items}
 
     story(tell)
 
 
 def test_what_an_autoscaler_chooses_is_nobodys_drift() -> None:
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         group = {"name": "md-0", "autoscalingConfiguration": {"minCount": 1, "maxCount": 4}}
-        await world.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": 2}])
-        await world.until_ready()
-        before = await machines(world.client)
-        await world.change(workerNodeGroupConfigurations=[group])
-        await world.until_ready()
-        assert await machines(world.client) == before, "the two that there are fit"
-        await chosen(world, 4)
-        await world.until_ready()
+        await env.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": 2}])
+        await env.until_ready()
+        before = await machines(env.client)
+        await env.change(workerNodeGroupConfigurations=[group])
+        await env.until_ready()
+        assert await machines(env.client) == before, "the two that there are fit"
+        await chosen(env, 4)
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        assert len(await machines(world.client)) == 5
-        assert (await deployment(world)).spec.replicas == 4
-        ready = await world.until_ready()
+        assert len(await machines(env.client)) == 5
+        assert (await deployment(env)).spec.replicas == 4
+        ready = await env.until_ready()
         synced = [one for one in ready.status.conditions if one.type == names.SYNCED]
         assert [one.status for one in synced] == ["True"]
-        await world.change(
+        await env.change(
             workerNodeGroupConfigurations=[{"name": "md-0", "autoscalingConfiguration": {"minCount": 1, "maxCount": 3}}]
         )
-        await world.until(lambda one: any(c.reason == "AutoscalerConstraintNotMet" for c in one.status.conditions))
-        await chosen(world, 3)
-        await world.until_ready()
-        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
-        await world.until_ready()
-        assert len(await machines(world.client)) == 2
-        await gone(world)
+        await env.until(lambda one: any(c.reason == "AutoscalerConstraintNotMet" for c in one.status.conditions))
+        await chosen(env, 3)
+        await env.until_ready()
+        await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
+        await env.until_ready()
+        assert len(await machines(env.client)) == 2
+        await gone(env)
 
-    async def deployment(world: ManagedLaptop) -> MachineDeployment:
-        found = await world.client.get(MachineDeployment.resource, "garden-md-0", "eksa-system")
+    async def deployment(env: ManagedEnvironment) -> MachineDeployment:
+        found = await env.client.get(MachineDeployment.resource, "garden-md-0", "eksa-system")
         return found.decode(MachineDeployment)
 
-    async def chosen(world: ManagedLaptop, number: int) -> None:
+    async def chosen(env: ManagedEnvironment, number: int) -> None:
         patch = {"spec": {"replicas": number}}
         place = ("garden-md-0", "eksa-system")
-        await world.client.patch(MachineDeployment.resource, *place, patch=patch, type=PatchType.MERGE)
+        await env.client.patch(MachineDeployment.resource, *place, patch=patch, type=PatchType.MERGE)
 
     story(tell)
 
 
 def test_a_proxy_and_an_issuer_reach_every_machine() -> None:
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         proxy = {"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"}
-        await world.apply(proxyConfiguration=proxy, podIamConfig={"serviceAccountIssuer": "https://s3/one"})
-        await world.until_ready()
-        configs = await world.client.list(KubeadmConfig.resource, "eksa-system")
+        await env.apply(proxyConfiguration=proxy, podIamConfig={"serviceAccountIssuer": "https://s3/one"})
+        await env.until_ready()
+        configs = await env.client.list(KubeadmConfig.resource, "eksa-system")
         assert all("HTTP_PROXY=http://proxy:3128" in one.raw.decode() for one in configs.items)
         with pytest.raises(Invalid, match="it can't be changed in an existing cluster"):
-            await world.change(proxyConfiguration=None)
-        await world.change(podIamConfig={"serviceAccountIssuer": "https://s3/two"})
-        await world.until_ready()
-        assert (await flags(world))["service-account-issuer"] == "https://s3/two"
-        await gone(world)
+            await env.change(proxyConfiguration=None)
+        await env.change(podIamConfig={"serviceAccountIssuer": "https://s3/two"})
+        await env.until_ready()
+        assert (await flags(env))["service-account-issuer"] == "https://s3/two"
+        await gone(env)
 
     story(tell)
 
@@ -195,50 +195,50 @@ def with_authenticator() -> Releases:
 
 
 def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> None:
-    async def iam(world: ManagedLaptop, **spec: object) -> None:
+    async def iam(env: ManagedEnvironment, **spec: object) -> None:
         body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM | spec}
-        await world.client.apply(AWSIamConfig.resource, body)
+        await env.client.apply(AWSIamConfig.resource, body)
 
-    async def keys(world: ManagedLaptop) -> dict[str, bytes]:
-        found = await world.client.get(SECRET, "garden-aws-iam-authenticator-ca", "eksa-system")
+    async def keys(env: ManagedEnvironment) -> dict[str, bytes]:
+        found = await env.client.get(SECRET, "garden-aws-iam-authenticator-ca", "eksa-system")
         return found.decode(Secret).data
 
-    async def mapped(world: ManagedLaptop) -> str:
-        workload = await world.workload()
+    async def mapped(env: ManagedEnvironment) -> str:
+        workload = await env.workload()
         found = await workload.get(CONFIG_MAP, "aws-auth", "kube-system")
         return found.decode(ConfigMap).data["mapRoles"]
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, releases=with_authenticator()) as world:
-            await iam(world)
-            await world.apply(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "amazon"}])
-            await world.until_ready()
-            assert (await flags(world))["authentication-token-webhook-config-file"].endswith("/kubeconfig.yaml")
-            assert "gardeners" in await mapped(world)
+        async with managed_environment(simulation.clock, releases=with_authenticator()) as env:
+            await iam(env)
+            await env.apply(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "amazon"}])
+            await env.until_ready()
+            assert (await flags(env))["authentication-token-webhook-config-file"].endswith("/kubeconfig.yaml")
+            assert "gardeners" in await mapped(env)
             await asyncio.sleep(CALM)
-            before, first = await machines(world.client), await keys(world)
+            before, first = await machines(env.client), await keys(env)
             assert first.keys() == {"cert.pem", "key.pem"}
-            await iam(world, mapRoles=[IAM["mapRoles"][0] | {"roleARN": "arn:aws:iam::1:role/weeders"}])
+            await iam(env, mapRoles=[IAM["mapRoles"][0] | {"roleARN": "arn:aws:iam::1:role/weeders"}])
             await asyncio.sleep(CALM)
-            assert "weeders" in await mapped(world)
-            assert await machines(world.client) == before
-            assert await keys(world) == first
+            assert "weeders" in await mapped(env)
+            assert await machines(env.client) == before
+            assert await keys(env) == first
             with pytest.raises(Invalid, match="it can't be changed, because clusters are created with it"):
-                await iam(world, awsRegion="us-east-1")
-            await world.change(identityProviderRefs=[])
-            await world.until_ready()
-            assert "authentication-token-webhook-config-file" not in await flags(world)
-            await gone(world)
+                await iam(env, awsRegion="us-east-1")
+            await env.change(identityProviderRefs=[])
+            await env.until_ready()
+            assert "authentication-token-webhook-config-file" not in await flags(env)
+            await gone(env)
 
     run(main, epoch=EPOCH, seed=1)
 
 
 def test_a_release_without_the_authenticator_is_told() -> None:
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM}
-        await world.client.apply(AWSIamConfig.resource, body)
-        await world.apply(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "amazon"}])
-        found = await world.until(lambda one: one.status.failure_reason == names.CLUSTER_INVALID)
+        await env.client.apply(AWSIamConfig.resource, body)
+        await env.apply(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "amazon"}])
+        found = await env.until(lambda one: one.status.failure_reason == names.CLUSTER_INVALID)
         assert "needs the image of AWS IAM Authenticator" in (found.status.failure_message or "")
 
     story(tell)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.world import LaptopWorld, Told, laptop_world
+from tests.support.environment import LocalEnvironment, Told, local_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -18,8 +18,8 @@ GARDEN = "cluster.anywhere.eks.amazonaws.com/garden"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
-    with laptop_world(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
         yield running
 
 
@@ -88,13 +88,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_is_refused_with_the_field_and_what_is_allowed(case: str, world: LaptopWorld) -> None:
+def test_it_is_refused_with_the_field_and_what_is_allowed(case: str, env: LocalEnvironment) -> None:
     manifest, phrases = CASES[case]
-    told = world.apply(manifest)
+    told = env.apply(manifest)
     assert told.code == 1, told
     assert told.out == ""
     assert_says(told, *phrases)
-    assert world.names("get", "clusters", "-A") == [LAPTOP]
+    assert env.names("get", "clusters", "-A") == [LAPTOP]
 
 
 def assert_says(told: Told, *phrases: str) -> None:
@@ -103,29 +103,29 @@ def assert_says(told: Told, *phrases: str) -> None:
     assert "Traceback" not in told.err
 
 
-def test_a_file_that_is_not_there(world: LaptopWorld) -> None:
-    told = world.espalier("create", "cluster", "-f", "nowhere.yaml")
+def test_a_file_that_is_not_there(env: LocalEnvironment) -> None:
+    told = env.espalier("create", "cluster", "-f", "nowhere.yaml")
     assert told.code == 1
     assert_says(told, "nowhere.yaml", "no such file")
 
 
-def test_an_api_server_that_is_not_there(world: LaptopWorld, tmp_path: Path) -> None:
+def test_an_api_server_that_is_not_there(env: LocalEnvironment, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    running = yaml.safe_load((world.home / "kubeconfig").read_text())
+    running = yaml.safe_load((env.home / "kubeconfig").read_text())
     running["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     kubeconfig.write_text(yaml.safe_dump(running))
-    told = world.espalier("get", "clusters", "--kubeconfig", str(kubeconfig))
+    told = env.espalier("get", "clusters", "--kubeconfig", str(kubeconfig))
     assert told.code == 3
     assert_says(told, "https://127.0.0.1:1")
 
 
-def test_a_wrong_command_line(world: LaptopWorld) -> None:
-    assert world.espalier("create", "cluster").code == 2
-    assert world.espalier("get", "clusters", "-o", "xml").code == 2
-    assert world.espalier("grow", "cluster").code == 2
+def test_a_wrong_command_line(env: LocalEnvironment) -> None:
+    assert env.espalier("create", "cluster").code == 2
+    assert env.espalier("get", "clusters", "-o", "xml").code == 2
+    assert env.espalier("grow", "cluster").code == 2
 
 
-def test_all_that_can_be_known_to_be_wrong_is_told_at_once(world: LaptopWorld) -> None:
+def test_all_that_can_be_known_to_be_wrong_is_told_at_once(env: LocalEnvironment) -> None:
     def wrong(cluster: dict, _datacenter: dict) -> None:  # type: ignore[type-arg]
         spec = cluster["spec"]
         spec["workerNodeGroupConfigurations"][0]["count"] = "two"
@@ -144,48 +144,48 @@ def test_all_that_can_be_known_to_be_wrong_is_told_at_once(world: LaptopWorld) -
     }
     manifest = changed(wrong)
     ways = {
-        "create": world.apply(manifest, "create"),
-        "upgrade": world.apply(manifest, "upgrade"),
-        "plan": world.espalier("plan", "-f", "-", "--move-release", stdin=manifest),
+        "create": env.apply(manifest, "create"),
+        "upgrade": env.apply(manifest, "upgrade"),
+        "plan": env.espalier("plan", "-f", "-", "--move-release", stdin=manifest),
     }
     for way, told in ways.items():
         assert told.code in (1, 2), told
         named = [line.partition(": ")[2].partition(": ")[0] for line in told.err.removeprefix("error: ").splitlines()]
         assert sorted(named) == sorted(fields), (way, told.err)
         assert all(line.removeprefix("error: ").startswith("standard input:") for line in told.err.splitlines())
-    alone = world.espalier("plan", "-f", "-", "--move-release", "--kubeconfig", "/nowhere", stdin=manifest)
+    alone = env.espalier("plan", "-f", "-", "--move-release", "--kubeconfig", "/nowhere", stdin=manifest)
     assert sorted(
         line.partition(": ")[2].partition(": ")[0] for line in alone.err.removeprefix("error: ").splitlines()
     ) == (sorted(fields.keys() - {"spec.managementCluster.name", "spec.kubernetesVersion"}))
 
 
-def test_steps_of_versions_and_a_datacenter_that_comes_later(world: LaptopWorld) -> None:
+def test_steps_of_versions_and_a_datacenter_that_comes_later(env: LocalEnvironment) -> None:
     older = spec("kubernetesVersion", "1.34")
-    assert world.apply(older, "create", "--timeout", "30s").code == 0
+    assert env.apply(older, "create", "--timeout", "30s").code == 0
 
-    two_steps = world.apply(spec("kubernetesVersion", "1.36"), "upgrade")
+    two_steps = env.apply(spec("kubernetesVersion", "1.36"), "upgrade")
     assert two_steps.code == 1
     assert_says(two_steps, "spec.kubernetesVersion", "1.36", "1.35")
 
-    again = world.apply(older, "create")
+    again = env.apply(older, "create")
     assert again.code == 1
     assert_says(again, "exists already", "espalier upgrade cluster")
 
-    assert world.apply(EXAMPLE, "upgrade", "--timeout", "30s").code == 0
-    downgrade = world.apply(older, "upgrade")
+    assert env.apply(EXAMPLE, "upgrade", "--timeout", "30s").code == 0
+    downgrade = env.apply(older, "upgrade")
     assert downgrade.code == 1
     assert_says(downgrade, "spec.kubernetesVersion", "1.34")
 
-    gone = world.apply(EXAMPLE, "delete", "--timeout", "30s")
+    gone = env.apply(EXAMPLE, "delete", "--timeout", "30s")
     assert gone.code == 0, gone
-    assert world.names("get", "clusters", "-A") == [LAPTOP]
+    assert env.names("get", "clusters", "-A") == [LAPTOP]
 
     cluster, datacenter = (
         yaml.safe_dump(next(d for d in yaml.safe_load_all(EXAMPLE) if (d["kind"] == "Cluster") is wanted))
         for wanted in (True, False)
     )
-    waits = world.apply(cluster, "create", "--timeout", "10s")
+    waits = env.apply(cluster, "create", "--timeout", "10s")
     assert waits.code == 1, waits
     assert_says(waits, "MissingDependentObjects", "DockerDatacenterConfig")
-    assert world.apply(cluster + "---\n" + datacenter, "upgrade", "--timeout", "30s").code == 0
-    assert world.espalier("delete", "cluster", "garden", "--timeout", "30s").code == 0
+    assert env.apply(cluster + "---\n" + datacenter, "upgrade", "--timeout", "30s").code == 0
+    assert env.espalier("delete", "cluster", "garden", "--timeout", "30s").code == 0

@@ -24,8 +24,8 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from tests.support.environment import LocalEnvironment, local_environment
 from tests.support.sampling import sampled
-from tests.support.world import LaptopWorld, laptop_world
 
 pytestmark = pytest.mark.embedded
 
@@ -34,21 +34,21 @@ FLAGS = ("--boot-seconds", "0.05")
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a world that ran once."""
-    world = LaptopWorld(tmp_path_factory.mktemp("kept") / "home")
-    world.home.mkdir()
-    world.up(*FLAGS)
-    assert world.espalier("down").code == 0
-    return world.home
+    """The folder of an environment that ran once."""
+    env = LocalEnvironment(tmp_path_factory.mktemp("kept") / "home")
+    env.home.mkdir()
+    env.up(*FLAGS)
+    assert env.espalier("down").code == 0
+    return env.home
 
 
 @pytest.fixture
-def world(kept: Path, tmp_path: Path) -> Iterator[LaptopWorld]:
+def env(kept: Path, tmp_path: Path) -> Iterator[LocalEnvironment]:
     """A copy of it."""
-    world = LaptopWorld(tmp_path / "home")
-    shutil.copytree(kept, world.home)
-    yield world
-    world.espalier("down")
+    env = LocalEnvironment(tmp_path / "home")
+    shutil.copytree(kept, env.home)
+    yield env
+    env.espalier("down")
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -61,24 +61,24 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
-def refused(world: LaptopWorld, file: Path, *says: str, detached: bool = True) -> None:
+def refused(env: LocalEnvironment, file: Path, *says: str, detached: bool = True) -> None:
     """`up` says this of the file, and changes nothing."""
-    before = content(world.home)
+    before = content(env.home)
     ways: list[tuple[str, ...]] = [(), ("--detach",)] if detached else [()]
     for way in ways:
-        told = world.espalier("up", *way, *FLAGS)
+        told = env.espalier("up", *way, *FLAGS)
         said = " ".join(told.err.split())
         assert told.code == 2, told
         assert "Traceback" not in told.out + told.err
         assert str(file) in said, said
         for words in says:
             assert words in said, said
-    assert content(world.home) == before
+    assert content(env.home) == before
 
 
-def starts(world: LaptopWorld) -> None:
-    world.up(*FLAGS)
-    assert "cluster.anywhere.eks.amazonaws.com/laptop" in world.names("get", "clusters")
+def starts(env: LocalEnvironment) -> None:
+    env.up(*FLAGS)
+    assert "cluster.anywhere.eks.amazonaws.com/laptop" in env.names("get", "clusters")
 
 
 def garbage(file: Path) -> None:
@@ -111,69 +111,69 @@ def of_another_program(file: Path) -> None:
     ],
 )
 def test_a_broken_database_is_named_and_left_alone(
-    world: LaptopWorld, spoil: Callable[[Path], None], says: str
+    env: LocalEnvironment, spoil: Callable[[Path], None], says: str
 ) -> None:
-    database = Home(world.home).database
+    database = Home(env.home).database
     whole = database.read_bytes()
     spoil(database)
-    refused(world, database, says, "put the file back from a backup", "`espalier down --delete-data`")
+    refused(env, database, says, "put the file back from a backup", "`espalier down --delete-data`")
     database.write_bytes(whole)
-    starts(world)
+    starts(env)
 
 
-def test_a_world_whose_database_is_lost_is_deleted_as_the_error_says(world: LaptopWorld) -> None:
-    garbage(Home(world.home).database)
-    assert world.espalier("up", *FLAGS).code == 2
-    assert world.espalier("down", "--delete-data").code == 0
-    starts(world)
+def test_an_environment_whose_database_is_lost_is_deleted_as_the_error_says(env: LocalEnvironment) -> None:
+    garbage(Home(env.home).database)
+    assert env.espalier("up", *FLAGS).code == 2
+    assert env.espalier("down", "--delete-data").code == 0
+    starts(env)
 
 
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key"])
 @pytest.mark.parametrize("spoil", [garbage, empty, Path.unlink], ids=lambda spoil: spoil.__name__)
 def test_a_broken_file_of_the_authority_is_named_and_left_alone(
-    world: LaptopWorld, name: str, spoil: Callable[[Path], None]
+    env: LocalEnvironment, name: str, spoil: Callable[[Path], None]
 ) -> None:
-    folder = Home(world.home).authority
+    folder = Home(env.home).authority
     spoil(folder / name)
-    refused(world, folder / name, f"move the folder {folder} away", detached=name == "ca.key")
+    refused(env, folder / name, f"move the folder {folder} away", detached=name == "ca.key")
     folder.rename(folder.with_name("away"))
-    starts(world)
+    starts(env)
 
 
-def test_a_key_of_another_certificate_is_named(world: LaptopWorld, kept: Path, tmp_path: Path) -> None:
-    other = LaptopWorld(tmp_path / "other")
+def test_a_key_of_another_certificate_is_named(env: LocalEnvironment, kept: Path, tmp_path: Path) -> None:
+    other = LocalEnvironment(tmp_path / "other")
     other.home.mkdir()
     other.up(*FLAGS)
     other.espalier("down")
-    key = Home(world.home).authority / "ca.key"
+    key = Home(env.home).authority / "ca.key"
     shutil.copy(Home(other.home).authority / "ca.key", key)
-    refused(world, key, "does not fit ca.crt")
+    refused(env, key, "does not fit ca.crt")
 
 
-def test_a_broken_kubeconfig_is_named_and_one_that_is_gone_is_written_again(world: LaptopWorld) -> None:
-    kubeconfig = Home(world.home).kubeconfig
+def test_a_broken_kubeconfig_is_named_and_one_that_is_gone_is_written_again(env: LocalEnvironment) -> None:
+    kubeconfig = Home(env.home).kubeconfig
     kubeconfig.write_text("clusters: {")
-    refused(world, kubeconfig, "Move the file away, and `espalier up` writes a new one")
+    refused(env, kubeconfig, "Move the file away, and `espalier up` writes a new one")
     kubeconfig.unlink()
-    starts(world)
+    starts(env)
 
 
 def test_a_start_that_got_no_further_is_begun_anew(tmp_path: Path) -> None:
-    world = LaptopWorld(tmp_path)
+    env = LocalEnvironment(tmp_path)
     Home(tmp_path).database.touch()
     try:
-        starts(world)
+        starts(env)
     finally:
-        world.espalier("down")
+        env.espalier("down")
 
 
-def test_a_port_that_is_taken_is_told_once(world: LaptopWorld) -> None:
+def test_a_port_that_is_taken_is_told_once(env: LocalEnvironment) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         for way in ((), ("--detach",)):
-            told = world.espalier("up", *way, "--port", str(port), *FLAGS)
+            told = env.espalier("up", *way, "--port", str(port), *FLAGS)
             assert told.code == 1, told
             assert " ".join(told.err.split()).partition("error: ")[2] == (
                 f"cannot listen on 127.0.0.1:{port}: another program does already; choose another port with --port, "
@@ -219,14 +219,14 @@ def test_a_disk_that_is_full_at_the_first_start_is_named_and_the_start_goes_well
     tmp_path: Path, free: int
 ) -> None:
     with mounted('mount -t tmpfs -o size=400k,mode=0700 tmpfs "$1"', tmp_path) as small:
-        world = LaptopWorld(tmp_path, small.enter)
+        env = LocalEnvironment(tmp_path, small.enter)
         ballast = small.seen(tmp_path / "ballast")
         with suppress(OSError), ballast.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(4096))
         os.truncate(ballast, max(ballast.stat().st_size - free, 0))
         for way in ((), ("--detach",)):
-            told = world.espalier("up", *way, *FLAGS)
+            told = env.espalier("up", *way, *FLAGS)
             said = " ".join(told.err.split())
             assert told.code == 2, told
             assert "Traceback" not in told.out + told.err
@@ -235,22 +235,22 @@ def test_a_disk_that_is_full_at_the_first_start_is_named_and_the_start_goes_well
         ballast.unlink()
         small.run("mount", "-o", "remount,size=100m", str(tmp_path))
         try:
-            starts(world)
+            starts(env)
         finally:
-            world.espalier("down")
+            env.espalier("down")
 
 
-def test_a_folder_that_can_only_be_read_is_named(world: LaptopWorld) -> None:
-    with mounted('mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', world.home) as namespace:
-        inside = LaptopWorld(world.home, namespace.enter)
+def test_a_folder_that_can_only_be_read_is_named(env: LocalEnvironment) -> None:
+    with mounted('mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', env.home) as namespace:
+        inside = LocalEnvironment(env.home, namespace.enter)
         for way in ((), ("--detach",)):
             told = inside.espalier("up", *way, *FLAGS)
             assert told.code == 2, told
             said = " ".join(told.err.split())
-            assert f"{world.home}/world.lo" in said
+            assert f"{env.home}/world.lo" in said
             assert os.strerror(errno.EROFS) in said
             assert "mount it for writing, or set ESPALIER_HOME to another folder" in said
-    starts(world)
+    starts(env)
 
 
 # -- workload clusters
@@ -259,22 +259,22 @@ EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
 
 
 @pytest.fixture(scope="module")
-def garden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
-    """A world with a cluster, which does not run."""
-    world = LaptopWorld(tmp_path_factory.mktemp("garden") / "home")
-    world.home.mkdir()
-    world.up(*FLAGS)
-    assert world.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
-    assert world.espalier("down").code == 0
-    yield world
-    world.espalier("down")
+def garden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+    """An environment with a cluster, which does not run."""
+    env = LocalEnvironment(tmp_path_factory.mktemp("garden") / "home")
+    env.home.mkdir()
+    env.up(*FLAGS)
+    assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+    assert env.espalier("down").code == 0
+    yield env
+    env.espalier("down")
 
 
-def until(world: LaptopWorld, holds: Callable[[Condition], bool]) -> Condition:
+def until(env: LocalEnvironment, holds: Callable[[Condition], bool]) -> Condition:
     """The condition ControlPlaneReady of the Cluster, as soon as this holds of it."""
 
     async def watched() -> Condition:
-        client = Client(HttpTransport(Kubeconfig.load([Home(world.home).kubeconfig]).context(), environment={}))
+        client = Client(HttpTransport(Kubeconfig.load([Home(env.home).kubeconfig]).context(), environment={}))
         selected = "metadata.name=garden"
         try:
             async with asyncio.timeout(60):
@@ -293,10 +293,10 @@ def until(world: LaptopWorld, holds: Callable[[Condition], bool]) -> Condition:
     return asyncio.run(watched())
 
 
-def failure(world: LaptopWorld) -> tuple[str, str]:
+def failure(env: LocalEnvironment) -> tuple[str, str]:
     """`status.failureReason` and `status.failureMessage` of the Cluster."""
     path = "{.status.failureReason}\n{.status.failureMessage}"
-    told = world.espalier("get", "clusters", "garden", "-o", f"jsonpath={path}")
+    told = env.espalier("get", "clusters", "garden", "-o", f"jsonpath={path}")
     reason, _, message = told.out.strip().partition("\n")
     return reason, message
 
@@ -310,7 +310,7 @@ def ready(cluster: Object) -> Condition:
     "spoil", [garbage, empty, halved, of_another_program, Path.unlink], ids=lambda spoil: spoil.__name__
 )
 def test_a_workload_cluster_whose_objects_are_broken_says_so_and_goes_on_once_they_are_back(
-    garden: LaptopWorld, spoil: Callable[[Path], None]
+    garden: LocalEnvironment, spoil: Callable[[Path], None]
 ) -> None:
     file = Home(garden.home).clusters / "eksa-system-garden" / "objects.db"
     whole = file.read_bytes()
@@ -334,20 +334,20 @@ def test_a_workload_cluster_whose_objects_are_broken_says_so_and_goes_on_once_th
 def test_a_workload_cluster_whose_objects_are_lost_is_deleted_and_created_anew_as_the_condition_says(
     tmp_path: Path,
 ) -> None:
-    with laptop_world(tmp_path, *FLAGS) as world:
-        assert world.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
-        world.down()
-        file = Home(world.home).clusters / "eksa-system-garden" / "objects.db"
+    with local_environment(tmp_path, *FLAGS) as env:
+        assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+        env.down()
+        file = Home(env.home).clusters / "eksa-system-garden" / "objects.db"
         file.unlink()
-        world.up(*FLAGS)
-        until(world, lambda one: one.status == "False")
-        told = world.espalier("delete", "cluster", "garden", "--timeout", "60s")
+        env.up(*FLAGS)
+        until(env, lambda one: one.status == "False")
+        told = env.espalier("delete", "cluster", "garden", "--timeout", "60s")
         assert told.code == 0, told
-        assert world.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+        assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
         assert file.exists()
 
 
-def test_a_workload_cluster_whose_port_is_taken_says_so_and_goes_on_once_it_is_free(garden: LaptopWorld) -> None:
+def test_a_workload_cluster_whose_port_is_taken_says_so_and_goes_on_once_it_is_free(garden: LocalEnvironment) -> None:
     database = Home(garden.home).database
     with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute("SELECT body FROM log WHERE \"table\" LIKE 'dockerclusters%' ORDER BY revision")

@@ -24,91 +24,91 @@ from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.cluster_lives import KUBERNETES, conditions, groups, journey, left, message_of
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment
 
 pytestmark = pytest.mark.embedded
 
 
 def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        cluster = await world.until_ready()
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        cluster = await env.until_ready()
         assert set(conditions(cluster).values()) == {"True"}
         assert cluster.status.phase == "Running"
         assert cluster.spec.eksa_version == "v0.26.0"
-        assert await world.versions() == [KUBERNETES["1.35"]] * 3
+        assert await env.versions() == [KUBERNETES["1.35"]] * 3
 
         for count in (4, 1):
-            await world.change(workerNodeGroupConfigurations=groups(count))
-            await world.until_ready()
-            assert len(await world.nodes()) == 1 + count
+            await env.change(workerNodeGroupConfigurations=groups(count))
+            await env.until_ready()
+            assert len(await env.nodes()) == 1 + count
 
-        await world.change(kubernetesVersion="1.36")
-        cluster = await world.until_ready()
-        assert await world.versions() == [KUBERNETES["1.36"]] * 2
-        templates = await world.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
+        await env.change(kubernetesVersion="1.36")
+        cluster = await env.until_ready()
+        assert await env.versions() == [KUBERNETES["1.36"]] * 2
+        templates = await env.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
         assert {found.name for found in templates.items} == {"garden-control-plane-2", "garden-md-0-2"}
 
-        await world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
-        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-        await world.until_gone()
-        assert await left(world) == []
-        secrets = await world.client.list(SECRET)
+        await env.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+        await env.client.delete(Cluster.resource, "garden", NAMESPACE)
+        await env.until_gone()
+        assert await left(env) == []
+        secrets = await env.client.list(SECRET)
         assert [found.name for found in secrets.items] == []
 
     journey(story)
 
 
 def test_workers_of_a_new_cluster_wait_beside_its_control_plane() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         seen: list[bool] = []
 
         def look(_old: Object | None, new: Object | None, _first: bool) -> None:
             worker = new is not None and "garden-md-0" in new.name
-            if worker and world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden")) is None:
+            if worker and env.workloads.reach(Key(SYSTEM_NAMESPACE, "garden")) is None:
                 seen.append(True)
 
-        world.capi_objects.of(Machine.resource).subscribe(look)
-        await world.apply()
-        await world.until_ready()
+        env.capi_objects.of(Machine.resource).subscribe(look)
+        await env.apply()
+        await env.until_ready()
         assert seen, "the first worker was asked for when the API server had answered"
-        assert len(await world.nodes()) == 3
+        assert len(await env.nodes()) == 3
 
     journey(story)
 
 
 def test_no_worker_of_a_new_cluster_is_ahead_of_its_control_plane() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         def look(_old: Object | None, new: Object | None, _first: bool) -> None:
             if new is None or "-md-" not in new.name:
                 return
-            machines = [found.decode(Machine) for found in world.capi_objects.of(Machine.resource).list()]
+            machines = [found.decode(Machine) for found in env.capi_objects.of(Machine.resource).list()]
             at = {one.spec.version for one in machines if "-md-" not in one.metadata.name}
             assert new.decode(Machine).spec.version <= min(at, default=KUBERNETES["1.35"]), (
                 f"{new.name} is ahead of {at}"
             )
 
-        world.capi_objects.of(Machine.resource).subscribe(look)
+        env.capi_objects.of(Machine.resource).subscribe(look)
         booting = asyncio.Event()
-        world.capi_objects.of(Machine.resource).subscribe(lambda *_: booting.set())
-        await world.apply()
+        env.capi_objects.of(Machine.resource).subscribe(lambda *_: booting.set())
+        await env.apply()
         await booting.wait()
         more = [*groups(2), {"name": "md-1", "count": 1}]
-        await world.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=more)
-        await world.until_ready()
-        assert await world.versions() == [KUBERNETES["1.36"]] * 4
+        await env.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=more)
+        await env.until_ready()
+        assert await env.versions() == [KUBERNETES["1.36"]] * 4
 
     journey(story)
 
 
 def test_the_control_plane_is_upgraded_before_any_worker() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply(controlPlaneConfiguration={"count": 3})
-        await world.until_ready()
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply(controlPlaneConfiguration={"count": 3})
+        await env.until_ready()
         seen: list[tuple[int, int]] = []
 
         def look(*_: object) -> None:
-            machines = [found.decode(Machine) for found in world.capi_objects.of(Machine.resource).list()]
+            machines = [found.decode(Machine) for found in env.capi_objects.of(Machine.resource).list()]
             old = [machine for machine in machines if machine.spec.version == KUBERNETES["1.35"]]
             planes = sum("cluster.x-k8s.io/control-plane" in machine.metadata.labels for machine in old)
             workers = sum(
@@ -118,30 +118,30 @@ def test_the_control_plane_is_upgraded_before_any_worker() -> None:
             )
             seen.append((planes, workers))
 
-        world.capi_objects.of(Machine.resource).subscribe(look)
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        assert await world.versions() == [KUBERNETES["1.36"]] * 5
+        env.capi_objects.of(Machine.resource).subscribe(look)
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        assert await env.versions() == [KUBERNETES["1.36"]] * 5
         assert not [moment for moment in seen if moment[0] and moment[1]]
 
     journey(story)
 
 
 def test_groups_come_and_go_and_may_lag_behind_the_control_plane() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply(workerNodeGroupConfigurations=[*groups(1), {"name": "old", "count": 2}])
-        await world.until_ready()
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply(workerNodeGroupConfigurations=[*groups(1), {"name": "old", "count": 2}])
+        await env.until_ready()
         lagging = {"name": "old", "count": 2, "kubernetesVersion": "1.35", "labels": {"tier": "slow"}}
-        await world.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=[*groups(1), lagging])
-        await world.until_ready()
-        assert await world.versions() == [KUBERNETES["1.35"]] * 2 + [KUBERNETES["1.36"]] * 2
-        labelled = [node for node in await world.nodes() if node["metadata"]["labels"].get("tier") == "slow"]
+        await env.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=[*groups(1), lagging])
+        await env.until_ready()
+        assert await env.versions() == [KUBERNETES["1.35"]] * 2 + [KUBERNETES["1.36"]] * 2
+        labelled = [node for node in await env.nodes() if node["metadata"]["labels"].get("tier") == "slow"]
         assert len(labelled) == 2
-        await world.change(workerNodeGroupConfigurations=groups(1))
-        await world.until_ready()
-        assert [one.name for one in (await world.client.list(MachineDeployment.resource)).items] == ["garden-md-0"]
-        assert len(await world.nodes()) == 2
-        assert "garden-old-1" not in " ".join(await left(world))
+        await env.change(workerNodeGroupConfigurations=groups(1))
+        await env.until_ready()
+        assert [one.name for one in (await env.client.list(MachineDeployment.resource)).items] == ["garden-md-0"]
+        assert len(await env.nodes()) == 2
+        assert "garden-old-1" not in " ".join(await left(env))
 
     journey(story)
 
@@ -150,15 +150,15 @@ def test_taints_of_a_group_are_those_of_its_nodes_and_follow_it() -> None:
     def taint(value: str) -> dict[str, str]:
         return {"key": "dedicated", "value": value, "effect": "NoSchedule"}
 
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         for value in ("gpu", "disk"):
             asked = [*groups(1), {"name": "special", "count": 1, "taints": [taint(value)]}]
             if value == "gpu":
-                await world.apply(workerNodeGroupConfigurations=asked)
+                await env.apply(workerNodeGroupConfigurations=asked)
             else:
-                await world.change(workerNodeGroupConfigurations=asked)
-            await world.until_ready()
-            nodes = await world.nodes()
+                await env.change(workerNodeGroupConfigurations=asked)
+            await env.until_ready()
+            nodes = await env.nodes()
             assert len(nodes) == 3
             for node in nodes:
                 is_special = node["metadata"]["name"].startswith("garden-special-")
@@ -170,11 +170,11 @@ def test_taints_of_a_group_are_those_of_its_nodes_and_follow_it() -> None:
 
 @pytest.mark.parametrize(("example", "daemon_set"), [("docker.yaml", "kindnet"), ("docker-cilium.yaml", "cilium")])
 def test_the_workload_cluster_has_the_cni_that_was_asked_for(example: str, daemon_set: str) -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply(example)
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply(example)
         key = GARDEN if example == "docker.yaml" else Key(NAMESPACE, "orchard")
-        await world.until_ready(key)
-        workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, key.name))
+        await env.until_ready(key)
+        workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, key.name))
         assert workload is not None
         found = await workload.client.get(DAEMON_SET, daemon_set, "kube-system")
         assert found.tree["status"]["numberReady"] == 3
@@ -183,81 +183,81 @@ def test_the_workload_cluster_has_the_cni_that_was_asked_for(example: str, daemo
 
 
 def test_a_cluster_waits_for_its_datacenter_and_goes_on_when_it_comes() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-        await world.until_gone()
-        await world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.client.delete(Cluster.resource, "garden", NAMESPACE)
+        await env.until_gone()
+        await env.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
         datacenter = {"kind": "DockerDatacenterConfig", "name": "later"}
-        await world.apply(datacenterRef=datacenter)
-        cluster = await world.until(lambda cluster: cluster.status.failure_reason == "MissingDependentObjects")
+        await env.apply(datacenterRef=datacenter)
+        cluster = await env.until(lambda cluster: cluster.status.failure_reason == "MissingDependentObjects")
         assert "DockerDatacenterConfig later" in (cluster.status.failure_message or "")
-        assert await left(world) == []
-        await world.client.create(
+        assert await left(env) == []
+        await env.client.create(
             DockerDatacenterConfig.resource, {"metadata": {"name": "later", "namespace": NAMESPACE}, "spec": {}}
         )
-        cluster = await world.until_ready()
+        cluster = await env.until_ready()
         assert cluster.status.failure_reason is None
 
     journey(story)
 
 
 def test_a_datacenter_of_another_namespace_is_not_that_of_the_cluster() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.client.create(NAMESPACES, {"metadata": {"name": "other"}})
-        await world.allow_copies("other")
+    async def story(env: ManagedEnvironment) -> None:
+        await env.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+        await env.allow_copies("other")
         elsewhere = {"metadata": {"name": "shared", "namespace": "other"}, "spec": {}}
-        await world.client.create(DockerDatacenterConfig.resource, elsewhere)
-        await world.apply(datacenterRef={"kind": "DockerDatacenterConfig", "name": "shared"})
-        cluster = await world.until(lambda cluster: cluster.status.failure_reason == "MissingDependentObjects")
+        await env.client.create(DockerDatacenterConfig.resource, elsewhere)
+        await env.apply(datacenterRef={"kind": "DockerDatacenterConfig", "name": "shared"})
+        cluster = await env.until(lambda cluster: cluster.status.failure_reason == "MissingDependentObjects")
         assert "DockerDatacenterConfig shared in namespace default" in (cluster.status.failure_message or "")
-        assert await left(world) == []
+        assert await left(env) == []
 
     journey(story)
 
 
 def test_what_is_refused_is_not_half_made() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         with pytest.raises(ApiError, match=r"spec\.controlPlaneConfiguration\.count"):
-            await world.apply(controlPlaneConfiguration={"count": 2})
+            await env.apply(controlPlaneConfiguration={"count": 2})
         with pytest.raises(ApiError, match=r"1\.34, 1\.35, 1\.36"):
-            await world.apply(kubernetesVersion="1.33")
+            await env.apply(kubernetesVersion="1.33")
         with pytest.raises(NotFound):
-            await world.client.get(Cluster.resource, "garden", NAMESPACE)
-        await world.apply(kubernetesVersion="1.34")
-        await world.until_ready()
+            await env.client.get(Cluster.resource, "garden", NAMESPACE)
+        await env.apply(kubernetesVersion="1.34")
+        await env.until_ready()
         with pytest.raises((Invalid, Forbidden), match=r"allowed: 1\.34 or 1\.35"):
-            await world.change(kubernetesVersion="1.36")
+            await env.change(kubernetesVersion="1.36")
         with pytest.raises((Invalid, Forbidden), match="self-managed"):
-            await world.change(managementCluster={"name": "garden"})
+            await env.change(managementCluster={"name": "garden"})
 
     journey(story)
 
 
 def test_a_paused_cluster_is_left_alone_and_its_status_is_true() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         pause = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}}}
-        await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=pause, type=PatchType.MERGE)
-        await world.change(workerNodeGroupConfigurations=groups(4))
+        await env.client.patch(Cluster.resource, "garden", NAMESPACE, patch=pause, type=PatchType.MERGE)
+        await env.change(workerNodeGroupConfigurations=groups(4))
         scaled = {"spec": {"replicas": 3}}
-        await world.client.patch(
+        await env.client.patch(
             MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE, patch=scaled, type=PatchType.MERGE
         )
-        cluster = await world.until(lambda cluster: conditions(cluster)["WorkersReady"] == "False")
+        cluster = await env.until(lambda cluster: conditions(cluster)["WorkersReady"] == "False")
         assert cluster.status.observed_generation < cluster.metadata.generation
-        await world.until(lambda cluster: "3 of 4" in message_of(cluster, "WorkersReady"))
+        await env.until(lambda cluster: "3 of 4" in message_of(cluster, "WorkersReady"))
         resume = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
-        await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=resume, type=PatchType.MERGE)
-        await world.until_ready()
-        assert len(await world.nodes()) == 5
+        await env.client.patch(Cluster.resource, "garden", NAMESPACE, patch=resume, type=PatchType.MERGE)
+        await env.until_ready()
+        assert len(await env.nodes()) == 5
 
     journey(story)
 
 
 def test_the_status_tells_the_life_of_a_cluster_and_what_is_waited_for() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         phases: list[str | None] = []
         unsaid: list[Cluster] = []
 
@@ -270,13 +270,13 @@ def test_the_status_tells_the_life_of_a_cluster_and_what_is_waited_for() -> None
             if not message_of(cluster, "Ready"):
                 unsaid.append(cluster)
 
-        world.clusters.subscribe(look)
-        await world.apply(workerNodeGroupConfigurations=groups(1))
-        await world.until_ready()
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-        await world.until_gone()
+        env.clusters.subscribe(look)
+        await env.apply(workerNodeGroupConfigurations=groups(1))
+        await env.until_ready()
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        await env.client.delete(Cluster.resource, "garden", NAMESPACE)
+        await env.until_gone()
         assert phases == ["Pending", "Creating", "Running", "Upgrading", "Running", "Deleting"]
         assert unsaid == []
 
@@ -288,19 +288,19 @@ def is_reported(is_ready: bool, cluster: Cluster) -> bool:
 
 
 def test_what_cluster_api_reports_is_reported_within_a_second_for_better_and_for_worse() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         pause = {"spec": {"paused": True}}  # so that only this story writes the status of the control plane
-        await world.client.patch(
+        await env.client.patch(
             capi_cluster.Cluster.resource, "garden", SYSTEM_NAMESPACE, patch=pause, type=PatchType.MERGE
         )
-        found = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+        found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
         reported = found.tree["status"]["conditions"]
         lost = {"type": "Available", "status": "False", "reason": "NotAvailable", "message": "etcd has no leader"}
         worse = [one | lost if one["type"] == "Available" else one for one in reported]
         for told, is_ready in ((worse, False), (reported, True)):
-            await world.client.patch(
+            await env.client.patch(
                 KubeadmControlPlane.resource,
                 "garden",
                 SYSTEM_NAMESPACE,
@@ -308,7 +308,7 @@ def test_what_cluster_api_reports_is_reported_within_a_second_for_better_and_for
                 type=PatchType.MERGE,
                 subresource="status",
             )
-            cluster = await world.until(partial(is_reported, is_ready), seconds=1)
+            cluster = await env.until(partial(is_reported, is_ready), seconds=1)
             assert cluster.status.ready is is_ready
             assert (message_of(cluster, "ControlPlaneReady") == "etcd has no leader") is not is_ready
 
@@ -316,28 +316,28 @@ def test_what_cluster_api_reports_is_reported_within_a_second_for_better_and_for
 
 
 def test_the_management_cluster_is_reported_on_calmly() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        cluster = await world.until(lambda cluster: bool(cluster.status.ready), Key("default", "laptop"))
+    async def story(env: ManagedEnvironment) -> None:
+        cluster = await env.until(lambda cluster: bool(cluster.status.ready), Key("default", "laptop"))
         assert "serves the API" in message_of(cluster, "Ready")
 
     journey(story)
 
 
 def test_a_settled_cluster_is_not_written_to_whatever_is_done_to_its_machinery_until_it_is_changed() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         scaled = {"spec": {"replicas": 1}}
-        await world.client.patch(
+        await env.client.patch(
             MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE, patch=scaled, type=PatchType.MERGE
         )
-        await world.until(
+        await env.until(
             lambda cluster: (
                 "1 are there" in message_of(cluster, "WorkersReady") or "1 of 2" in message_of(cluster, "WorkersReady")
             )
         )
-        await world.change(controlPlaneConfiguration={"count": 1, "machineHealthCheck": {"maxUnhealthy": "50%"}})
-        await world.until_ready()
-        assert len(await world.nodes()) == 3
+        await env.change(controlPlaneConfiguration={"count": 1, "machineHealthCheck": {"maxUnhealthy": "50%"}})
+        await env.until_ready()
+        assert len(await env.nodes()) == 3
 
     journey(story)

@@ -1,4 +1,4 @@
-"""A settled world is quiet, and a manager that died is followed by one that goes on."""
+"""A settled environment is quiet, and a manager that died is followed by one that goes on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.cluster_lives import EPOCH, KUBERNETES, groups, journey, left
-from tests.journeys.managed import NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.faults import Crash
 from tests.support.sampling import sampled
 
@@ -33,11 +33,11 @@ def test_the_same_seed_gives_the_same_history_bit_by_bit() -> None:
                 changes.append(change.after.raw)
 
             store.follow(noted)
-            async with managed_laptop(simulation.clock, seed=seed, store=store) as world:
-                await world.apply()
-                await world.until_ready()
-                await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-                await world.until_gone()
+            async with managed_environment(simulation.clock, seed=seed, store=store) as env:
+                await env.apply()
+                await env.until_ready()
+                await env.client.delete(Cluster.resource, "garden", NAMESPACE)
+                await env.until_gone()
 
         run(main, epoch=EPOCH, seed=seed)
         return changes
@@ -47,35 +47,35 @@ def test_the_same_seed_gives_the_same_history_bit_by_bit() -> None:
     assert first != other
 
 
-def test_a_settled_world_is_quiet() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+def test_a_settled_environment_is_quiet() -> None:
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(10)
-        revision = world.store.revision
+        revision = env.store.revision
         await asyncio.sleep(3600)
-        assert world.store.revision == revision
+        assert env.store.revision == revision
 
     journey(story)
 
 
 def test_scaling_a_group_writes_one_object_of_cluster_api() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        before = applies(world)
-        await world.change(workerNodeGroupConfigurations=groups(3))
-        await world.until_ready()
-        assert applies(world) - before == Counter({"machinedeployments": 1})
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        before = applies(env)
+        await env.change(workerNodeGroupConfigurations=groups(3))
+        await env.until_ready()
+        assert applies(env) - before == Counter({"machinedeployments": 1})
 
     journey(story)
 
 
-def applies(world: ManagedLaptop) -> Counter[str]:
+def applies(env: ManagedEnvironment) -> Counter[str]:
     """How often the specs of Cluster API's objects were applied by the Cluster controller."""
     found: Counter[str] = Counter()
     for kind in CLUSTER_API_KINDS:
-        for object_ in world.capi_objects.of(kind.resource).list():
+        for object_ in env.capi_objects.of(kind.resource).list():
             found[kind.resource.plural] += object_.metadata.generation
     kinds = ("machinedeployments", "kubeadmcontrolplanes", "dockermachinetemplates", "kubeadmconfigtemplates")
     return Counter({name: count for name, count in found.items() if name in kinds})
@@ -87,16 +87,16 @@ def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int
         store, stores = MemoryStore(), MemoryStores()
         crash = Crash(writes)
 
-        async with managed_laptop(simulation.clock, store=store, stores=stores, wrap=crash) as world:
-            await world.apply()
+        async with managed_environment(simulation.clock, store=store, stores=stores, wrap=crash) as env:
+            await env.apply()
             await crash.died.wait()
-        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
-            await world.until_ready()
-            assert await world.versions() == [KUBERNETES["1.35"]] * 3
-            assert len(await left(world)) == 9 + len(["Machine", "KubeadmConfig", "DockerMachine"]) * 3 + 1
-            await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-            await world.until_gone()
-            assert await left(world) == []
+        async with managed_environment(simulation.clock, seed=2, store=store, stores=stores) as env:
+            await env.until_ready()
+            assert await env.versions() == [KUBERNETES["1.35"]] * 3
+            assert len(await left(env)) == 9 + len(["Machine", "KubeadmConfig", "DockerMachine"]) * 3 + 1
+            await env.client.delete(Cluster.resource, "garden", NAMESPACE)
+            await env.until_gone()
+            assert await left(env) == []
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -107,16 +107,16 @@ def test_a_manager_that_died_in_an_upgrade_finishes_it(writes: int) -> None:
         store, stores = MemoryStore(), MemoryStores()
         crash = Crash(writes)
 
-        async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
-            await world.apply()
-            await world.until_ready()
-        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores, wrap=crash) as world:
-            await world.change(kubernetesVersion="1.36")
+        async with managed_environment(simulation.clock, store=store, stores=stores) as env:
+            await env.apply()
+            await env.until_ready()
+        async with managed_environment(simulation.clock, seed=2, store=store, stores=stores, wrap=crash) as env:
+            await env.change(kubernetesVersion="1.36")
             await crash.died.wait()
-        async with managed_laptop(simulation.clock, seed=3, store=store, stores=stores) as world:
-            await world.until_ready()
-            assert await world.versions() == [KUBERNETES["1.36"]] * 3
-            templates = await world.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
+        async with managed_environment(simulation.clock, seed=3, store=store, stores=stores) as env:
+            await env.until_ready()
+            assert await env.versions() == [KUBERNETES["1.36"]] * 3
+            templates = await env.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)
             assert {found.name for found in templates.items} == {"garden-control-plane-2", "garden-md-0-2"}
 
     run(main, epoch=EPOCH, seed=1)

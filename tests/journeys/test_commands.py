@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.world import LaptopWorld, laptop_world
+from tests.support.environment import LocalEnvironment, local_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -18,54 +18,54 @@ EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
-    with laptop_world(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
         yield running
 
 
-def test_a_cluster_is_created_shown_reached_and_deleted(world: LaptopWorld, tmp_path: Path) -> None:
+def test_a_cluster_is_created_shown_reached_and_deleted(env: LocalEnvironment, tmp_path: Path) -> None:
     (tmp_path / "garden.yaml").write_text(EXAMPLE)
-    tried = world.espalier("create", "cluster", "-f", "garden.yaml", "--dry-run=server", folder=tmp_path)
+    tried = env.espalier("create", "cluster", "-f", "garden.yaml", "--dry-run=server", folder=tmp_path)
     assert (tried.code, "would be created" in tried.err) == (0, True)
-    assert world.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
+    assert env.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
 
-    made = world.espalier("create", "cluster", "-f", "garden.yaml", folder=tmp_path)
+    made = env.espalier("create", "cluster", "-f", "garden.yaml", folder=tmp_path)
     assert made.code == 0, made
     written = tmp_path / "garden" / "garden-eks-a-cluster.kubeconfig"
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
-    assert world.espalier("kubeconfig", "garden").out == written.read_text()
+    assert env.espalier("kubeconfig", "garden").out == written.read_text()
     assert yaml.safe_load(written.read_text())["clusters"][0]["cluster"]["server"].startswith("https://127.0.0.1:")
 
-    table = world.espalier("get", "clusters", "-A").out.splitlines()
+    table = env.espalier("get", "clusters", "-A").out.splitlines()
     columns = ["NAMESPACE", "NAME", "VERSION", "CONTROL", "PLANE", "WORKERS", "READY", "AGE"]
     assert table[0].split() == columns
     assert table[1].split()[:6] == ["default", "garden", "1.35", "True", "True", "True"]
-    whole = json.loads(world.espalier("get", "clusters", "garden", "-o", "json").out)
+    whole = json.loads(env.espalier("get", "clusters", "garden", "-o", "json").out)
     assert whole["status"]["phase"] == "Running"
-    assert world.espalier("get", "clusters", "garden", "-o", "jsonpath={.status.phase}").out == "Running"
-    assert world.names("get", "clusters", "-l", "nobody=here") == []
+    assert env.espalier("get", "clusters", "garden", "-o", "jsonpath={.status.phase}").out == "Running"
+    assert env.names("get", "clusters", "-l", "nobody=here") == []
 
-    gone = world.espalier("delete", "cluster", "garden")
+    gone = env.espalier("delete", "cluster", "garden")
     assert (gone.code, gone.out) == (0, "")
-    missing = world.espalier("delete", "cluster", "garden")
+    missing = env.espalier("delete", "cluster", "garden")
     assert (missing.code, "does not exist" in missing.err) == (1, True)
-    nowhere = world.espalier("kubeconfig", "garden")
+    nowhere = env.espalier("kubeconfig", "garden")
     assert (nowhere.code, "Secret garden-kubeconfig" in nowhere.err) == (1, True)
 
 
-def test_what_is_not_ready_in_time_is_said_and_goes_on(world: LaptopWorld) -> None:
+def test_what_is_not_ready_in_time_is_said_and_goes_on(env: LocalEnvironment) -> None:
     slow = EXAMPLE.replace("name: garden", "name: orchard")
-    told = world.apply(slow, "create", "--timeout", "1ms")
+    told = env.apply(slow, "create", "--timeout", "1ms")
     assert told.code == 4
     assert "not ready after 0.001 s" in told.err
-    assert world.apply(slow, "upgrade", "--timeout", "30s").code == 0
-    assert world.espalier("delete", "cluster", "orchard").code == 0
+    assert env.apply(slow, "upgrade", "--timeout", "30s").code == 0
+    assert env.espalier("delete", "cluster", "orchard").code == 0
 
 
-def test_what_would_be_refused_is_not_sent_and_all_of_it_is_said_at_once(world: LaptopWorld) -> None:
+def test_what_would_be_refused_is_not_sent_and_all_of_it_is_said_at_once(env: LocalEnvironment) -> None:
     wrong = EXAMPLE.replace("name: garden", "name: orchard").replace('"1.35"', '"1.29"')
     wrong = wrong.replace("controlPlaneConfiguration:\n    count: 1", "controlPlaneConfiguration:\n    count: 2")
-    told = world.apply(wrong)
+    told = env.apply(wrong)
     assert told.code == 1
     first, *reasons = told.err.strip().splitlines()
     assert first.endswith("cluster default/orchard would be refused, so nothing was sent:")
@@ -75,28 +75,28 @@ def test_what_would_be_refused_is_not_sent_and_all_of_it_is_said_at_once(world: 
         "* spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version; found 1.29; "
         "allowed: 1.34, 1.35, 1.36",
     ]
-    assert world.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
+    assert env.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
 
 
-def test_a_world_tells_where_it_is_and_refuses_a_second_one(world: LaptopWorld) -> None:
-    facts = yaml.safe_load(world.espalier("status", "-o", "yaml").out)
-    assert facts["kubeconfig"] == str(world.home / "kubeconfig")
+def test_an_environment_tells_where_it_is_and_refuses_a_second_one(env: LocalEnvironment) -> None:
+    facts = yaml.safe_load(env.espalier("status", "-o", "yaml").out)
+    assert facts["kubeconfig"] == str(env.home / "kubeconfig")
     assert stat.S_IMODE(Path(facts["kubeconfig"]).stat().st_mode) == 0o600
-    second = world.espalier("up")
+    second = env.espalier("up")
     assert (second.code, f"process {facts['pid']}" in second.err, "espalier down" in second.err) == (1, True, True)
 
 
-def test_without_a_world_commands_say_how_to_get_one(tmp_path: Path) -> None:
-    nobody = LaptopWorld(tmp_path)
+def test_without_an_environment_commands_say_how_to_get_one(tmp_path: Path) -> None:
+    nobody = LocalEnvironment(tmp_path)
     assert nobody.espalier("status").code == 3
     away = nobody.espalier("get", "clusters")
     assert (away.code, "espalier up" in away.err) == (3, True)
     assert nobody.espalier("down").code == 0
 
 
-def test_the_version_is_the_release_of_this_build(world: LaptopWorld) -> None:
-    facts = json.loads(world.espalier("version", "-o", "json").out)
-    release = world.espalier("get", "clusters", "laptop", "-o", "jsonpath={.spec.eksaVersion}").out
+def test_the_version_is_the_release_of_this_build(env: LocalEnvironment) -> None:
+    facts = json.loads(env.espalier("version", "-o", "json").out)
+    release = env.espalier("get", "clusters", "laptop", "-o", "jsonpath={.spec.eksaVersion}").out
     assert facts["eksaVersion"] == release == f"v{facts['version']}"
 
 
@@ -110,18 +110,18 @@ def test_the_version_is_the_release_of_this_build(world: LaptopWorld) -> None:
     ],
 )
 def test_what_can_not_be_done_for_a_self_managed_cluster_is_said_and_nothing_is_written(
-    world: LaptopWorld, verb: str, manager: str | None, said: str
+    env: LocalEnvironment, verb: str, manager: str | None, said: str
 ) -> None:
     live = ("get", "clusters", "laptop", "-o", "json")
-    before = world.espalier(*live).out
+    before = env.espalier(*live).out
     tree = json.loads(before)
     tree["metadata"] = {"name": "laptop", "namespace": "default", "annotations": tree["metadata"]["annotations"]}
     tree["spec"] |= {"kubernetesVersion": "1.37", "managementCluster": {"name": manager} if manager else None}
-    told = world.apply(json.dumps(tree), verb, "--timeout", "20s")
+    told = env.apply(json.dumps(tree), verb, "--timeout", "20s")
     assert told.code == 1, told.err
     if verb == "create" and manager != "laptop":
         said = "cluster default/laptop exists already"
     else:
         assert "espalier up" in told.err
     assert said in " ".join(told.err.split())
-    assert world.espalier(*live).out == before
+    assert env.espalier(*live).out == before

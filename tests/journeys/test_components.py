@@ -11,7 +11,7 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import components
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import spec
-from tests.journeys.managed import GARDEN, managed_laptop
+from tests.journeys.managed import GARDEN, managed_environment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -23,9 +23,9 @@ NAMES = [one.name for one in components.of_manager() if one.rights.kinds]
 @pytest.mark.parametrize("name", NAMES)
 def test_with_runtime_hooks_a_component_starts_by_the_rights_that_it_declares(name: str) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, accounts=[name], front_end=FrontEnd.HOOKS) as world:
-            await world.apply()
-            await world.until_ready()
+        async with managed_environment(simulation.clock, accounts=[name], front_end=FrontEnd.HOOKS) as env:
+            await env.apply()
+            await env.until_ready()
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -35,13 +35,13 @@ def test_a_component_needs_no_right_that_it_does_not_declare(name: str) -> None:
     """A cluster is made, upgraded in place and deleted while this component has no other rights than its own."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, accounts=[name]) as world:
-            await world.apply(**spec(1, 1))
-            await world.until_ready()
-            Upgraders(world.workloads)
-            await world.change(kubernetesVersion="1.36")
-            await world.until_ready()
-            await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-            await world.until_gone()
+        async with managed_environment(simulation.clock, accounts=[name]) as env:
+            await env.apply(**spec(1, 1))
+            await env.until_ready()
+            Upgraders(env.workloads)
+            await env.change(kubernetesVersion="1.36")
+            await env.until_ready()
+            await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+            await env.until_gone()
 
     run(main, epoch=EPOCH, seed=1)

@@ -20,7 +20,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.journeys.test_management import the_cluster
 
 pytestmark = pytest.mark.embedded
@@ -30,142 +30,142 @@ HOUR = 3600.0
 CORRECT: dict[str, str | None] = {names.DRIFT_ANNOTATION: "correct"}
 
 
-def journey(story: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
+def journey(story: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await world.until_ready()
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await env.until_ready()
             await asyncio.sleep(CALM)
-            await story(world)
+            await story(env)
 
     run(main, epoch=EPOCH, seed=1)
 
 
-async def condition(world: ManagedLaptop, type_: str) -> Condition:
-    return next(one for one in (await the_cluster(world)).status.conditions if one.type == type_)
+async def condition(env: ManagedEnvironment, type_: str) -> Condition:
+    return next(one for one in (await the_cluster(env)).status.conditions if one.type == type_)
 
 
-async def annotate(world: ManagedLaptop, marks: dict[str, str | None]) -> None:
+async def annotate(env: ManagedEnvironment, marks: dict[str, str | None]) -> None:
     patch: Tree = {"metadata": {"annotations": marks}}
-    await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
+    await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
 
 
-async def delete_again(world: ManagedLaptop) -> None:
+async def delete_again(env: ManagedEnvironment) -> None:
     """Delete the Cluster; it goes."""
-    await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
     await asyncio.sleep(HOUR)
     with pytest.raises(NotFound):
-        await the_cluster(world)
+        await the_cluster(env)
 
 
-async def endpoint(world: ManagedLaptop) -> object:
-    return (await world.client.get(CapiCluster.resource, GARDEN.name, SYSTEM_NAMESPACE)).tree["spec"][
+async def endpoint(env: ManagedEnvironment) -> object:
+    return (await env.client.get(CapiCluster.resource, GARDEN.name, SYSTEM_NAMESPACE)).tree["spec"][
         "controlPlaneEndpoint"
     ]
 
 
-async def lose_infrastructure(world: ManagedLaptop) -> None:
+async def lose_infrastructure(env: ManagedEnvironment) -> None:
     """Delete what the API server is reached through; it is said."""
-    await world.client.delete(DockerCluster.resource, GARDEN.name, SYSTEM_NAMESPACE)
+    await env.client.delete(DockerCluster.resource, GARDEN.name, SYSTEM_NAMESPACE)
     await asyncio.sleep(CALM)
-    found = await condition(world, "Ready")
+    found = await condition(env, "Ready")
     assert (found.status, found.reason) == ("False", "ClusterAPIObjectDeleted")
     with pytest.raises(Unreachable):
-        await (await world.workload()).list(NODE)
+        await (await env.workload()).list(NODE)
 
 
 @pytest.mark.parametrize("how", ["drift is corrected", "something is changed"])
 def test_infrastructure_that_is_made_again_has_the_same_endpoint_and_the_same_nodes_answer(how: str) -> None:
-    async def story(world: ManagedLaptop) -> None:
-        before = await endpoint(world)
-        nodes = {one.name: one.metadata.uid for one in (await (await world.workload()).list(NODE)).items}
-        kubeconfig = (await world.client.get(SECRET, "garden-kubeconfig", GARDEN.namespace)).tree["data"]
-        await lose_infrastructure(world)
+    async def story(env: ManagedEnvironment) -> None:
+        before = await endpoint(env)
+        nodes = {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items}
+        kubeconfig = (await env.client.get(SECRET, "garden-kubeconfig", GARDEN.namespace)).tree["data"]
+        await lose_infrastructure(env)
         if how == "drift is corrected":
-            await annotate(world, CORRECT)
+            await annotate(env, CORRECT)
         else:
-            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 2, "labels": {"a": "b"}}])
+            await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 2, "labels": {"a": "b"}}])
         await asyncio.sleep(HOUR)
-        cluster = await the_cluster(world)
+        cluster = await the_cluster(env)
         assert cluster.status.ready, cluster.status.conditions
-        made = (await world.client.get(DockerCluster.resource, GARDEN.name, SYSTEM_NAMESPACE)).tree
-        assert made["spec"]["controlPlaneEndpoint"] == before == await endpoint(world)
-        again = {one.name: one.metadata.uid for one in (await (await world.workload()).list(NODE)).items}
+        made = (await env.client.get(DockerCluster.resource, GARDEN.name, SYSTEM_NAMESPACE)).tree
+        assert made["spec"]["controlPlaneEndpoint"] == before == await endpoint(env)
+        again = {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items}
         if how == "drift is corrected":
             assert again == nodes
         assert nodes.items() & again.items(), "the control plane's node at least"
-        assert (await world.client.get(SECRET, "garden-kubeconfig", GARDEN.namespace)).tree["data"] == kubeconfig
-        assert (await condition(world, "Synced")).status == "True"
+        assert (await env.client.get(SECRET, "garden-kubeconfig", GARDEN.namespace)).tree["data"] == kubeconfig
+        assert (await condition(env, "Synced")).status == "True"
 
     journey(story)
 
 
 def test_infrastructure_that_somebody_makes_again_by_hand_loses_nothing_that_was_stored() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        nodes = {one.name: one.metadata.uid for one in (await (await world.workload()).list(NODE)).items}
-        await lose_infrastructure(world)
+    async def story(env: ManagedEnvironment) -> None:
+        nodes = {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items}
+        await lose_infrastructure(env)
         metadata = {"name": GARDEN.name, "namespace": SYSTEM_NAMESPACE, "labels": names.labels(GARDEN)}
-        await world.client.create(DockerCluster.resource, {"metadata": metadata, "spec": {}})
+        await env.client.create(DockerCluster.resource, {"metadata": metadata, "spec": {}})
         await asyncio.sleep(CALM)
-        assert {one.name: one.metadata.uid for one in (await (await world.workload()).list(NODE)).items} == nodes
+        assert {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items} == nodes
 
     journey(story)
 
 
 def test_nothing_that_a_cluster_stored_is_kept_after_it() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         key = Key(SYSTEM_NAMESPACE, GARDEN.name)
-        assert world.workloads.holds(key)
-        await delete_again(world)
-        assert not world.workloads.holds(key)
+        assert env.workloads.holds(key)
+        await delete_again(env)
+        assert not env.workloads.holds(key)
 
     journey(story)
 
 
 def test_a_cluster_that_is_made_again_without_its_infrastructure_has_nothing_of_the_one_before() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         kept: Tree = {"metadata": {"name": "kept", "namespace": "default"}, "data": {}}
-        await (await world.workload()).create(CONFIG_MAP, kept)
-        await lose_infrastructure(world)
-        await delete_again(world)
-        await world.apply()
-        await world.until_ready()
+        await (await env.workload()).create(CONFIG_MAP, kept)
+        await lose_infrastructure(env)
+        await delete_again(env)
+        await env.apply()
+        await env.until_ready()
         with pytest.raises(NotFound):
-            await (await world.workload()).get(CONFIG_MAP, "kept", "default")
+            await (await env.workload()).get(CONFIG_MAP, "kept", "default")
 
     journey(story)
 
 
 def test_a_control_plane_that_is_deleted_is_lost_and_the_cluster_is_deleted_and_made_again() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.client.delete(KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
-        await annotate(world, CORRECT)
+    async def story(env: ManagedEnvironment) -> None:
+        await env.client.delete(KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
+        await annotate(env, CORRECT)
         await asyncio.sleep(HOUR)
-        cluster = await the_cluster(world)
+        cluster = await the_cluster(env)
         assert (cluster.status.phase, cluster.status.failure_reason) == ("Failed", "ControlPlaneLost")
-        assert (await condition(world, "Ready")).message.endswith("delete the Cluster and create it again")
-        assert await (await world.workload()).list(NODE), "what is needed can be saved"
-        await delete_again(world)
-        await world.apply()
-        await world.until_ready()
+        assert (await condition(env, "Ready")).message.endswith("delete the Cluster and create it again")
+        assert await (await env.workload()).list(NODE), "what is needed can be saved"
+        await delete_again(env)
+        await env.apply()
+        await env.until_ready()
 
     journey(story)
 
 
 def test_nothing_is_changed_in_a_cluster_whose_control_plane_is_lost() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         where = (KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
-        await world.client.delete(*where)
-        await world.client.patch(*where, patch={"metadata": {"finalizers": None}}, type=PatchType.MERGE)
-        await world.change(controlPlaneConfiguration={"count": 3})
+        await env.client.delete(*where)
+        await env.client.patch(*where, patch={"metadata": {"finalizers": None}}, type=PatchType.MERGE)
+        await env.change(controlPlaneConfiguration={"count": 3})
         await asyncio.sleep(HOUR)
         with pytest.raises(NotFound):
-            await world.client.get(*where)
-        found = await condition(world, "Ready")
+            await env.client.get(*where)
+        found = await condition(env, "Ready")
         assert (found.status, found.reason) == ("False", "ControlPlaneLost")
         assert "was deleted, and with it the control plane machines" in found.message
-        await delete_again(world)
-        await world.apply()
-        await world.until_ready()
+        await delete_again(env)
+        await env.apply()
+        await env.until_ready()
 
     journey(story)

@@ -23,7 +23,7 @@ from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import ANNOTATION, STATUS, machines
-from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -67,33 +67,33 @@ EDITS: tuple[tuple[Resource, str, Tree, str], ...] = (
 """Edits that move no machine, one of each kind that has something to edit: what, where, how, and what is said of it."""
 
 
-def story(tell: Callable[[ManagedLaptop], Awaitable[None]], *, isolation: Isolation = Isolation.LAYERS) -> None:
+def story(tell: Callable[[ManagedEnvironment], Awaitable[None]], *, isolation: Isolation = Isolation.LAYERS) -> None:
     """Tell it of a steady garden."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, isolation=isolation, resync=RESYNC) as world:
-            await world.apply(eksaVersion="v0.25.1")
-            await world.until_ready()
+        async with managed_environment(simulation.clock, isolation=isolation, resync=RESYNC) as env:
+            await env.apply(eksaVersion="v0.25.1")
+            await env.until_ready()
             await asyncio.sleep(CALM)
-            await tell(world)
+            await tell(env)
 
     run(main, epoch=EPOCH, seed=1)
 
 
-async def edit(world: ManagedLaptop, resource: Resource, name: str, patch: Tree) -> None:
-    await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+async def edit(env: ManagedEnvironment, resource: Resource, name: str, patch: Tree) -> None:
+    await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
-async def annotate(world: ManagedLaptop, name: str, value: str | None) -> None:
+async def annotate(env: ManagedEnvironment, name: str, value: str | None) -> None:
     patch = {"metadata": {"annotations": {name: value}}}
-    await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
+    await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
 
 
 def said_of(cluster: Cluster) -> Condition:
     return next(one for one in cluster.status.conditions if one.type == names.SYNCED)
 
 
-async def until_said(world: ManagedLaptop, *, status: str, text: str = "", seconds: float = 30) -> Condition:
+async def until_said(env: ManagedEnvironment, *, status: str, text: str = "", seconds: float = 30) -> Condition:
     """Wait until Synced has a status, and its message this text."""
 
     def is_said(cluster: Cluster) -> bool:
@@ -102,33 +102,33 @@ async def until_said(world: ManagedLaptop, *, status: str, text: str = "", secon
             for one in cluster.status.conditions
         )
 
-    return said_of(await world.until(is_said, seconds=seconds))
+    return said_of(await env.until(is_said, seconds=seconds))
 
 
 def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_demand() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        before = await machines(world.client)
-        assert said_of(await world.until_ready()).status == "True"
-        written = world.written()
+    async def tell(env: ManagedEnvironment) -> None:
+        before = await machines(env.client)
+        assert said_of(await env.until_ready()).status == "True"
+        written = env.written()
         for resource, name, patch, expected in EDITS:
-            await edit(world, resource, name, patch)
-            await until_said(world, status="False", text=expected)
-        said = await until_said(world, status="False")
+            await edit(env, resource, name, patch)
+            await until_said(env, status="False", text=expected)
+        said = await until_said(env, status="False")
         assert said.reason == synced.DRIFTED
         assert all(expected in said.message for *_, expected in EDITS)
         assert f"{names.DRIFT_ANNOTATION}=correct" in said.message
-        assert (await world.until_ready()).status.ready  # drift is no matter of readiness
+        assert (await env.until_ready()).status.ready  # drift is no matter of readiness
         await asyncio.sleep(3 * RESYNC)
-        assert (world.written() - written).keys() == {STATUS}, "reported, and nothing else"
-        await annotate(world, names.DRIFT_ANNOTATION, "correct")
-        await until_said(world, status="True")
+        assert (env.written() - written).keys() == {STATUS}, "reported, and nothing else"
+        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        await until_said(env, status="True")
         for resource, name, patch, _ in EDITS:
-            live = (await world.client.get(resource, name, SYSTEM_NAMESPACE)).tree
+            live = (await env.client.get(resource, name, SYSTEM_NAMESPACE)).tree
             assert not _contains(live, patch)
         await asyncio.sleep(CALM)
-        assert await machines(world.client) == before
+        assert await machines(env.client) == before
         about = f"involvedObject.kind=Cluster,involvedObject.name={GARDEN.name}"
-        events = (await world.client.list(CORE_EVENT, GARDEN.namespace, fields=about)).items
+        events = (await env.client.list(CORE_EVENT, GARDEN.namespace, fields=about)).items
         reasons = {event.tree["reason"] for event in events}
         assert {"Drifted", "DriftCorrected"} <= reasons
 
@@ -142,57 +142,57 @@ def _contains(live: object, part: object) -> bool:
 
 
 def test_what_is_deleted_is_missing_and_comes_back_while_drift_is_corrected() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        before = await machines(world.client)
-        await world.client.delete(MachineHealthCheck.resource, "garden-kcp-unhealthy", SYSTEM_NAMESPACE)
-        await until_said(world, status="False", text="MachineHealthCheck eksa-system/garden-kcp-unhealthy is missing")
-        await annotate(world, names.DRIFT_ANNOTATION, "correct")
-        await until_said(world, status="True")
-        await world.client.delete(MachineHealthCheck.resource, "garden-md-0-worker-unhealthy", SYSTEM_NAMESPACE)
+    async def tell(env: ManagedEnvironment) -> None:
+        before = await machines(env.client)
+        await env.client.delete(MachineHealthCheck.resource, "garden-kcp-unhealthy", SYSTEM_NAMESPACE)
+        await until_said(env, status="False", text="MachineHealthCheck eksa-system/garden-kcp-unhealthy is missing")
+        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        await until_said(env, status="True")
+        await env.client.delete(MachineHealthCheck.resource, "garden-md-0-worker-unhealthy", SYSTEM_NAMESPACE)
         await asyncio.sleep(rate_limit.SECONDS + 5)
-        checks = await world.client.list(MachineHealthCheck.resource, SYSTEM_NAMESPACE)
+        checks = await env.client.list(MachineHealthCheck.resource, SYSTEM_NAMESPACE)
         assert len(checks.items) == 2
-        assert await machines(world.client) == before
+        assert await machines(env.client) == before
 
     story(tell)
 
 
 def test_what_machines_are_made_of_is_brought_back_only_when_that_is_asked_for() -> None:
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         changed = {"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"imageRepository": "example.com/mine"}}}}
-        await edit(world, KubeadmControlPlane.resource, "garden", changed)
+        await edit(env, KubeadmControlPlane.resource, "garden", changed)
         field = "spec.kubeadmConfigSpec.clusterConfiguration.imageRepository"
-        await until_said(world, status="False", text=field)
+        await until_said(env, status="False", text=field)
         await asyncio.sleep(CALM)  # Cluster API replaces the machine: that is what was done by hand
-        await annotate(world, names.DRIFT_ANNOTATION, "correct")
-        said = await until_said(world, status="False", text="correct-machines corrects that by replacing machines")
+        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        said = await until_said(env, status="False", text="correct-machines corrects that by replacing machines")
         assert field in said.message
-        before = await machines(world.client)
+        before = await machines(env.client)
         await asyncio.sleep(CALM)
-        assert await machines(world.client) == before
-        await annotate(world, names.DRIFT_ANNOTATION, "correct-machines")
-        await until_said(world, status="True")
+        assert await machines(env.client) == before
+        await annotate(env, names.DRIFT_ANNOTATION, "correct-machines")
+        await until_said(env, status="True")
         await asyncio.sleep(CALM)
-        after = await machines(world.client)
+        after = await machines(env.client)
         assert len(after.keys() - before.keys()) == 1, "the control plane's one machine, and no worker"
         assert len(after) == len(before)
-        assert (await world.until_ready()).status.ready
+        assert (await env.until_ready()).status.ready
 
     story(tell)
 
 
 def test_an_edit_of_the_cni_in_the_workload_cluster_is_seen_at_the_next_look_and_brought_back() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        workload = await world.workload()
+    async def tell(env: ManagedEnvironment) -> None:
+        workload = await env.workload()
         image = {"name": "kindnet-cni", "image": "example.com/mine:1"}
         containers = {"spec": {"template": {"spec": {"containers": [image]}}}}
         await workload.patch(DAEMON_SET, "kindnet", "kube-system", patch=containers, type=PatchType.STRATEGIC)
         await workload.delete(CLUSTER_ROLE, "kindnet")
-        said = await until_said(world, status="False", seconds=1.2 * RESYNC)
+        said = await until_said(env, status="False", seconds=1.2 * RESYNC)
         assert "DaemonSet kube-system/kindnet of the workload cluster: spec.template.spec.containers" in said.message
         assert "ClusterRole kindnet of the workload cluster is missing" in said.message
-        await annotate(world, names.DRIFT_ANNOTATION, "correct")
-        await until_said(world, status="True", seconds=5)
+        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        await until_said(env, status="True", seconds=5)
         live = (await workload.get(DAEMON_SET, "kindnet", "kube-system")).tree
         assert live["spec"]["template"]["spec"]["containers"][0]["image"] != image["image"]
         assert (await workload.get(CLUSTER_ROLE, "kindnet")).tree["rules"]
@@ -203,11 +203,11 @@ def test_an_edit_of_the_cni_in_the_workload_cluster_is_seen_at_the_next_look_and
 def test_a_look_is_had_on_demand() -> None:
     """Whoever says what is to be done about drift is told at once what drift there is."""
 
-    async def tell(world: ManagedLaptop) -> None:
-        workload = await world.workload()
+    async def tell(env: ManagedEnvironment) -> None:
+        workload = await env.workload()
         await workload.delete(DAEMON_SET, "kindnet", "kube-system")
-        await annotate(world, names.DRIFT_ANNOTATION, "report")
-        await until_said(world, status="False", text="DaemonSet kube-system/kindnet", seconds=5)
+        await annotate(env, names.DRIFT_ANNOTATION, "report")
+        await until_said(env, status="False", text="DaemonSet kube-system/kindnet", seconds=5)
 
     story(tell)
 
@@ -215,36 +215,36 @@ def test_a_look_is_had_on_demand() -> None:
 def test_a_patch_is_offered_and_applied_by_consent_alone() -> None:
     """Of a security fix in a later release, to a cluster of an older one; its workers are not made of it."""
 
-    async def tell(world: ManagedLaptop) -> None:
-        said = await until_said(world, status="True", text="patch short-lived-tokens is available")
+    async def tell(env: ManagedEnvironment) -> None:
+        said = await until_said(env, status="True", text="patch short-lived-tokens is available")
         assert f"{names.PATCHES_ANNOTATION}=short-lived-tokens" in said.message
-        before = {found.name for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+        before = {found.name for found in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
         flag = "service-account-extend-token-expiration"
-        assert flag not in str((await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
-        await annotate(world, names.PATCHES_ANNOTATION, "short-lived-tokens")
-        await world.until(lambda cluster: cluster.status.phase == "Upgrading")
-        await world.until(lambda cluster: cluster.status.phase == "Running" and bool(cluster.status.ready))
-        assert flag in str((await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
-        after = {found.name for found in (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
+        assert flag not in str((await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
+        await annotate(env, names.PATCHES_ANNOTATION, "short-lived-tokens")
+        await env.until(lambda cluster: cluster.status.phase == "Upgrading")
+        await env.until(lambda cluster: cluster.status.phase == "Running" and bool(cluster.status.ready))
+        assert flag in str((await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
+        after = {found.name for found in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
         replaced = before - after
         assert len(replaced) == 1
         assert not any("md-0" in name for name in replaced)
-        assert "offered" not in (await until_said(world, status="True")).message
+        assert "offered" not in (await until_said(env, status="True")).message
 
     story(tell)
 
 
 def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        cluster = await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        cluster = await env.until_ready()
         assert names.SYNCED not in {one.type for one in cluster.status.conditions}
-        written = world.written()
+        written = env.written()
         resource, name, patch, _ = EDITS[1]
-        await edit(world, resource, name, patch)
-        await annotate(world, names.DRIFT_ANNOTATION, "correct")
+        await edit(env, resource, name, patch)
+        await annotate(env, names.DRIFT_ANNOTATION, "correct")
         await asyncio.sleep(CALM)
-        assert world.written() - written == {}
-        assert ANNOTATION not in world.written() - written
+        assert env.written() - written == {}
+        assert ANNOTATION not in env.written() - written
 
     story(tell, isolation=Isolation.GATE)
 
@@ -253,11 +253,11 @@ def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
 def test_who_edits_again_and_again_is_answered_ever_less_often_and_told_of(varies: bool) -> None:
     """Two programs that each want their way would else write as fast as they can, and for ever."""
 
-    async def tell(world: ManagedLaptop) -> None:
-        await annotate(world, names.DRIFT_ANNOTATION, "correct")
-        before = world.written()
+    async def tell(env: ManagedEnvironment) -> None:
+        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        before = env.written()
         resource, name, _, said = EDITS[1]
-        cache = world.capi_objects.of(resource, SYSTEM_NAMESPACE)
+        cache = env.capi_objects.of(resource, SYSTEM_NAMESPACE)
         edits: set[asyncio.Task[None]] = set()
         values = (f"mine-{number if varies else 0}" for number in itertools.count())
 
@@ -266,29 +266,29 @@ def test_who_edits_again_and_again_is_answered_ever_less_often_and_told_of(varie
 
         def again(_old: Object | None, new: Object | None, _first: bool) -> None:
             if new is not None and "mine" not in str(new.tree["spec"]["loadBalancer"]):
-                edits.add(asyncio.create_task(edit(world, resource, name, another())))
+                edits.add(asyncio.create_task(edit(env, resource, name, another())))
 
         async def corrected(seconds: float) -> int:
-            at_first = world.written()
+            at_first = env.written()
             await asyncio.sleep(seconds)
-            return (world.written() - at_first)["patch", resource.plural, ""]
+            return (env.written() - at_first)["patch", resource.plural, ""]
 
         stop = cache.subscribe(again)
-        await edit(world, resource, name, another())
+        await edit(env, resource, name, another())
         assert 4 <= await corrected(60) <= 6
-        told = await until_said(world, status="False", text=f"{said} was corrected")
+        told = await until_said(env, status="False", text=f"{said} was corrected")
         assert "metadata.managedFields" in told.message
         assert await corrected(7200) <= 7
         # Whoever fights about one field holds up no other.
-        await edit(world, EDITS[4][0], EDITS[4][1], EDITS[4][2])
+        await edit(env, EDITS[4][0], EDITS[4][1], EDITS[4][2])
         await asyncio.sleep(1)
-        assert EDITS[4][3] not in said_of(await world.until(lambda _: True)).message
+        assert EDITS[4][3] not in said_of(await env.until(lambda _: True)).message
         stop()
-        assert (world.written() - before)["patch", "clusters", "status"] < 60
-        await until_said(world, status="True", seconds=2 * rate_limit.LONGEST_PAUSE)
+        assert (env.written() - before)["patch", "clusters", "status"] < 60
+        await until_said(env, status="True", seconds=2 * rate_limit.LONGEST_PAUSE)
         await asyncio.sleep(rate_limit.LONGEST_PAUSE + 2 * rate_limit.FORGOTTEN_AFTER)
         stop = cache.subscribe(again)
-        await edit(world, resource, name, another())
+        await edit(env, resource, name, another())
         assert 4 <= await corrected(60) <= 6  # forgotten
         stop()
 

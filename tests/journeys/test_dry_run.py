@@ -21,9 +21,9 @@ from espalier.api.meta import Tree
 from espalier.clusters.admission import VALIDATE_CLUSTER
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys import kubectl_story as story
-from tests.journeys.managed import GARDEN, managed_laptop
+from tests.journeys.managed import GARDEN, managed_environment
+from tests.support.environment import PROGRAM
 from tests.support.management import Management
-from tests.support.world import PROGRAM
 
 EXAMPLE = story.EXAMPLE.read_text()
 UPGRADED = EXAMPLE.replace('"1.35"', '"1.36"').replace("count: 2", "count: 3")
@@ -107,10 +107,10 @@ def test_a_review_that_somebody_made_up_learns_nothing_of_a_cluster() -> None:
     """The webhooks' port answers whoever reaches it; who is none of the API servers doesn't know the Cluster's uid."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await world.until_ready()
-            stored = (await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree
+        async with managed_environment(simulation.clock) as environment:
+            await environment.apply()
+            await environment.until_ready()
+            stored = (await environment.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree
             upgraded = msgspec.json.decode(msgspec.json.encode(stored))
             upgraded["spec"]["workerNodeGroupConfigurations"][0]["count"] = 7
 
@@ -124,7 +124,7 @@ def test_a_review_that_somebody_made_up_learns_nothing_of_a_cluster() -> None:
                 if operation == "UPDATE":
                     asked["oldObject"] = trees[1]
                 body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
-                answer = msgspec.json.decode(world.webhooks.review(VALIDATE_CLUSTER, msgspec.json.encode(body)))
+                answer = msgspec.json.decode(environment.webhooks.review(VALIDATE_CLUSTER, msgspec.json.encode(body)))
                 return [line for line in answer["response"].get("warnings", []) if line.startswith("plan:")]
 
             assert any("would make 5 machines" in line for line in told("UPDATE", stored["metadata"]["uid"]))

@@ -21,7 +21,7 @@ from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import GARDEN, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
@@ -34,42 +34,42 @@ OF_THE_DEAD = "ownerReferences"
 """Kubernetes' garbage collector removes whatever has an owner that is no more: a page says so."""
 
 
-async def exported(world: ManagedLaptop) -> list[Tree]:
+async def exported(env: ManagedEnvironment) -> list[Tree]:
     """The objects of the garden that a user makes, as `kubectl get -o yaml` shows them."""
     found = []
     for resource in KINDS:
-        tree = copy.deepcopy((await world.client.get(resource, GARDEN.name, GARDEN.namespace)).tree)
+        tree = copy.deepcopy((await env.client.get(resource, GARDEN.name, GARDEN.namespace)).tree)
         for field in (*OF_THE_SERVER, OF_THE_DEAD):
             tree["metadata"].pop(field, None)
         found.append(tree)
     return found
 
 
-async def delete(world: ManagedLaptop) -> None:
+async def delete(env: ManagedEnvironment) -> None:
     for resource in reversed(KINDS):
-        await world.client.delete(resource, GARDEN.name, GARDEN.namespace)
-    await world.until_gone()
-    assert not (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+        await env.client.delete(resource, GARDEN.name, GARDEN.namespace)
+    await env.until_gone()
+    assert not (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
 
 
 @pytest.mark.parametrize("when", sampled(["settled", "upgrading", "creating"], 1))
 def test_what_was_exported_at_any_time_is_made_anew_after_its_deletion(when: str) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply(kubernetesVersion="1.35")
+        async with managed_environment(simulation.clock) as env:
+            await env.apply(kubernetesVersion="1.35")
             if when == "creating":
-                await world.until(lambda one: one.status.phase == "Creating")
+                await env.until(lambda one: one.status.phase == "Creating")
             else:
-                await world.until_ready()
+                await env.until_ready()
             if when == "upgrading":
-                await world.change(kubernetesVersion="1.36")
-                await world.until(lambda one: one.status.phase == "Upgrading")
-            trees = await exported(world)
-            await delete(world)
+                await env.change(kubernetesVersion="1.36")
+                await env.until(lambda one: one.status.phase == "Upgrading")
+            trees = await exported(env)
+            await delete(env)
             for resource, tree in zip(KINDS, trees, strict=True):
-                await world.client.create(resource, tree)
-            await world.until_ready()
-            assert len(await world.nodes()) == 3
+                await env.client.create(resource, tree)
+            await env.until_ready()
+            assert len(await env.nodes()) == 3
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -78,19 +78,19 @@ def test_what_comes_from_another_management_cluster_is_not_made_a_second_time() 
     """Its machines may be running there."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await world.until_ready()
-            trees = await exported(world)
-        async with managed_laptop(simulation.clock, seed=2) as world:
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await env.until_ready()
+            trees = await exported(env)
+        async with managed_environment(simulation.clock, seed=2) as env:
             for resource, tree in zip(KINDS, trees, strict=True):
-                await world.client.create(resource, tree)
-            cluster = await world.until(lambda one: bool(one.status.failure_reason))
+                await env.client.create(resource, tree)
+            cluster = await env.until(lambda one: bool(one.status.failure_reason))
             assert (cluster.status.failure_reason, cluster.status.phase) == ("ClusterAPIObjectsMissing", "Failed")
             assert names.GATE_ANNOTATION in (cluster.status.failure_message or "")
             away = {"metadata": {"annotations": {names.GATE_ANNOTATION: None}}}
-            await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=away, type=PatchType.MERGE)
-            await world.until_ready()  # as it was told
+            await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=away, type=PatchType.MERGE)
+            await env.until_ready()  # as it was told
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -99,22 +99,20 @@ def test_a_cluster_whose_objects_were_left_behind_takes_them_over_again() -> Non
     """Somebody took the finalizer away: all that was made is there, and the exported Cluster fits it."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await world.until_ready()
-            trees = await exported(world)
-            before = await world.machine_names(GARDEN.name)
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await env.until_ready()
+            trees = await exported(env)
+            before = await env.machine_names(GARDEN.name)
             paused = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}, "finalizers": []}}
-            await world.client.patch(
-                Cluster.resource, GARDEN.name, GARDEN.namespace, patch=paused, type=PatchType.MERGE
-            )
-            await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-            await world.until_gone()
+            await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=paused, type=PatchType.MERGE)
+            await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+            await env.until_gone()
             await asyncio.sleep(60)  # the datacenter goes with it
             for resource, tree in zip(KINDS, trees, strict=True):
-                await world.client.create(resource, tree)
-            await world.until_ready()
-            assert await world.machine_names(GARDEN.name) == before
+                await env.client.create(resource, tree)
+            await env.until_ready()
+            assert await env.machine_names(GARDEN.name) == before
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -123,27 +121,27 @@ def test_a_cluster_that_is_none_says_so_and_goes_on_once_it_is_one() -> None:
     """Another schema than ours let it pass: that of an earlier or later manager, or of somebody's hand."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await world.until_ready()
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await env.until_ready()
             name = Cluster.resource.group_resource
-            defined = (await world.client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree
+            defined = (await env.client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree
             served = defined["spec"]["versions"][0]
             anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
             served["schema"] = {"openAPIV3Schema": anything}
             loose = {"spec": {"versions": [served]}}
-            await world.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=loose, type=PatchType.MERGE)
+            await env.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=loose, type=PatchType.MERGE)
             for webhooks in (MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION):
-                for found in (await world.client.list(webhooks)).items:
-                    await world.client.delete(webhooks, found.name)
+                for found in (await env.client.list(webhooks)).items:
+                    await env.client.delete(webhooks, found.name)
 
             async def status_after(version: object) -> Tree:
                 patch = {"spec": {"kubernetesVersion": version}}
-                await world.client.patch(
+                await env.client.patch(
                     Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE
                 )
                 await asyncio.sleep(60)
-                status: Tree = (await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree["status"]
+                status: Tree = (await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree["status"]
                 return status
 
             status = await status_after(1.35)

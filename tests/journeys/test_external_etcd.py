@@ -21,7 +21,7 @@ from espalier.clusterapi.contract import CONTROL_PLANE_LABEL
 from espalier.clusters import names
 from espalier.kube.errors import Invalid
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -30,30 +30,30 @@ SYSTEM = "eksa-system"
 THREE = {"count": 3}
 
 
-def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
+def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await tell(world)
+        async with managed_environment(simulation.clock) as env:
+            await tell(env)
 
     run(main, epoch=EPOCH, seed=1)
 
 
-async def members(world: ManagedLaptop) -> set[str]:
-    found = await world.client.list(Machine.resource, SYSTEM, labels=external_etcd.MACHINE_LABEL)
+async def members(env: ManagedEnvironment) -> set[str]:
+    found = await env.client.list(Machine.resource, SYSTEM, labels=external_etcd.MACHINE_LABEL)
     return {one.name for one in found.items}
 
 
-async def control_plane_machines(world: ManagedLaptop) -> set[str]:
-    found = await world.client.list(Machine.resource, SYSTEM, labels=CONTROL_PLANE_LABEL)
+async def control_plane_machines(env: ManagedEnvironment) -> set[str]:
+    found = await env.client.list(Machine.resource, SYSTEM, labels=CONTROL_PLANE_LABEL)
     return {one.name for one in found.items}
 
 
-async def etcd(world: ManagedLaptop) -> EtcdadmCluster:
-    return (await world.client.get(EtcdadmCluster.resource, "garden-etcd", SYSTEM)).decode(EtcdadmCluster)
+async def etcd(env: ManagedEnvironment) -> EtcdadmCluster:
+    return (await env.client.get(EtcdadmCluster.resource, "garden-etcd", SYSTEM)).decode(EtcdadmCluster)
 
 
-async def control_plane(world: ManagedLaptop) -> KubeadmControlPlane:
-    return (await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM)).decode(KubeadmControlPlane)
+async def control_plane(env: ManagedEnvironment) -> KubeadmControlPlane:
+    return (await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM)).decode(KubeadmControlPlane)
 
 
 def reason(cluster: Cluster, type_: str) -> str:
@@ -61,97 +61,97 @@ def reason(cluster: Cluster, type_: str) -> str:
 
 
 def test_etcd_comes_before_the_control_plane_which_is_told_where_it_is() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply(externalEtcdConfiguration=THREE)
-        waiting = await world.until(lambda one: "etcd on machines" in str(one.status.conditions))
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(externalEtcdConfiguration=THREE)
+        waiting = await env.until(lambda one: "etcd on machines" in str(one.status.conditions))
         assert reason(waiting, names.CONTROL_PLANE_INITIALIZED) == "ControlPlaneInitializationInProgress"
-        assert await control_plane_machines(world) == set()
-        await world.until_ready()
-        assert len(await members(world)) == 3
-        found = await etcd(world)
+        assert await control_plane_machines(env) == set()
+        await env.until_ready()
+        assert len(await members(env)) == 3
+        found = await etcd(env)
         assert found.status.ready
-        assert external_etcd.endpoints(await control_plane(world)) == found.status.endpoints.split(",")
+        assert external_etcd.endpoints(await control_plane(env)) == found.status.endpoints.split(",")
         await asyncio.sleep(CALM)
-        steady = await world.until_ready()
+        steady = await env.until_ready()
         assert reason(steady, names.SYNCED) == "AsRendered"
-        assert len(await world.nodes()) == 3, "machines of etcd are no nodes"
+        assert len(await env.nodes()) == 3, "machines of etcd are no nodes"
         with pytest.raises(Invalid, match=r"spec\.externalEtcdConfiguration: it can't be changed"):
-            await world.change(externalEtcdConfiguration=None)
+            await env.change(externalEtcdConfiguration=None)
 
     story(tell)
 
 
 def test_another_etcd_is_there_before_the_control_plane_is_replaced() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
-        await world.until_ready()
-        before, machines = await members(world), await control_plane_machines(world)
-        await world.change(kubernetesVersion="1.35")
-        during = await world.until(lambda one: reason(one, names.CONTROL_PLANE_READY) == "ExternalEtcdNotAvailable")
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
+        await env.until_ready()
+        before, machines = await members(env), await control_plane_machines(env)
+        await env.change(kubernetesVersion="1.35")
+        during = await env.until(lambda one: reason(one, names.CONTROL_PLANE_READY) == "ExternalEtcdNotAvailable")
         assert during.status.phase == "Upgrading"
-        assert (await control_plane(world)).metadata.annotations[names.ETCD_CHANGES_ANNOTATION] == "true"
-        assert await control_plane_machines(world) == machines
-        await world.until_ready()
-        assert not before & await members(world)
-        assert not machines & await control_plane_machines(world)
-        found = await control_plane(world)
-        assert external_etcd.endpoints(found) == (await etcd(world)).status.endpoints.split(",")
+        assert (await control_plane(env)).metadata.annotations[names.ETCD_CHANGES_ANNOTATION] == "true"
+        assert await control_plane_machines(env) == machines
+        await env.until_ready()
+        assert not before & await members(env)
+        assert not machines & await control_plane_machines(env)
+        found = await control_plane(env)
+        assert external_etcd.endpoints(found) == (await etcd(env)).status.endpoints.split(",")
         assert names.ETCD_CHANGES_ANNOTATION not in found.metadata.annotations
-        assert external_etcd.UPGRADING not in (await etcd(world)).metadata.annotations
+        assert external_etcd.UPGRADING not in (await etcd(env)).metadata.annotations
         await asyncio.sleep(CALM)
-        templates = await world.client.list(world.providers["DockerDatacenterConfig"].infrastructure.machine_template)
+        templates = await env.client.list(env.providers["DockerDatacenterConfig"].infrastructure.machine_template)
         assert [one.name for one in templates.items if "etcd" in one.name] == ["garden-etcd-2"]
 
     story(tell)
 
 
 def test_a_cluster_goes_with_its_etcd_after_its_control_plane() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply(externalEtcdConfiguration={"count": 1})
-        await world.until_ready()
-        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        while await control_plane_machines(world):
-            assert await members(world), "etcd is gone before its clients"
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(externalEtcdConfiguration={"count": 1})
+        await env.until_ready()
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        while await control_plane_machines(env):
+            assert await members(env), "etcd is gone before its clients"
             await asyncio.sleep(0.1)
-        await world.until_gone()
+        await env.until_gone()
         for kind in (EtcdadmCluster, capi.Cluster, Machine):
-            assert (await world.client.list(kind.resource, SYSTEM)).items == []
+            assert (await env.client.list(kind.resource, SYSTEM)).items == []
 
     story(tell)
 
 
 def test_stock_cluster_api_is_refused_by_name_until_the_other_build_is_there() -> None:
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         whole = crd_of(capi.Cluster)
         definition = copy.deepcopy(whole)
         versions = definition["spec"]["versions"]
         del versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["managedExternalEtcdRef"]
-        await world.client.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
+        await env.client.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
         await asyncio.sleep(1)
         with pytest.raises(Invalid, match="RequiresEKSAnywhereClusterAPI: etcd on machines of its own needs"):
-            await world.apply(externalEtcdConfiguration=THREE)
-        await world.client.apply(CUSTOM_RESOURCE_DEFINITION, whole, force=True)
+            await env.apply(externalEtcdConfiguration=THREE)
+        await env.client.apply(CUSTOM_RESOURCE_DEFINITION, whole, force=True)
         await asyncio.sleep(1)
-        await world.apply(externalEtcdConfiguration=THREE)
-        await world.until_ready()
+        await env.apply(externalEtcdConfiguration=THREE)
+        await env.until_ready()
 
     story(tell)
 
 
 def test_a_plan_says_that_another_etcd_replaces_the_control_plane() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply(externalEtcdConfiguration=THREE)
-        await world.until_ready()
-        machines = await control_plane_machines(world)
-        manifest = [(await world.client.get(Cluster.resource, *reversed(GARDEN))).tree]
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(externalEtcdConfiguration=THREE)
+        await env.until_ready()
+        machines = await control_plane_machines(env)
+        manifest = [(await env.client.get(Cluster.resource, *reversed(GARDEN))).tree]
         manifest[0]["spec"]["externalEtcdConfiguration"] = {"count": 5}
-        preview = await world.preview(GARDEN, manifest)
+        preview = await env.preview(GARDEN, manifest)
         control_plane_group = next(one for one in preview.groups if one.name == "")
         assert {one.name for one in control_plane_group.replaced} == machines
         assert "endpoints" in str(control_plane_group.replaced)
-        await world.change(externalEtcdConfiguration={"count": 5})
-        await world.until_ready()
-        assert len(await members(world)) == 5
-        assert not machines & await control_plane_machines(world)
+        await env.change(externalEtcdConfiguration={"count": 5})
+        await env.until_ready()
+        assert len(await members(env)) == 5
+        assert not machines & await control_plane_machines(env)
 
     story(tell)

@@ -21,7 +21,7 @@ from espalier.runtime import virtual
 from espalier.runtime.brakes import BURST, LONGEST_PAUSE, REPEATED
 from espalier.runtime.virtual import Simulation
 from tests.journeys.asking import NAMESPACE
-from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_manager, is_of_workload
 from tests.support.many_clusters import all_ready, apply
 from tests.support.sampling import sampled
@@ -119,9 +119,9 @@ async def undo(admin: Transport, path: str, subresource: str, before: Any) -> No
     await admin.request(Request("PUT", target, headers=headers, body=msgspec.json.encode(tree)))
 
 
-async def begun(world: ManagedLaptop, fighter: Fighter) -> None:
-    fighter.admin = InProcessTransport(world.server)
-    await apply(world.client, 1)
+async def begun(env: ManagedEnvironment, fighter: Fighter) -> None:
+    fighter.admin = InProcessTransport(env.server)
+    await apply(env.client, 1)
 
 
 @pytest.fixture
@@ -130,10 +130,10 @@ def written() -> list[Kind]:
 
     async def main(simulation: Simulation) -> list[Kind]:
         fighter = Fighter()
-        async with managed_laptop(simulation.clock, wrap=fighter) as world:
-            await begun(world, fighter)
-            await all_ready(world.clusters, 1, seconds=900)
-            await world.client.delete(Cluster.resource, "garden-000", NAMESPACE)
+        async with managed_environment(simulation.clock, wrap=fighter) as env:
+            await begun(env, fighter)
+            await all_ready(env.clusters, 1, seconds=900)
+            await env.client.delete(Cluster.resource, "garden-000", NAMESPACE)
             await asyncio.sleep(600)
         return sorted({kind for kind, _ in fighter.writes})
 
@@ -186,16 +186,16 @@ def test_a_writer_who_undoes_what_we_write_makes_few_writes_a_minute_and_no_harm
     async def main(simulation: Simulation) -> None:
         fighter = Fighter(kind)
         loop = asyncio.get_running_loop()
-        async with managed_laptop(simulation.clock, wrap=fighter) as world:
+        async with managed_environment(simulation.clock, wrap=fighter) as env:
             since = loop.time()
-            await begun(world, fighter)
+            await begun(env, fighter)
             await asyncio.sleep(60 * MINUTES)
             for path, minutes in fighter.per_minute(since).items():
                 assert max(minutes) <= BURST + PROGRESS, (path, minutes)
                 assert max(minutes[MINUTES // 2 :]) <= 15, (path, minutes)
             fighter.fights = False
             if kind not in NOT_UNDONE:
-                await all_ready(world.clusters, 1, seconds=10 * LONGEST_PAUSE)
+                await all_ready(env.clusters, 1, seconds=10 * LONGEST_PAUSE)
 
     virtual.run(main, epoch=EPOCH, seed=1)
 
@@ -206,14 +206,14 @@ def test_the_upgrade_of_a_large_cluster_is_no_fight(machines: int) -> None:
     """From thirty machines on it fails for a brake that counts all writes."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": machines}])
-            await world.until(lambda cluster: bool(cluster.status.ready), seconds=7200)
-            await world.change(kubernetesVersion="1.36")
-            generation = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation
-            await world.until(
+        async with managed_environment(simulation.clock) as env:
+            await env.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": machines}])
+            await env.until(lambda cluster: bool(cluster.status.ready), seconds=7200)
+            await env.change(kubernetesVersion="1.36")
+            generation = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation
+            await env.until(
                 lambda now: bool(now.status.ready) and now.status.observed_generation >= generation, seconds=7200
             )
-            assert [one.samples for one in world.manager.metrics.braked_writes.collect()] == [[]]
+            assert [one.samples for one in env.manager.metrics.braked_writes.collect()] == [[]]
 
     virtual.run(main, epoch=EPOCH, seed=1)

@@ -17,7 +17,7 @@ from espalier.kube.errors import Invalid
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import ANNOTATION, STATUS, machines, made_for
-from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.journeys.test_management import invalid, said, without_webhooks
 
 pytestmark = pytest.mark.embedded
@@ -26,85 +26,85 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCE = {"kind": "FluxConfig", "name": "fleet"}
 
 
-def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
+def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await tell(world)
+        async with managed_environment(simulation.clock) as env:
+            await tell(env)
 
     run(main, epoch=EPOCH, seed=1)
 
 
-async def flux(world: ManagedLaptop, name: str = "fleet", branch: str = "main") -> None:
+async def flux(env: ManagedEnvironment, name: str = "fleet", branch: str = "main") -> None:
     spec = {"branch": branch, "git": {"repositoryUrl": "ssh://git@git.example.com/fleet"}}
     body: Tree = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
-    await world.client.apply(FluxConfig.resource, body)
+    await env.client.apply(FluxConfig.resource, body)
 
 
-async def of_the_management_cluster(world: ManagedLaptop, name: str = "fleet") -> None:
+async def of_the_management_cluster(env: ManagedEnvironment, name: str = "fleet") -> None:
     patch = {"spec": {"gitOpsRef": REFERENCE | {"name": name}}}
-    await world.client.patch(Cluster.resource, "laptop", "default", patch=patch, type=PatchType.MERGE)
+    await env.client.patch(Cluster.resource, "laptop", "default", patch=patch, type=PatchType.MERGE)
     await asyncio.sleep(1)
 
 
-async def generations(world: ManagedLaptop) -> int:
+async def generations(env: ManagedEnvironment) -> int:
     found = [
-        await world.client.get(FluxConfig.resource, "fleet", "default"),
-        await world.client.get(DockerDatacenterConfig.resource, "garden", "default"),
+        await env.client.get(FluxConfig.resource, "fleet", "default"),
+        await env.client.get(DockerDatacenterConfig.resource, "garden", "default"),
     ]
     return sum(one.metadata.generation for one in found)
 
 
 def test_a_cluster_is_put_under_gitops_later_and_nothing_of_it_changes() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        before, made, written = await machines(world.client), await made_for(world, GARDEN), world.written()
+        before, made, written = await machines(env.client), await made_for(env, GARDEN), env.written()
         with pytest.raises(
             Invalid, match="a workload cluster shares the GitOps configuration of its management cluster"
         ):
-            await world.change(gitOpsRef=REFERENCE)
-        await flux(world)
-        await of_the_management_cluster(world)
-        await world.change(gitOpsRef=REFERENCE)
-        found = await world.until_ready()
-        assert found.status.children_observed_generation == await generations(world)
-        await flux(world, branch="next")
-        expected = await generations(world)
-        await world.until(lambda cluster: cluster.status.children_observed_generation == expected)
+            await env.change(gitOpsRef=REFERENCE)
+        await flux(env)
+        await of_the_management_cluster(env)
+        await env.change(gitOpsRef=REFERENCE)
+        found = await env.until_ready()
+        assert found.status.children_observed_generation == await generations(env)
+        await flux(env, branch="next")
+        expected = await generations(env)
+        await env.until(lambda cluster: cluster.status.children_observed_generation == expected)
         await asyncio.sleep(CALM)
-        assert await machines(world.client) == before
-        assert await made_for(world, GARDEN) == made
-        assert (world.written() - written).keys() <= {STATUS, ANNOTATION}
-        assert (await world.client.get(FluxConfig.resource, "fleet", "default")).metadata.owner_references == []
+        assert await machines(env.client) == before
+        assert await made_for(env, GARDEN) == made
+        assert (env.written() - written).keys() <= {STATUS, ANNOTATION}
+        assert (await env.client.get(FluxConfig.resource, "fleet", "default")).metadata.owner_references == []
         with pytest.raises(Invalid, match="it can't be changed in an existing cluster"):
-            await world.change(gitOpsRef=None)
+            await env.change(gitOpsRef=None)
 
     story(tell)
 
 
 def test_a_configuration_that_is_missing_is_waited_for_and_a_made_cluster_goes_on_without_it() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await of_the_management_cluster(world)
-        await world.apply(gitOpsRef=REFERENCE)
-        found = await world.until(lambda cluster: cluster.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
+    async def tell(env: ManagedEnvironment) -> None:
+        await of_the_management_cluster(env)
+        await env.apply(gitOpsRef=REFERENCE)
+        found = await env.until(lambda cluster: cluster.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
         sentence = "spec.gitOpsRef: waiting for FluxConfig fleet in namespace default, which does not exist"
         assert sentence in invalid(found)
         await asyncio.sleep(CALM)
-        assert await made_for(world, GARDEN) == {}
-        await flux(world)
-        await world.until_ready()
+        assert await made_for(env, GARDEN) == {}
+        await flux(env)
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        before = await made_for(world, GARDEN)
-        await world.client.delete(FluxConfig.resource, "fleet", "default")
-        found = await world.until(lambda cluster: cluster.status.spec_valid is False)
+        before = await made_for(env, GARDEN)
+        await env.client.delete(FluxConfig.resource, "fleet", "default")
+        found = await env.until(lambda cluster: cluster.status.spec_valid is False)
         assert sentence in invalid(found)
         assert found.status.ready
         assert said(found, names.SYNCED).status == "True"
-        await flux(world)
-        await world.until(lambda cluster: bool(cluster.status.spec_valid))
+        await flux(env)
+        await env.until(lambda cluster: bool(cluster.status.spec_valid))
         await asyncio.sleep(CALM)
-        assert await made_for(world, GARDEN) == before
+        assert await made_for(env, GARDEN) == before
 
     story(tell)
 
@@ -112,22 +112,22 @@ def test_a_configuration_that_is_missing_is_waited_for_and_a_made_cluster_goes_o
 def test_gitops_of_its_own_is_found_whoever_came_first() -> None:
     """The record gets its configuration after the cluster, and nobody asks a webhook."""
 
-    async def tell(world: ManagedLaptop) -> None:
-        await without_webhooks(world)
-        await flux(world)
-        await flux(world, "other")
-        await world.apply(gitOpsRef=REFERENCE)
-        failed = await world.until(lambda cluster: cluster.status.failure_reason == names.CLUSTER_INVALID)
+    async def tell(env: ManagedEnvironment) -> None:
+        await without_webhooks(env)
+        await flux(env)
+        await flux(env, "other")
+        await env.apply(gitOpsRef=REFERENCE)
+        failed = await env.until(lambda cluster: cluster.status.failure_reason == names.CLUSTER_INVALID)
         assert "a workload cluster shares the GitOps configuration of its management cluster" in invalid(failed)
-        assert await made_for(world, GARDEN) == {}
-        await of_the_management_cluster(world)
-        await world.until_ready()
+        assert await made_for(env, GARDEN) == {}
+        await of_the_management_cluster(env)
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        before = await made_for(world, GARDEN)
-        await of_the_management_cluster(world, "other")
-        found = await world.until(lambda cluster: cluster.status.spec_valid is False)
+        before = await made_for(env, GARDEN)
+        await of_the_management_cluster(env, "other")
+        found = await env.until(lambda cluster: cluster.status.spec_valid is False)
         assert "found FluxConfig fleet; allowed: FluxConfig other" in invalid(found)
         assert found.status.ready
-        assert await made_for(world, GARDEN) == before
+        assert await made_for(env, GARDEN) == before
 
     story(tell)

@@ -20,8 +20,8 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Transport
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
-from espalier.simulator.transport import LaptopTransport
-from tests.journeys.managed import NAMESPACE, managed_laptop
+from espalier.simulator.transport import WorkloadTransport
+from tests.journeys.managed import NAMESPACE, managed_environment
 from tests.support.sampling import sampled
 from tests.unit.kube.served import Served, authority, client_pair, serve
 
@@ -89,7 +89,7 @@ async def test_no_answer_of_a_workload_cluster_harms_the_manager_or_other_cluste
     spreads = True
 
     def wrap(transport: Transport) -> Transport:
-        if spreads and isinstance(transport, LaptopTransport):
+        if spreads and isinstance(transport, WorkloadTransport):
             transports.append(hostile.reached(served))
             return transports[-1]
         return transport
@@ -97,18 +97,18 @@ async def test_no_answer_of_a_workload_cluster_harms_the_manager_or_other_cluste
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     async with (
         serve(hostile.handle) as served,
-        managed_laptop(SystemClock(), wrap=wrap, timing=Timing(boot=0.05)) as world,
+        managed_environment(SystemClock(), wrap=wrap, timing=Timing(boot=0.05)) as env,
     ):
 
         def says_why(cluster: Cluster) -> bool:
             return any(one.type == names.READY and said in one.message for one in cluster.status.conditions)
 
-        await world.apply(name=HOSTILE.name)
-        cluster = await world.until(says_why, HOSTILE, seconds=60)
+        await env.apply(name=HOSTILE.name)
+        cluster = await env.until(says_why, HOSTILE, seconds=60)
         assert all(len(one.message) < 32 * 1024 for one in cluster.status.conditions), "what a condition takes"
         spreads = False
-        await world.apply(name=QUICK.name)
-        await world.until_ready(QUICK)
+        await env.apply(name=QUICK.name)
+        await env.until_ready(QUICK)
         for transport in transports:
             await transport.close()
     assert hostile.asked

@@ -13,79 +13,79 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
 from tests.journeys.in_place import NEW, identities, journey, machines, marks, reach, ready, until_so
-from tests.journeys.managed import ManagedLaptop
+from tests.journeys.managed import ManagedEnvironment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
 
 def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        sets = [one.metadata.uid for one in (await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        sets = [one.metadata.uid for one in (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items]
         added: list[str] = []
-        stop = world.capi_objects.of(Machine.resource).subscribe(
+        stop = env.capi_objects.of(Machine.resource).subscribe(
             lambda old, new, first: added.append(str(new)) if old is None and not first else None
         )
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         seen = await until_so(
-            world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: bool(one.get("status"))
+            env, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: bool(one.get("status"))
         )
         assert seen["status"]["requireUpgrade"] == 1
         assert (seen["status"]["upgraded"], seen["status"]["ready"]) == (0, False)
-        await world.until_ready()
+        await env.until_ready()
         stop()
         assert added == []
-        assert await identities(world) == before
+        assert await identities(env) == before
         assert [
-            one.metadata.uid for one in (await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
+            one.metadata.uid for one in (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
         ] == sets
-        assert await world.versions() == [NEW] * 3
-        assert await marks(world) == []
+        assert await env.versions() == [NEW] * 3
+        assert await marks(env) == []
         for resource in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource):
-            assert (await world.client.list(resource, SYSTEM_NAMESPACE)).items == []
+            assert (await env.client.list(resource, SYSTEM_NAMESPACE)).items == []
 
     journey(story)
 
 
 def test_objects_of_cluster_api_say_afterwards_what_was_reached() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        control_plane = (await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree["spec"]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        control_plane = (await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree["spec"]
         wanted = control_plane["kubeadmConfigSpec"]
-        for machine in await machines(world, control_plane=True):
+        for machine in await machines(env, control_plane=True):
             assert machine.tree["spec"]["version"] == NEW
             text = machine.metadata.annotations["controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"]
             assert json.loads(text) == wanted["clusterConfiguration"]
-            config = (await world.client.get(KubeadmConfig.resource, machine.name, SYSTEM_NAMESPACE)).tree["spec"]
+            config = (await env.client.get(KubeadmConfig.resource, machine.name, SYSTEM_NAMESPACE)).tree["spec"]
             assert config["initConfiguration"] == wanted["initConfiguration"]
             assert "joinConfiguration" not in config
             assert config["clusterConfiguration"] == wanted["clusterConfiguration"]
-        for machine in await machines(world):
+        for machine in await machines(env):
             assert int(machine.metadata.annotations[UPGRADE_SECONDS]) >= 0, "for plans of the next one"
         template = control_plane["machineTemplate"]["spec"]["infrastructureRef"]["name"]
-        group = (await world.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree["spec"]
+        group = (await env.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree["spec"]
         worker_template = group["template"]["spec"]["infrastructureRef"]["name"]
         cloned_from = {
             one.metadata.annotations["cluster.x-k8s.io/cloned-from-name"]
-            for one in (await world.client.list(DockerMachine.resource, SYSTEM_NAMESPACE)).items
+            for one in (await env.client.list(DockerMachine.resource, SYSTEM_NAMESPACE)).items
         }
         assert cloned_from == {template, worker_template}
-        kept = {one.name for one in (await world.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)).items}
+        kept = {one.name for one in (await env.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)).items}
         assert kept == {template, worker_template}
-        [found] = (await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
+        [found] = (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
         assert found.tree["spec"]["template"]["spec"] == group["template"]["spec"]
 
     journey(story)
 
 
 def test_control_plane_nodes_go_one_by_one_and_before_all_workers() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(world, control_plane=True)]
-        workers = {one.name for one in await machines(world, control_plane=False)}
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(env, control_plane=True)]
+        workers = {one.name for one in await machines(env, control_plane=False)}
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
         order = list(dict.fromkeys(node for node, _ in upgraders.ran))
         assert order[:3] == planes
         assert set(order[3:]) == workers
@@ -93,17 +93,17 @@ def test_control_plane_nodes_go_one_by_one_and_before_all_workers() -> None:
         roles = [upgraders.commands[node, "kubeadm-upgrader"][3] for node in order]
         assert roles == ["first-control-plane", "control-plane", "control-plane", "worker", "worker"]
         assert upgraders.static_pods[planes[0]]["etcd"].image.partition(":")[2].startswith("v3.6.8")
-        joined = await world.client.get(KubeadmConfig.resource, planes[1], SYSTEM_NAMESPACE)
+        joined = await env.client.get(KubeadmConfig.resource, planes[1], SYSTEM_NAMESPACE)
         assert "initConfiguration" not in joined.tree["spec"]
 
     journey(story, control_planes=3)
 
 
 def test_workers_that_wait_for_the_control_plane_are_not_told_to_be_replaced() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        upgraders.hanging.add(((await machines(world, control_plane=True))[0].name, "kubeadm-upgrader"))
-        await world.change(kubernetesVersion="1.36")
-        cluster = await world.until(
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        upgraders.hanging.add(((await machines(env, control_plane=True))[0].name, "kubeadm-upgrader"))
+        await env.change(kubernetesVersion="1.36")
+        cluster = await env.until(
             lambda one: any("0 of 1 nodes are upgraded" in condition.message for condition in one.status.conditions)
         )
         told = {one.type: one for one in cluster.status.conditions}["WorkersReady"]
@@ -114,26 +114,26 @@ def test_workers_that_wait_for_the_control_plane_are_not_told_to_be_replaced() -
 
 
 def test_a_failing_node_stops_the_sequence_is_told_at_all_levels_and_goes_on_when_repaired() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        planes = await machines(world, control_plane=True)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        planes = await machines(env, control_plane=True)
         upgraders.failing[planes[1].name, "kubeadm-upgrader"] = "etcd is not well"
-        await world.change(kubernetesVersion="1.36")
-        cluster = await world.until(
+        await env.change(kubernetesVersion="1.36")
+        cluster = await env.until(
             lambda cluster: any("etcd is not well" in one.message for one in cluster.status.conditions)
         )
         told = {one.type: one for one in cluster.status.conditions}
         assert told["ControlPlaneReady"].status == "False"
         assert told["ControlPlaneReady"].reason == "InPlaceUpgradeFailed"
         assert f"1 of 3 nodes are upgraded; Machine {planes[1].name}" in told["ControlPlaneReady"].message
-        upgrade = await world.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
+        upgrade = await env.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
         assert "step kubeadm-upgrader failed" in ready(upgrade.tree)["message"]
         assert (upgrade.tree["status"]["upgraded"], upgrade.tree["status"]["requireUpgrade"]) == (1, 2)
-        versions = [one.tree["spec"]["version"] for one in await machines(world, control_plane=True)]
+        versions = [one.tree["spec"]["version"] for one in await machines(env, control_plane=True)]
         assert versions == [NEW, "v1.35.4-eks-1-35-1", "v1.35.4-eks-1-35-1"]
         assert not [node for node, _ in upgraders.ran if node == planes[2].name]
         upgraders.failing.clear()
         retried = {"metadata": {"annotations": {"anywhere.eks.amazonaws.com/retry": "now"}}}
-        await world.client.apply(
+        await env.client.apply(
             NodeUpgrade.resource,
             {
                 "apiVersion": NodeUpgrade.resource.api_version,
@@ -146,9 +146,9 @@ def test_a_failing_node_stops_the_sequence_is_told_at_all_levels_and_goes_on_whe
             },
             field_manager="kubectl-annotate",
         )
-        await world.until_ready()
-        assert await world.versions() == [NEW] * 4
-        assert await marks(world) == []
+        await env.until_ready()
+        assert await env.versions() == [NEW] * 4
+        assert await marks(env) == []
 
     journey(story, control_planes=3, workers=1)
 
@@ -156,8 +156,8 @@ def test_a_failing_node_stops_the_sequence_is_told_at_all_levels_and_goes_on_whe
 def test_no_drain_where_the_other_nodes_are_full() -> None:
     """Two workers with 4 CPUs each: what runs on the first has no room on the second."""
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        client, (first, second) = reach(world).client, [one.name for one in await machines(world, control_plane=False)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        client, (first, second) = reach(env).client, [one.name for one in await machines(env, control_plane=False)]
         maker = await client.create(CONFIG_MAP, {"metadata": {"name": "maker", "namespace": "default"}})
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "maker", "uid": maker.metadata.uid}
         for node, name, cpu in ((first, "web-1", "2"), (second, "web-2", "3")):
@@ -165,8 +165,8 @@ def test_no_drain_where_the_other_nodes_are_full() -> None:
             main = {"name": "main", "image": "web", "resources": {"requests": {"cpu": cpu}}}
             await client.create(POD, {"metadata": metadata, "spec": {"nodeName": node, "containers": [main]}})
         before = (await client.get(POD, "web-1", "default")).metadata.uid
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
         drained = {node for node, container in upgraders.ran if container == "drainer"}
         assert not drained & {first, second}
         assert (await client.get(POD, "web-1", "default")).metadata.uid == before
@@ -175,14 +175,14 @@ def test_no_drain_where_the_other_nodes_are_full() -> None:
 
 
 def test_no_drain_where_nothing_can_move() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        assert await world.versions() == [NEW] * 2
-        planes = {one.name for one in await machines(world, control_plane=True)}
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        assert await env.versions() == [NEW] * 2
+        planes = {one.name for one in await machines(env, control_plane=True)}
         drained = {node for node, container in upgraders.ran if container == "drainer"}
         assert drained == planes, "the only worker has nowhere to send its pods"
-        nodes = (await reach(world).client.list(NODE)).items
+        nodes = (await reach(env).client.list(NODE)).items
         assert not [one for one in nodes if one.tree["spec"].get("unschedulable")]
 
     journey(story, workers=1)

@@ -22,7 +22,7 @@ from espalier.upgrades.names import upgrader
 from espalier.upgrades.node_steps import STEPS
 from tests.journeys.in_place import NEW, OLD, machines
 from tests.journeys.in_place_watch import CALM, HOURS, Watcher, ready, tell
-from tests.journeys.managed import NAMESPACE, ManagedLaptop
+from tests.journeys.managed import NAMESPACE, ManagedEnvironment
 from tests.support.upgraders import GARDEN, Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -36,7 +36,7 @@ MOMENTS = [
     for moment in ((container, at) for container in CONTAINERS for at in Moment)
 ]
 
-Act = Callable[[ManagedLaptop, Upgraders, str], Awaitable[None]]
+Act = Callable[[ManagedEnvironment, Upgraders, str], Awaitable[None]]
 """What is done to a cluster, while the node of this name is in work."""
 
 
@@ -67,7 +67,7 @@ def acted(
     where: tuple[str, Moment],
     *,
     worker: bool,
-    end: Callable[[ManagedLaptop, Watcher], Awaitable[None]] | None = None,
+    end: Callable[[ManagedEnvironment, Watcher], Awaitable[None]] | None = None,
     expected: tuple[str, ...] = (),
 ) -> None:
     """A cluster of three control plane nodes and two workers is upgraded, and this is done to it at that moment.
@@ -75,21 +75,21 @@ def acted(
     `expected` are patterns of what the watcher of all writes may see here, and does not in other stories.
     """
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
-        upgraders.happening = once = Once(partial(act, world, upgraders), where, worker=worker)
-        await world.change(kubernetesVersion="1.36")
+    async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
+        upgraders.happening = once = Once(partial(act, env, upgraders), where, worker=worker)
+        await env.change(kubernetesVersion="1.36")
         async with asyncio.timeout(HOURS):
             await once.done.wait()
-        await (end or is_upgraded)(world, watcher)
+        await (end or is_upgraded)(env, watcher)
         assert [what for what in watcher.broken if not any(re.match(one, what) for one in expected)] == []
 
     tell(ready(3, 2), story)
 
 
-async def is_upgraded(world: ManagedLaptop, watcher: Watcher, version: str = NEW) -> None:
+async def is_upgraded(env: ManagedEnvironment, watcher: Watcher, version: str = NEW) -> None:
     """It ends by itself, whole, and leaves nothing."""
-    asked = (await world.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
-    await world.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
+    asked = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
+    await env.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
     await asyncio.sleep(CALM)
     assert (watcher.left(), watcher.versions()) == ([], {version})
 
@@ -97,13 +97,13 @@ async def is_upgraded(world: ManagedLaptop, watcher: Watcher, version: str = NEW
 @pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
 def test_its_machine_is_deleted(where: tuple[str, Moment], *, worker: bool) -> None:
-    async def delete(world: ManagedLaptop, _upgraders: Upgraders, node: str) -> None:
-        await world.client.delete(Machine.resource, node, SYSTEM_NAMESPACE)
+    async def delete(env: ManagedEnvironment, _upgraders: Upgraders, node: str) -> None:
+        await env.client.delete(Machine.resource, node, SYSTEM_NAMESPACE)
 
-    async def end(world: ManagedLaptop, watcher: Watcher) -> None:
-        await is_upgraded(world, watcher)
-        planes = await machines(world, control_plane=True)
-        assert (len(planes), len(await machines(world))) == (3, 5)
+    async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
+        await is_upgraded(env, watcher)
+        planes = await machines(env, control_plane=True)
+        assert (len(planes), len(await machines(env))) == (3, 5)
 
     acted(delete, where, worker=worker, end=end, expected=("Machine ", "nodes "))
 
@@ -112,8 +112,8 @@ def test_its_machine_is_deleted(where: tuple[str, Moment], *, worker: bool) -> N
 def test_its_node_is_rebooted(where: tuple[str, Moment]) -> None:
     """The pod went down with it: the kubelet says so when it is back."""
 
-    async def reboot(world: ManagedLaptop, upgraders: Upgraders, node: str) -> None:
-        workload = world.workloads.reach(GARDEN)
+    async def reboot(env: ManagedEnvironment, upgraders: Upgraders, node: str) -> None:
+        workload = env.workloads.reach(GARDEN)
         assert workload is not None
         upgraders.silence(node)
         lost = {"phase": "Failed", "reason": "Terminated", "message": "Pod was terminated in response to node shutdown"}
@@ -130,15 +130,15 @@ def test_its_node_is_rebooted(where: tuple[str, Moment]) -> None:
 @pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
 def test_the_cluster_is_paused_and_goes_on(where: tuple[str, Moment], *, worker: bool) -> None:
-    async def pause(world: ManagedLaptop, _upgraders: Upgraders, _node: str) -> None:
+    async def pause(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
         patch: Tree = {"metadata": {"annotations": {PAUSED: "true"}}}
-        await world.client.patch(Cluster.resource, GARDEN.name, NAMESPACE, patch=patch, type=PatchType.MERGE)
+        await env.client.patch(Cluster.resource, GARDEN.name, NAMESPACE, patch=patch, type=PatchType.MERGE)
         await asyncio.sleep(600)
         ran = {node for node, _ in _upgraders.ran}
         await asyncio.sleep(600)
         assert {node for node, _ in _upgraders.ran} == ran, "no further node is begun with"
         patch = {"metadata": {"annotations": {PAUSED: None}}}
-        await world.client.patch(Cluster.resource, GARDEN.name, NAMESPACE, patch=patch, type=PatchType.MERGE)
+        await env.client.patch(Cluster.resource, GARDEN.name, NAMESPACE, patch=patch, type=PatchType.MERGE)
 
     acted(pause, where, worker=worker)
 
@@ -146,14 +146,14 @@ def test_the_cluster_is_paused_and_goes_on(where: tuple[str, Moment], *, worker:
 @pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
 def test_workers_are_scaled(where: tuple[str, Moment], *, worker: bool) -> None:
-    async def scale(world: ManagedLaptop, _upgraders: Upgraders, _node: str) -> None:
-        found = await world.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+    async def scale(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
+        found = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
         groups = found.tree["spec"]["workerNodeGroupConfigurations"]
-        await world.change(workerNodeGroupConfigurations=[{**groups[0], "count": 3}])
+        await env.change(workerNodeGroupConfigurations=[{**groups[0], "count": 3}])
 
-    async def end(world: ManagedLaptop, watcher: Watcher) -> None:
-        await is_upgraded(world, watcher)
-        assert len(await machines(world, control_plane=False)) == 3
+    async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
+        await is_upgraded(env, watcher)
+        assert len(await machines(env, control_plane=False)) == 3
 
     acted(scale, where, worker=worker, end=end, expected=("Machine ",))
 
@@ -161,14 +161,14 @@ def test_workers_are_scaled(where: tuple[str, Moment], *, worker: bool) -> None:
 @pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
 def test_the_cluster_is_deleted(where: tuple[str, Moment], *, worker: bool) -> None:
-    async def delete(world: ManagedLaptop, _upgraders: Upgraders, _node: str) -> None:
-        await world.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
+    async def delete(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
+        await env.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
 
-    async def end(world: ManagedLaptop, _watcher: Watcher) -> None:
+    async def end(env: ManagedEnvironment, _watcher: Watcher) -> None:
         async with asyncio.timeout(HOURS):
-            await world.until_gone()
+            await env.until_gone()
         for resource in (Machine.resource, NodeUpgrade.resource, ControlPlaneUpgrade.resource):
-            assert (await world.client.list(resource, SYSTEM_NAMESPACE)).items == []
+            assert (await env.client.list(resource, SYSTEM_NAMESPACE)).items == []
 
     acted(delete, where, worker=worker, end=end, expected=("Machine ", "nodes "))
 
@@ -177,21 +177,21 @@ def test_the_cluster_is_deleted(where: tuple[str, Moment], *, worker: bool) -> N
 def test_somebody_writes_node_upgrades_for_the_other_control_plane_nodes(where: tuple[str, Moment]) -> None:
     """Both writers want the same; the watcher sees to it that never two nodes are in work."""
 
-    async def write(world: ManagedLaptop, _upgraders: Upgraders, node: str) -> None:
-        for one in await machines(world, control_plane=True):
+    async def write(env: ManagedEnvironment, _upgraders: Upgraders, node: str) -> None:
+        for one in await machines(env, control_plane=True):
             if one.name != node:
                 metadata = {"name": f"hand-{one.name}", "namespace": SYSTEM_NAMESPACE}
                 spec = {"machine": {"name": one.name}, "kubernetesVersion": NEW, "nodeType": "ControlPlane"}
-                await world.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
+                await env.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
 
-    async def end(world: ManagedLaptop, watcher: Watcher) -> None:
-        asked = (await world.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
-        await world.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
-        for one in (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items:
+    async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
+        asked = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
+        await env.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
+        for one in (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items:
             assert one.name.startswith("hand-")
             assert one.tree["status"]["completed"], one.tree["status"]
-            await world.client.delete(NodeUpgrade.resource, one.name, SYSTEM_NAMESPACE)
-        await is_upgraded(world, watcher)
+            await env.client.delete(NodeUpgrade.resource, one.name, SYSTEM_NAMESPACE)
+        await is_upgraded(env, watcher)
 
     beside_workers = ("pods .*-md-.* run", "nodes .*-md-.* are cordoned", "nodes .*-md-.* are out of service")
     acted(write, where, worker=False, end=end, expected=beside_workers)
@@ -203,24 +203,24 @@ def test_the_change_is_taken_back(where: tuple[str, Moment], *, worker: bool) ->
     """It is refused, and goes on; or it is accepted: then all goes back, or a sentence says to ask for it again."""
     refusals: list[str] = []
 
-    async def take_back(world: ManagedLaptop, _upgraders: Upgraders, _node: str) -> None:
+    async def take_back(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
         try:
-            await world.change(kubernetesVersion="1.35")
+            await env.change(kubernetesVersion="1.35")
         except Invalid as error:
             refusals.append(str(error))
 
-    async def end(world: ManagedLaptop, watcher: Watcher) -> None:
+    async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
         if refusals:
             assert "taken back" in refusals[0]
-            return await is_upgraded(world, watcher)
+            return await is_upgraded(env, watcher)
         advice = f"ask for {NEW} again"
-        found = await world.until(
+        found = await env.until(
             lambda one: bool(one.status.ready) or any(advice in said.message for said in one.status.conditions),
             seconds=HOURS,
         )
         if not found.status.ready:
-            await world.change(kubernetesVersion="1.36")
-        return await is_upgraded(world, watcher, OLD if found.status.ready else NEW)
+            await env.change(kubernetesVersion="1.36")
+        return await is_upgraded(env, watcher, OLD if found.status.ready else NEW)
 
     acted(take_back, where, worker=worker, end=end)
 
@@ -237,10 +237,10 @@ EDITS: dict[str, Tree] = {
 def test_its_node_upgrade_is_edited(where: tuple[str, Moment], edit: str) -> None:
     """What is refused changes nothing; what is accepted is not believed."""
 
-    async def change(world: ManagedLaptop, _upgraders: Upgraders, node: str) -> None:
+    async def change(env: ManagedEnvironment, _upgraders: Upgraders, node: str) -> None:
         subresource = "status" if "status" in EDITS[edit] else None
         try:
-            await world.client.patch(
+            await env.client.patch(
                 NodeUpgrade.resource,
                 f"{node}-node-upgrader",
                 SYSTEM_NAMESPACE,
@@ -251,18 +251,18 @@ def test_its_node_upgrade_is_edited(where: tuple[str, Moment], edit: str) -> Non
         except KubeError:
             assert edit == "kept-from-pods"
 
-    async def end(world: ManagedLaptop, watcher: Watcher) -> None:
+    async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
         advice = "delete it to have the node upgraded"
         while True:
-            found = await world.until(
+            found = await env.until(
                 lambda one: bool(one.status.ready) or any(advice in said.message for said in one.status.conditions),
                 seconds=HOURS,
             )
             if found.status.ready:
-                return await is_upgraded(world, watcher)
-            upgrade = await world.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
+                return await is_upgraded(env, watcher)
+            upgrade = await env.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
             said = next(one["message"] for one in upgrade.tree["status"]["conditions"] if advice in one["message"])
-            await world.client.delete(NodeUpgrade.resource, said.split()[1], SYSTEM_NAMESPACE)
+            await env.client.delete(NodeUpgrade.resource, said.split()[1], SYSTEM_NAMESPACE)
             await asyncio.sleep(CALM)
 
     acted(change, where, worker=False, end=end)

@@ -19,7 +19,7 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys import in_place
 from tests.journeys.in_place import NEW, until_so
-from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_manager
 from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
@@ -29,15 +29,15 @@ pytestmark = pytest.mark.embedded
 RIGHT = "registry.example/upgrader:right"
 
 
-async def by_hand(world: ManagedLaptop, machine: str, name: str = "by-hand") -> None:
+async def by_hand(env: ManagedEnvironment, machine: str, name: str = "by-hand") -> None:
     spec = {"machine": {"name": machine}, "kubernetesVersion": NEW, "nodeType": "Worker"}
     metadata = {"name": name, "namespace": SYSTEM_NAMESPACE}
-    await world.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
+    await env.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
 
 
-async def name_image(world: ManagedLaptop, image: str) -> None:
+async def name_image(env: ManagedEnvironment, image: str) -> None:
     patch = {"data": {NEW: image}}
-    await world.client.patch(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+    await env.client.patch(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
 def reasons(*names: str) -> Callable[[Tree], bool]:
@@ -45,18 +45,18 @@ def reasons(*names: str) -> Callable[[Tree], bool]:
 
 
 def test_a_pod_that_can_not_pull_its_image_gets_the_corrected_one() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await in_place.machines(world, control_plane=False))[0].name
-        pulling = await stuck_in_pulling(world, upgraders, worker)
-        await name_image(world, RIGHT)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await in_place.machines(env, control_plane=False))[0].name
+        pulling = await stuck_in_pulling(env, upgraders, worker)
+        await name_image(env, RIGHT)
         pulling.cancel()
         upgraders.happening = None
-        await until_so(world, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
+        await until_so(env, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
 
     in_place.journey(story)
 
 
-async def stuck_in_pulling(world: ManagedLaptop, upgraders: Upgraders, worker: str) -> asyncio.Future[None]:
+async def stuck_in_pulling(env: ManagedEnvironment, upgraders: Upgraders, worker: str) -> asyncio.Future[None]:
     forever: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def happening(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
@@ -70,113 +70,113 @@ async def stuck_in_pulling(world: ManagedLaptop, upgraders: Upgraders, worker: s
         await forever
 
     upgraders.happening = happening
-    await by_hand(world, worker)
-    await until_so(world, NodeUpgrade.resource, "by-hand", reasons("PodCanNotBegin"))
+    await by_hand(env, worker)
+    await until_so(env, NodeUpgrade.resource, "by-hand", reasons("PodCanNotBegin"))
     return forever
 
 
 def test_a_step_that_failed_is_begun_anew_with_the_corrected_image() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await in_place.machines(world, control_plane=False))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await in_place.machines(env, control_plane=False))[0].name
         upgraders.failing[worker, "components-copier"] = "the upgrader image carries Kubernetes v1.30.0"
-        await by_hand(world, worker)
-        await until_so(world, NodeUpgrade.resource, "by-hand", reasons("CopyingComponentsFailed"))
+        await by_hand(env, worker)
+        await until_so(env, NodeUpgrade.resource, "by-hand", reasons("CopyingComponentsFailed"))
         upgraders.failing.clear()
         await asyncio.sleep(600)
         assert upgraders.ran == [(worker, "components-copier")], "by itself nothing is being retried"
-        await name_image(world, RIGHT)
-        await until_so(world, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
+        await name_image(env, RIGHT)
+        await until_so(env, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
 
     in_place.journey(story)
 
 
 @pytest.mark.parametrize("image", ["", "registry.example/upgrader:v1\nprivileged: true", "https://registry.example/x"])
 def test_what_is_no_image_is_not_run_on_a_node_and_is_said(image: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await in_place.machines(world, control_plane=False))[0].name
-        await name_image(world, image)
-        await by_hand(world, worker)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await in_place.machines(env, control_plane=False))[0].name
+        await name_image(env, image)
+        await by_hand(env, worker)
         wanted = "UpgraderImageInvalid" if image else "UpgraderImageMissing"
-        tree = await until_so(world, NodeUpgrade.resource, "by-hand", reasons(wanted))
+        tree = await until_so(env, NodeUpgrade.resource, "by-hand", reasons(wanted))
         assert "eksa-system/in-place-upgrade" in in_place.ready(tree)["message"]
         assert "\n" not in in_place.ready(tree)["message"]
         assert upgraders.ran == []
-        await name_image(world, RIGHT)
-        await until_so(world, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
+        await name_image(env, RIGHT)
+        await until_so(env, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
 
     in_place.journey(story)
 
 
-Change = Callable[[ManagedLaptop], Awaitable[None]]
+Change = Callable[[ManagedEnvironment], Awaitable[None]]
 
 
-async def set_time_servers(world: ManagedLaptop, ntp: Tree | None) -> None:
+async def set_time_servers(env: ManagedEnvironment, ntp: Tree | None) -> None:
     """Edit the control plane by hand, in a field that is nobody's: a Cluster would be refused."""
     patch: Tree = {"spec": {"kubeadmConfigSpec": {"ntp": ntp}}}
     resource = KubeadmControlPlane.resource
-    await world.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+    await env.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
 @pytest.mark.parametrize("container", sampled(["components-copier", "kubeadm-upgrader", "done"], 1))
 def test_a_node_that_is_new_is_noted_on_its_machine_although_the_spec_was_edited_meanwhile(container: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await in_place.machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await in_place.machines(env, control_plane=True))[0].name
 
         async def happening(_: WorkloadCluster, node: str, what: str, when: Moment) -> None:
             if (node, what, when) == (plane, container, Moment.RUNS):
                 upgraders.happening = None
-                await set_time_servers(world, {"enabled": True})
+                await set_time_servers(env, {"enabled": True})
 
         upgraders.happening = happening
-        await world.change(kubernetesVersion="1.36")
-        await until_so(world, Machine.resource, plane, lambda tree: bool(tree["spec"]["version"] == NEW))
+        await env.change(kubernetesVersion="1.36")
+        await until_so(env, Machine.resource, plane, lambda tree: bool(tree["spec"]["version"] == NEW))
         await asyncio.sleep(60)
-        upgrade = await until_so(world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", reasons("Refused"))
+        upgrade = await until_so(env, ControlPlaneUpgrade.resource, "garden-cp-upgrade", reasons("Refused"))
         assert "Refused" in in_place.ready(upgrade)["reason"]
-        await set_time_servers(world, None)
-        await world.until_ready()
-        assert await in_place.marks(world) == []
+        await set_time_servers(env, None)
+        await env.until_ready()
+        assert await in_place.marks(env) == []
 
     in_place.journey(story)
 
 
 @pytest.mark.parametrize("when", ["while a step runs", "after a step failed"])
 def test_no_right_stays_in_a_cluster_when_a_machine_goes_in_the_middle(when: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await in_place.machines(world, control_plane=False))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await in_place.machines(env, control_plane=False))[0].name
         if when == "while a step runs":
             upgraders.hanging.add((worker, "kubeadm-upgrader"))
         else:
             upgraders.failing[worker, "kubeadm-upgrader"] = "no"
-        await by_hand(world, worker)
+        await by_hand(env, worker)
         await asyncio.sleep(20)
-        assert len(await rights(world)) == 3
-        await world.client.delete(Machine.resource, worker, SYSTEM_NAMESPACE)
+        assert len(await rights(env)) == 3
+        await env.client.delete(Machine.resource, worker, SYSTEM_NAMESPACE)
         await asyncio.sleep(300)
-        assert await rights(world) == []
-        await world.client.delete(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE)
+        assert await rights(env) == []
+        await env.client.delete(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE)
         await asyncio.sleep(60)
-        assert await rights(world) == []
+        assert await rights(env) == []
 
     in_place.journey(story)
 
 
 def test_rights_that_were_left_by_an_earlier_manager_go_with_the_next_upgrade_that_ends_so() -> None:
-    async def story(world: ManagedLaptop, _: Upgraders) -> None:
-        worker = (await in_place.machines(world, control_plane=False))[0].name
+    async def story(env: ManagedEnvironment, _: Upgraders) -> None:
+        worker = (await in_place.machines(env, control_plane=False))[0].name
         body = {"metadata": {"name": "gone-node-upgrader", "labels": {"eks-d-upgrader": "true"}}, "rules": []}
-        await in_place.reach(world).client.create(CLUSTER_ROLE, body)
-        await by_hand(world, worker)
+        await in_place.reach(env).client.create(CLUSTER_ROLE, body)
+        await by_hand(env, worker)
         await asyncio.sleep(5)
-        await world.client.delete(Machine.resource, worker, SYSTEM_NAMESPACE)
+        await env.client.delete(Machine.resource, worker, SYSTEM_NAMESPACE)
         await asyncio.sleep(300)
-        assert await rights(world) == []
+        assert await rights(env) == []
 
     in_place.journey(story)
 
 
-async def rights(world: ManagedLaptop) -> list[str]:
-    client = in_place.reach(world).client
+async def rights(env: ManagedEnvironment) -> list[str]:
+    client = in_place.reach(env).client
     kinds = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, SERVICE_ACCOUNT)
     found = [await client.list(kind, labels="eks-d-upgrader") for kind in kinds]
     return [f"{one.kind} {one.name}" for listed in found for one in listed.items]
@@ -200,15 +200,15 @@ def test_an_upgrade_by_hand_is_taken_up_without_a_conflict(kind: str) -> None:
     refused = Refused()
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, wrap=refused) as world:
-            await world.apply(**in_place.spec(1, 1))
-            await world.until_ready()
-            Upgraders(world.workloads)
-            worker = (await in_place.machines(world, control_plane=False))[0].name
+        async with managed_environment(simulation.clock, wrap=refused) as env:
+            await env.apply(**in_place.spec(1, 1))
+            await env.until_ready()
+            Upgraders(env.workloads)
+            worker = (await in_place.machines(env, control_plane=False))[0].name
             if kind == "NodeUpgrade":
-                await by_hand(world, worker)
+                await by_hand(env, worker)
                 await until_so(
-                    world,
+                    env,
                     NodeUpgrade.resource,
                     "by-hand",
                     lambda tree: bool((tree.get("status") or {}).get("completed")),
@@ -221,8 +221,8 @@ def test_an_upgrade_by_hand_is_taken_up_without_a_conflict(kind: str) -> None:
                     "controlPlaneSpecData": "e30=",
                 }
                 metadata = {"name": "by-hand", "namespace": SYSTEM_NAMESPACE}
-                await world.client.create(ControlPlaneUpgrade.resource, {"metadata": metadata, "spec": spec})
-                await until_so(world, ControlPlaneUpgrade.resource, "by-hand", reasons("VersionDiffers"))
+                await env.client.create(ControlPlaneUpgrade.resource, {"metadata": metadata, "spec": spec})
+                await until_so(env, ControlPlaneUpgrade.resource, "by-hand", reasons("VersionDiffers"))
             assert refused.seen == []
 
     run(main, epoch=in_place.EPOCH, seed=1)

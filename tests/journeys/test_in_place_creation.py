@@ -16,21 +16,23 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import EPOCH, NEW, OLD, identities, machines, marks, spec
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
 
-def creation(story: Callable[[ManagedLaptop], Awaitable[None]], *, control_planes: int = 1, workers: int = 1) -> None:
+def creation(
+    story: Callable[[ManagedEnvironment], Awaitable[None]], *, control_planes: int = 1, workers: int = 1
+) -> None:
     """Tell a story of a cluster that nobody has waited for."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            Upgraders(world.workloads)
-            await world.apply(**spec(control_planes, workers))
-            await story(world)
+        async with managed_environment(simulation.clock) as env:
+            Upgraders(env.workloads)
+            await env.apply(**spec(control_planes, workers))
+            await story(env)
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -42,71 +44,71 @@ def creation(story: Callable[[ManagedLaptop], Awaitable[None]], *, control_plane
 def test_a_version_that_is_changed_during_the_creation_is_brought_in_place_after_it(
     seconds: float, control_planes: int
 ) -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(seconds)
-        before = {one.name for one in await machines(world)}
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        assert await world.versions() == [NEW] * (control_planes + 1)
-        assert before <= (await identities(world)).keys(), "no machine is replaced"
-        assert await marks(world) == []
+        before = {one.name for one in await machines(env)}
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        assert await env.versions() == [NEW] * (control_planes + 1)
+        assert before <= (await identities(env)).keys(), "no machine is replaced"
+        assert await marks(env) == []
 
     creation(story, control_planes=control_planes)
 
 
 def test_the_cluster_says_that_the_new_version_waits_for_its_creation() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(0.1)
-        found = (await world.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).decode(Cluster)
+        found = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).decode(Cluster)
         said = {one.type: one.message for one in found.status.conditions}
         assert f"Kubernetes {NEW} follows" in said["ControlPlaneReady"]
         assert f"Kubernetes {NEW} follows" in said["Ready"]
-        assert await marks(world) == []
+        assert await marks(env) == []
 
     creation(story)
 
 
 def test_a_version_that_was_changed_during_the_creation_can_be_taken_back_before_its_end() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(0.1)
-        await world.change(kubernetesVersion="1.35")
-        await world.until_ready()
-        assert await world.versions() == [OLD] * 2
-        assert await marks(world) == []
+        await env.change(kubernetesVersion="1.35")
+        await env.until_ready()
+        assert await env.versions() == [OLD] * 2
+        assert await marks(env) == []
 
     creation(story)
 
 
 def test_who_would_rather_have_machines_replaced_need_not_wait() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(0.1)
-        await world.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": None})
-        await world.until_ready()
-        assert await world.versions() == [NEW] * 2
-        assert await marks(world) == []
+        await env.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": None})
+        await env.until_ready()
+        assert await env.versions() == [NEW] * 2
+        assert await marks(env) == []
 
     creation(story)
 
 
 def test_what_an_earlier_manager_held_during_the_creation_goes_on_when_the_version_is_taken_back() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         annotations = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE, IN_PLACE_CONTROL_PLANE: "true"}
         held: Tree = {"metadata": {"annotations": annotations}, "spec": {"version": NEW}}
         resource = KubeadmControlPlane.resource
-        await world.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=held, type=PatchType.MERGE)
+        await env.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=held, type=PatchType.MERGE)
         await asyncio.sleep(60)
-        assert await marks(world), "it is held"
-        await world.change(kubernetesVersion="1.35")
-        await world.until_ready()
-        assert await world.versions() == [OLD] * 2
-        assert await marks(world) == []
+        assert await marks(env), "it is held"
+        await env.change(kubernetesVersion="1.35")
+        await env.until_ready()
+        assert await env.versions() == [OLD] * 2
+        assert await marks(env) == []
 
     creation(story)

@@ -23,7 +23,7 @@ from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys import in_place
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_workload
 from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
@@ -56,19 +56,19 @@ def followed() -> list[str]:
     return sorted(task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("follow "))
 
 
-async def left(world: ManagedLaptop) -> list[str]:
-    found = [await world.client.list(kind.resource) for kind in (ControlPlaneUpgrade, MachineDeploymentUpgrade)]
-    found.append(await world.client.list(NodeUpgrade.resource))
+async def left(env: ManagedEnvironment) -> list[str]:
+    found = [await env.client.list(kind.resource) for kind in (ControlPlaneUpgrade, MachineDeploymentUpgrade)]
+    found.append(await env.client.list(NodeUpgrade.resource))
     return [f"{one.kind} {one.name}" for listed in found for one in listed.items]
 
 
-async def lose_owners(world: ManagedLaptop) -> None:
+async def lose_owners(env: ManagedEnvironment) -> None:
     """Somebody takes the finalizers away and deletes: there is no moment at which they are seen to be deleted."""
     for resource in (KubeadmControlPlane.resource, MachineDeployment.resource):
-        for one in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
+        for one in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
             bare = {"metadata": {"finalizers": None}}
-            await world.client.patch(resource, one.name, one.namespace, patch=bare, type=PatchType.MERGE)
-            await world.client.delete(resource, one.name, one.namespace)
+            await env.client.patch(resource, one.name, one.namespace, patch=bare, type=PatchType.MERGE)
+            await env.client.delete(resource, one.name, one.namespace)
 
 
 MOMENTS = [
@@ -90,36 +90,36 @@ def test_a_cluster_that_is_deleted_in_the_middle_is_not_asked_after_once_it_is_g
     asked = Asked()
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, wrap=asked) as world:
-            await world.apply(**in_place.spec(1, 2))
-            await world.until_ready()
-            upgraders = Upgraders(world.workloads)
+        async with managed_environment(simulation.clock, wrap=asked) as env:
+            await env.apply(**in_place.spec(1, 2))
+            await env.until_ready()
+            upgraders = Upgraders(env.workloads)
 
             async def delete(_: WorkloadCluster, at: str, what: str, when: Moment) -> None:
                 if at.startswith(node) and (what, when) == (container, moment):
                     upgraders.happening = None
                     if owners == "at once":
-                        await lose_owners(world)
-                    await world.client.delete(Cluster.resource, "garden", NAMESPACE)
+                        await lose_owners(env)
+                    await env.client.delete(Cluster.resource, "garden", NAMESPACE)
 
             upgraders.happening = delete
-            await world.change(kubernetesVersion="1.36")
-            await world.until_gone(GARDEN)
+            await env.change(kubernetesVersion="1.36")
+            await env.until_gone(GARDEN)
             await asyncio.sleep(60)
             asked.count.clear()
             await asyncio.sleep(HOUR)
             assert asked.count == {}
             assert followed() == []
-            assert await left(world) == []
+            assert await left(env) == []
 
     run(main, epoch=in_place.EPOCH, seed=1)
 
 
 def test_a_cluster_is_not_followed_once_its_upgrade_is_over() -> None:
-    async def story(world: ManagedLaptop, _: Upgraders) -> None:
-        await world.change(kubernetesVersion="1.36")
-        await world.until(lambda one: bool(followed()))
-        await world.until_ready()
+    async def story(env: ManagedEnvironment, _: Upgraders) -> None:
+        await env.change(kubernetesVersion="1.36")
+        await env.until(lambda one: bool(followed()))
+        await env.until_ready()
         await asyncio.sleep(60)
         assert followed() == []
 
@@ -127,18 +127,18 @@ def test_a_cluster_is_not_followed_once_its_upgrade_is_over() -> None:
 
 
 def test_what_is_marked_and_goes_before_anything_was_begun_is_not_followed() -> None:
-    async def story(world: ManagedLaptop, _: Upgraders) -> None:
-        live = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+    async def story(env: ManagedEnvironment, _: Upgraders) -> None:
+        live = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
         for name in ("lost", "other"):
             marks = {IN_PLACE_CONTROL_PLANE: "true", PAUSED_ANNOTATION: "true"}
             metadata = {"name": name, "namespace": SYSTEM_NAMESPACE, "annotations": marks}
             labels = {CLUSTER_NAME_LABEL: name}
             body = {"metadata": metadata | {"labels": labels}, "spec": live.tree["spec"]}
-            await world.client.create(KubeadmControlPlane.resource, body)
+            await env.client.create(KubeadmControlPlane.resource, body)
             async with asyncio.timeout(60):
                 while f"follow {name}" not in followed():  # noqa: ASYNC110  nothing tells of it
                     await asyncio.sleep(0)
-            await world.client.delete(KubeadmControlPlane.resource, name, SYSTEM_NAMESPACE)
+            await env.client.delete(KubeadmControlPlane.resource, name, SYSTEM_NAMESPACE)
             await asyncio.sleep(60)
             assert followed() == []
 
@@ -146,17 +146,17 @@ def test_what_is_marked_and_goes_before_anything_was_begun_is_not_followed() -> 
 
 
 def test_an_upgrade_that_is_said_to_be_of_another_cluster_has_the_first_one_left() -> None:
-    async def story(world: ManagedLaptop, _: Upgraders) -> None:
+    async def story(env: ManagedEnvironment, _: Upgraders) -> None:
         spec = {"machine": {"name": "nobody"}, "kubernetesVersion": in_place.NEW, "nodeType": "Worker"}
         metadata = {"name": "by-hand", "namespace": SYSTEM_NAMESPACE, "labels": {CLUSTER_NAME_LABEL: "one"}}
-        await world.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
+        await env.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
         await asyncio.sleep(60)
         assert followed() == ["follow one"]
         other = {"metadata": {"labels": {CLUSTER_NAME_LABEL: "other"}}}
-        await world.client.patch(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE, patch=other, type=PatchType.MERGE)
+        await env.client.patch(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE, patch=other, type=PatchType.MERGE)
         await asyncio.sleep(60)
         assert followed() == ["follow other"]
-        await world.client.delete(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE)
+        await env.client.delete(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE)
         await asyncio.sleep(60)
         assert followed() == []
 
@@ -167,25 +167,25 @@ def test_an_upgrade_by_hand_that_outlives_its_cluster_asks_nobody_and_goes_when_
     asked = Asked()
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, wrap=asked) as world:
-            await world.apply(**in_place.spec(1, 1))
-            await world.until_ready()
-            upgraders = Upgraders(world.workloads)
-            worker = (await in_place.machines(world, control_plane=False))[0].name
+        async with managed_environment(simulation.clock, wrap=asked) as env:
+            await env.apply(**in_place.spec(1, 1))
+            await env.until_ready()
+            upgraders = Upgraders(env.workloads)
+            worker = (await in_place.machines(env, control_plane=False))[0].name
             upgraders.hanging.add((worker, "kubeadm-upgrader"))
             spec = {"machine": {"name": worker}, "kubernetesVersion": in_place.NEW, "nodeType": "Worker"}
             metadata = {"name": "by-hand", "namespace": SYSTEM_NAMESPACE}
-            await world.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
+            await env.client.create(NodeUpgrade.resource, {"metadata": metadata, "spec": spec})
             await asyncio.sleep(60)
             assert (worker, "kubeadm-upgrader") in upgraders.ran
-            await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-            await world.until_gone(GARDEN)
+            await env.client.delete(Cluster.resource, "garden", NAMESPACE)
+            await env.until_gone(GARDEN)
             await asyncio.sleep(60)
             asked.count.clear()
             await asyncio.sleep(HOUR)
             assert asked.count == {}
-            await world.client.delete(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE)
+            await env.client.delete(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE)
             await asyncio.sleep(60)
-            assert (await left(world), followed()) == ([], [])
+            assert (await left(env), followed()) == ([], [])
 
     run(main, epoch=in_place.EPOCH, seed=1)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import EXPLORE
 from tests.journeys.in_place_watch import Watcher, finish, ready, tell, undisturbed
-from tests.journeys.managed import ManagedLaptop
+from tests.journeys.managed import ManagedEnvironment
 from tests.support.faults import Far, Loss, Writes
 from tests.support.recording import Recording
 from tests.support.sampling import sampled
@@ -42,12 +42,12 @@ def each_goes_on(recording: Recording, chosen: Iterable[int], *, outage: float =
         far = Far()
         far.is_cut = bool(outage)
 
-        async def story(world: ManagedLaptop, _upgraders: Upgraders, watcher: Watcher, far: Far = far) -> None:
+        async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher, far: Far = far) -> None:
             asyncio.get_running_loop().call_later(outage, far.mend)
-            await finish(world, watcher)
+            await finish(env, watcher)
 
         try:
-            tell(recording.after(number), story, wrap=far, seed=3)  # uids of the second world are its own
+            tell(recording.after(number), story, wrap=far, seed=3)  # uids of the second environment are its own
         except BaseException as error:
             last = recording.writes[number - 1] if number else "another version was asked for"
             error.add_note(f"the manager died after write {number}: {last}")
@@ -85,11 +85,11 @@ def test_a_write_that_is_lost_or_whose_answer_is_lost_is_made_good(
     def upgrade(first: int) -> None:
         writes = Writes(loss)
 
-        async def story(world: ManagedLaptop, _upgraders: Upgraders, watcher: Watcher) -> None:
+        async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
             writes.seen = 0
             writes.is_lost = lambda number: number == first if EXPLORES else number % every == first % every
-            await world.change(kubernetesVersion="1.36")
-            await finish(world, watcher)
+            await env.change(kubernetesVersion="1.36")
+            await finish(env, watcher)
             assert len(writes.lost) >= (1 if EXPLORES else count // every)
 
         try:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from espalier.cli.home import Home
-from tests.support.world import LaptopWorld
+from tests.support.environment import LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 
@@ -24,13 +24,13 @@ READY = '{.items[?(@.metadata.name=="garden")].status.conditions[?(@.type=="Read
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[LaptopWorld]:
-    """A running world with a cluster of one control plane machine, to be upgraded in place."""
-    world = LaptopWorld(tmp_path)
-    world.up(*FLAGS)
-    assert world.apply(manifest("1.35"), "create", "--timeout", "60s").code == 0
-    yield world
-    world.espalier("down")
+def env(tmp_path: Path) -> Iterator[LocalEnvironment]:
+    """A running environment with a cluster of one control plane machine, to be upgraded in place."""
+    env = LocalEnvironment(tmp_path)
+    env.up(*FLAGS)
+    assert env.apply(manifest("1.35"), "create", "--timeout", "60s").code == 0
+    yield env
+    env.espalier("down")
     for process in processes(tmp_path):
         os.kill(process, signal.SIGKILL)
 
@@ -43,26 +43,26 @@ def manifest(version: str) -> str:
     return yaml.safe_dump_all([cluster, datacenter])
 
 
-def test_an_upgrade_goes_on_after_its_world_was_killed_in_the_middle_of_a_step(world: LaptopWorld) -> None:
-    told = world.apply(manifest("1.36"), "upgrade", "--no-wait")
+def test_an_upgrade_goes_on_after_its_environment_was_killed_in_the_middle_of_a_step(env: LocalEnvironment) -> None:
+    told = env.apply(manifest("1.36"), "upgrade", "--no-wait")
     assert told.code == 0, told
     for _ in range(2):
-        step = at_a_step(world)
+        step = at_a_step(env)
         for process in step:
             os.kill(process, signal.SIGSTOP)  # so that it is not through, and what is left of it is seen
-        pid = int(world.espalier("status", "-o", "jsonpath={.pid}").out)
+        pid = int(env.espalier("status", "-o", "jsonpath={.pid}").out)
         os.kill(pid, signal.SIGKILL)
         until_gone([pid])
         assert not all(map(has_ended, step)), "the step outlives the world, and could be at it twice"
-        world.up(*FLAGS)
+        env.up(*FLAGS)
         until_gone(step)
-    told = world.apply(manifest("1.36"), "upgrade", "--timeout", f"{SECONDS}s")
+    told = env.apply(manifest("1.36"), "upgrade", "--timeout", f"{SECONDS}s")
     assert told.code == 0, told
-    assert "Kubernetes v1.36" in world.espalier("get", "clusters", "-o", f"jsonpath={READY}").out
+    assert "Kubernetes v1.36" in env.espalier("get", "clusters", "-o", f"jsonpath={READY}").out
 
 
 def processes(home: Path) -> list[int]:
-    """What runs in pods of this world now."""
+    """What runs in pods of this environment now."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -73,10 +73,10 @@ def processes(home: Path) -> list[int]:
     return found
 
 
-def at_a_step(world: LaptopWorld) -> list[int]:
+def at_a_step(env: LocalEnvironment) -> list[int]:
     """What runs in pods, as soon as something does. Looked for: no event of ours tells that a process has begun."""
     end = time.monotonic() + SECONDS
-    while not (running := processes(world.home)):
+    while not (running := processes(env.home)):
         assert time.monotonic() < end, f"nothing ran within {SECONDS} s"
         time.sleep(0.01)
     return running

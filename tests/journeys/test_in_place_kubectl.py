@@ -9,7 +9,7 @@ import yaml
 
 from tests.journeys import kubectl_story as story
 from tests.support.kubectl import Kubectl
-from tests.support.management import Laptop, Management
+from tests.support.management import Environment, Management
 
 UPGRADES = "controlplaneupgrades,machinedeploymentupgrades,nodeupgrades"
 IN_PLACE = {"type": "InPlace"}
@@ -65,7 +65,7 @@ async def test_an_upgrade_in_place_goes_on_when_its_manager_was_killed(
         await management.crash()
         await management.restart()
         helping: asyncio.Task[None] | None = None
-        if isinstance(management, Laptop):  # the nodes died with it, and the step that was being done, if one was
+        if isinstance(management, Environment):  # the nodes died with it, and the step that was being done, if one was
             helping = asyncio.create_task(delete_once_failed(management, f"pods/{plane}-node-upgrader"))
         try:
             await story.ready(management)

@@ -32,7 +32,7 @@ from tests.journeys.in_place import (
     until_machines,
     until_so,
 )
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 
@@ -63,7 +63,7 @@ WORKER_CHANGES: list[tuple[Tree, str]] = [
 
 @pytest.mark.parametrize("with_version", [False, True])
 def test_what_can_not_be_changed_in_place_is_refused_at_admission_with_its_name_and_ways_on(with_version: bool) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         version: Tree = {"kubernetesVersion": "1.36"} if with_version else {}
         cases = [
             ("spec.controlPlaneConfiguration", field, {"controlPlaneConfiguration": control_plane(IN_PLACE, **change)})
@@ -78,7 +78,7 @@ def test_what_can_not_be_changed_in_place_is_refused_at_admission_with_its_name_
         ]
         for place, field, change in cases:
             with pytest.raises(ApiError) as refused:
-                await world.change(**version, **change)
+                await env.change(**version, **change)
             said = str(refused.value)
             assert f"{place}.upgradeRolloutStrategy: bootstrap." in said
             assert field in said
@@ -90,9 +90,9 @@ def test_what_can_not_be_changed_in_place_is_refused_at_admission_with_its_name_
 
 
 def test_everything_that_can_not_be_changed_in_place_is_told_at_once() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         with pytest.raises(ApiError) as refused:
-            await world.change(
+            await env.change(
                 controlPlaneConfiguration=control_plane(IN_PLACE, **CERTIFICATE),
                 workerNodeGroupConfigurations=group(IN_PLACE, **TAINTED),
             )
@@ -131,48 +131,48 @@ TAINTED: Tree = {"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedu
 def test_a_change_that_came_past_admission_is_refused_before_anything_is_touched_and_can_be_taken_back(
     change: Tree, back: Tree, condition: str, field: str
 ) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before, written = await identities(world), await generations(world)
-        async with past_admission(world.client):
-            await world.change(kubernetesVersion="1.35", **change)
-        cluster = await world.until(lambda one: field in told(one, condition))
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before, written = await identities(env), await generations(env)
+        async with past_admission(env.client):
+            await env.change(kubernetesVersion="1.35", **change)
+        cluster = await env.until(lambda one: field in told(one, condition))
         assert "upgradeRolloutStrategy.fallback" in told(cluster, condition)
         reasons = {one.type: one.reason for one in cluster.status.conditions}
         refused = {type_ for type_, reason in reasons.items() if reason == "InPlaceUpgradeRefused"}
         assert refused == {"ControlPlaneReady", "WorkersReady", "Ready"}, "none of them goes on"
         await asyncio.sleep(600)
-        assert await generations(world) == written
-        assert await marks(world) == []
-        assert (await world.client.list(ControlPlaneUpgrade.resource, SYSTEM_NAMESPACE)).items == []
+        assert await generations(env) == written
+        assert await marks(env) == []
+        assert (await env.client.list(ControlPlaneUpgrade.resource, SYSTEM_NAMESPACE)).items == []
 
-        await world.change(kubernetesVersion="1.34", **back)
-        await world.until_ready()
+        await env.change(kubernetesVersion="1.34", **back)
+        await env.until_ready()
         assert upgraders.ran == []
-        assert await identities(world) == before
-        assert await generations(world) == written
-        assert OLD not in await world.versions()
-        await world.change(kubernetesVersion="1.35")
-        await world.until_ready()
-        assert await world.versions() == [OLD] * 3, "what can be done in place is done"
-        assert await identities(world) == before
+        assert await identities(env) == before
+        assert await generations(env) == written
+        assert OLD not in await env.versions()
+        await env.change(kubernetesVersion="1.35")
+        await env.until_ready()
+        assert await env.versions() == [OLD] * 3, "what can be done in place is done"
+        assert await identities(env) == before
 
     journey(story, kubernetesVersion="1.34")
 
 
 def test_what_was_refused_is_done_when_the_fallback_is_set() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        async with past_admission(world.client):
-            await world.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=group(IN_PLACE, **TAINTED))
-        await world.until(lambda one: "can't be changed in place" in told(one, "WorkersReady"))
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        async with past_admission(env.client):
+            await env.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=group(IN_PLACE, **TAINTED))
+        await env.until(lambda one: "can't be changed in place" in told(one, "WorkersReady"))
         assert upgraders.ran == [], "the control plane is not begun with either"
-        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK, **TAINTED))
-        await world.until_ready()
-        assert await world.versions() == [NEW] * 3
-        kept = before.keys() & (await identities(world)).keys()
+        await env.change(workerNodeGroupConfigurations=group(FALLS_BACK, **TAINTED))
+        await env.until_ready()
+        assert await env.versions() == [NEW] * 3
+        kept = before.keys() & (await identities(env)).keys()
         assert not [name for name in kept if "md-0" in name], "workers were replaced, as the fallback says"
         assert len(kept) == 2, "the control plane was upgraded in place, Machine and node"
-        assert await marks(world) == []
+        assert await marks(env) == []
 
     journey(story)
 
@@ -180,12 +180,12 @@ def test_what_was_refused_is_done_when_the_fallback_is_set() -> None:
 def test_what_falls_back_is_never_held() -> None:
     """A pause would only delay what Cluster API is to do."""
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         seen: list[str] = []
-        cache = world.capi_objects.of(MachineDeployment.resource)
+        cache = env.capi_objects.of(MachineDeployment.resource)
         stop = cache.subscribe(lambda _old, new, _first: seen.extend(new.metadata.annotations) if new else None)
-        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK, **TAINTED))
-        await world.until_ready()
+        await env.change(workerNodeGroupConfigurations=group(FALLS_BACK, **TAINTED))
+        await env.until_ready()
         stop()
         assert not {one for one in seen if one.endswith(("paused", "in-place-upgrade-needed"))}
         assert upgraders.ran == []
@@ -194,152 +194,152 @@ def test_what_falls_back_is_never_held() -> None:
 
 
 def test_with_the_fallback_machines_are_replaced_when_a_change_can_not_be_made_in_place() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = {one.name for one in await machines(world)}
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = {one.name for one in await machines(env)}
         changed = control_plane(FALLS_BACK, labels={"tier": "front"})
-        await world.change(
+        await env.change(
             kubernetesVersion="1.36", controlPlaneConfiguration=changed, workerNodeGroupConfigurations=group(FALLS_BACK)
         )
-        await world.until_ready()
-        assert await world.versions() == [NEW] * 3
-        replaced = before - {one.name for one in await machines(world)}
+        await env.until_ready()
+        assert await env.versions() == [NEW] * 3
+        replaced = before - {one.name for one in await machines(env)}
         assert len(replaced) == 1
-        assert {node for node, _ in upgraders.ran} == {one.name for one in await machines(world, control_plane=False)}
-        assert await marks(world) == []
+        assert {node for node, _ in upgraders.ran} == {one.name for one in await machines(env, control_plane=False)}
+        assert await marks(env) == []
 
     journey(story)
 
 
 def test_a_machine_that_is_replaced_later_comes_up_with_the_new_version() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        worker = (await machines(world, control_plane=False))[0]
-        await world.client.delete(Machine.resource, worker.name, SYSTEM_NAMESPACE)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        worker = (await machines(env, control_plane=False))[0]
+        await env.client.delete(Machine.resource, worker.name, SYSTEM_NAMESPACE)
 
         def is_replaced(found: list[Machine]) -> bool:
             running = {one.metadata.name for one in found if one.status.phase == "Running"}
             return len(running) == len(found) == 3 and worker.name not in running
 
-        await until_machines(world, is_replaced)
-        assert await world.versions() == [NEW] * 3
+        await until_machines(env, is_replaced)
+        assert await env.versions() == [NEW] * 3
 
     journey(story)
 
 
 def test_a_worker_that_is_replaced_meanwhile_is_upgraded_as_well() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        first, second = await machines(world, control_plane=False)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        first, second = await machines(env, control_plane=False)
         upgraders.hanging.add((first.name, "kubeadm-upgrader"))
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         name = f"{first.name}-node-upgrader"
-        await until_so(world, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
-        await world.client.delete(Machine.resource, first.name, SYSTEM_NAMESPACE)
-        await world.until_ready()
-        assert await world.versions() == [NEW] * 3
-        left = {one.name for one in await machines(world, control_plane=False)}
+        await until_so(env, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
+        await env.client.delete(Machine.resource, first.name, SYSTEM_NAMESPACE)
+        await env.until_ready()
+        assert await env.versions() == [NEW] * 3
+        left = {one.name for one in await machines(env, control_plane=False)}
         assert first.name not in left
         assert second.name in left
-        assert await marks(world) == []
+        assert await marks(env) == []
 
     journey(story)
 
 
 def test_a_cluster_is_deleted_in_the_middle_of_an_upgrade() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         upgraders.failing["garden", "kubeadm-upgrader"] = "no"
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         await until_so(
-            world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: "failed" in ready(one)["message"]
+            env, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: "failed" in ready(one)["message"]
         )
-        await world.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
-        await world.until_gone()
+        await env.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
+        await env.until_gone()
         left: tuple[Resource, ...] = (ControlPlaneUpgrade.resource, NodeUpgrade.resource, Machine.resource)
         for resource in left:
-            assert (await world.client.list(resource, SYSTEM_NAMESPACE)).items == []
+            assert (await env.client.list(resource, SYSTEM_NAMESPACE)).items == []
 
     journey(story)
 
 
 def test_somebody_may_pause_between_two_nodes() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        first, second = await machines(world, control_plane=False)
-        await world.change(kubernetesVersion="1.36")
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        first, second = await machines(env, control_plane=False)
+        await env.change(kubernetesVersion="1.36")
         resource, name = MachineDeploymentUpgrade.resource, "garden-md-0-md-upgrade"
-        await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingNodes")
+        await until_so(env, resource, name, lambda one: ready(one)["reason"] == "UpgradingNodes")
         pause: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}}}
-        await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=pause, type=PatchType.MERGE)
-        seen = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "Paused")
+        await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=pause, type=PatchType.MERGE)
+        seen = await until_so(env, resource, name, lambda one: ready(one)["reason"] == "Paused")
         assert "paused after 1 of 2 nodes" in ready(seen)["message"]
         assert second.name not in {node for node, _ in upgraders.ran}
         on: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
-        await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=on, type=PatchType.MERGE)
-        await world.until_ready()
+        await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=on, type=PatchType.MERGE)
+        await env.until_ready()
         assert {first.name, second.name} <= {node for node, _ in upgraders.ran}
 
     journey(story)
 
 
 def test_pods_that_hold_a_drain_are_named_at_all_levels_while_they_do() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0].name
         upgraders.hanging.add((worker, "drainer"))
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         name = f"{worker}-node-upgrader"
-        await until_so(world, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "DrainingNode")
+        await until_so(env, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "DrainingNode")
 
-        await hold_drain(world, worker, "default/web-1: the disruption budget web needs 1 healthy pods\x1b[2J")
+        await hold_drain(env, worker, "default/web-1: the disruption budget web needs 1 healthy pods\x1b[2J")
 
         told = "waiting for pods to go: default/web-1: the disruption budget web needs 1 healthy pods\\x1b[2J"
-        await until_so(world, NodeUpgrade.resource, name, lambda one: told in ready(one)["message"])
-        await hold_drain(world, worker, None)
-        await until_so(world, NodeUpgrade.resource, name, lambda one: "waiting for pods" not in ready(one)["message"])
+        await until_so(env, NodeUpgrade.resource, name, lambda one: told in ready(one)["message"])
+        await hold_drain(env, worker, None)
+        await until_so(env, NodeUpgrade.resource, name, lambda one: "waiting for pods" not in ready(one)["message"])
 
     journey(story)
 
 
-async def hold_drain(world: ManagedLaptop, node: str, note: str | None) -> None:
+async def hold_drain(env: ManagedEnvironment, node: str, note: str | None) -> None:
     patch: Tree = {"metadata": {"annotations": {DRAIN_BLOCKED: note}}}
-    await reach(world).client.patch(NODE, node, patch=patch, type=PatchType.MERGE)
+    await reach(env).client.patch(NODE, node, patch=patch, type=PatchType.MERGE)
 
 
 def test_a_paused_cluster_is_paused_before_its_next_node() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(world, control_plane=True)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(env, control_plane=True)]
         upgraders.hanging.add((planes[0], "kubeadm-upgrader"))
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         resource, name = ControlPlaneUpgrade.resource, "garden-cp-upgrade"
-        await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingNodes")
+        await until_so(env, resource, name, lambda one: ready(one)["reason"] == "UpgradingNodes")
 
-        await pause_cluster(world, "")
+        await pause_cluster(env, "")
         upgraders.hanging.clear()
-        seen = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "Paused")
+        seen = await until_so(env, resource, name, lambda one: ready(one)["reason"] == "Paused")
 
         told = f"paused after 1 of 3 nodes; Cluster {GARDEN} is paused, remove annotation {PAUSED_ANNOTATION} from it"
         assert told in ready(seen)["message"]
         assert {node for node, _ in upgraders.ran} == {planes[0]}
-        await pause_cluster(world, None)
-        await world.until_ready()
-        assert set(await world.versions()) == {NEW}
+        await pause_cluster(env, None)
+        await env.until_ready()
+        assert set(await env.versions()) == {NEW}
 
     journey(story, control_planes=3, workers=1)
 
 
-async def pause_cluster(world: ManagedLaptop, value: str | None) -> None:
+async def pause_cluster(env: ManagedEnvironment, value: str | None) -> None:
     patch: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: value}}}
-    await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
+    await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
 
 
 def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0]
         etcd = {"endpoints": ["https://10.0.0.9:2379"], "caFile": "/a", "certFile": "/b", "keyFile": "/c"}
         change: Tree = {
             "metadata": {"annotations": {PAUSED_ANNOTATION: "true"}},
             "spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"etcd": {"external": etcd}}}},
         }
         resource = KubeadmControlPlane.resource
-        await world.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
+        await env.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
         body = {
             "metadata": {"name": "by-hand", "namespace": SYSTEM_NAMESPACE},
             "spec": {
@@ -349,9 +349,9 @@ def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either(
                 "controlPlaneSpecData": "e30=",
             },
         }
-        await world.client.create(ControlPlaneUpgrade.resource, body)
+        await env.client.create(ControlPlaneUpgrade.resource, body)
         seen = await until_so(
-            world, ControlPlaneUpgrade.resource, "by-hand", lambda one: ready(one)["reason"] == "ExternalEtcd"
+            env, ControlPlaneUpgrade.resource, "by-hand", lambda one: ready(one)["reason"] == "ExternalEtcd"
         )
         assert "such control planes are not upgraded in place" in ready(seen)["message"]
         assert upgraders.ran == []
@@ -360,10 +360,10 @@ def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either(
 
 
 def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothing() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
-        plane = (await machines(world, control_plane=True))[0]
-        live = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
+        plane = (await machines(env, control_plane=True))[0]
+        live = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
         data = "e30="  # {}
         cases: dict[str, tuple[str, str, str]] = {
             "nobody": (plane.name, NEW, "OwnerNotFound"),
@@ -379,9 +379,9 @@ def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothin
                     "controlPlaneSpecData": data,
                 },
             }
-            await world.client.create(ControlPlaneUpgrade.resource, body)
+            await env.client.create(ControlPlaneUpgrade.resource, body)
             await until_so(
-                world,
+                env,
                 ControlPlaneUpgrade.resource,
                 f"by-hand-{owner}",
                 lambda one, reason=reason: ready(one)["reason"] == reason,  # type: ignore[misc]
@@ -395,90 +395,90 @@ def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothin
                 "controlPlaneSpecData": data,
             },
         }
-        await world.client.create(ControlPlaneUpgrade.resource, unpaused)
+        await env.client.create(ControlPlaneUpgrade.resource, unpaused)
         seen = await until_so(
-            world,
+            env,
             ControlPlaneUpgrade.resource,
             "by-hand-unpaused",
             lambda one: ready(one)["reason"] == "OwnerNotPaused",
         )
         assert "neither paused nor marked" in ready(seen)["message"]
         assert upgraders.ran == []
-        assert (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
+        assert (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
 
     journey(story)
 
 
 @pytest.mark.parametrize("seconds", sampled([0.0, 5.0, 60.0, 300.0], 0))
 def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_taken_back(seconds: float) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await unpaused_by_hand(world)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await unpaused_by_hand(env)
         await asyncio.sleep(seconds)
-        await bootstrap_of(world, before)
-        await world.until_ready()
-        assert len(await machines(world, control_plane=False)) == 2
-        assert await marks(world) == []
+        await bootstrap_of(env, before)
+        await env.until_ready()
+        assert len(await machines(env, control_plane=False)) == 2
+        assert await marks(env) == []
 
     journey(story)
 
 
 def test_a_group_that_is_rolled_out_although_it_was_held_says_what_helps_and_that_does() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        await unpaused_by_hand(world)
-        cluster = await world.until(lambda one: "is being rolled out" in told(one, "WorkersReady"))
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        await unpaused_by_hand(env)
+        cluster = await env.until(lambda one: "is being rolled out" in told(one, "WorkersReady"))
         assert "take the change back" in told(cluster, "WorkersReady")
         assert "upgradeRolloutStrategy.fallback: RollingUpdate" in told(cluster, "WorkersReady")
-        await world.change(workerNodeGroupConfigurations=group(FALLS_BACK))
-        await world.until_ready()
-        assert await marks(world) == []
+        await env.change(workerNodeGroupConfigurations=group(FALLS_BACK))
+        await env.until_ready()
+        assert await marks(env) == []
 
     journey(story)
 
 
-async def unpaused_by_hand(world: ManagedLaptop) -> str:
+async def unpaused_by_hand(env: ManagedEnvironment) -> str:
     """A change of the workers by hand was refused, and somebody took the annotation away that pauses them.
 
     Name of the bootstrap template before.
     """
-    live = await world.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)
+    live = await env.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)
     before: str = live.tree["spec"]["template"]["spec"]["bootstrap"]["configRef"]["name"]
-    template = (await world.client.get(KubeadmConfigTemplate.resource, before, SYSTEM_NAMESPACE)).tree
+    template = (await env.client.get(KubeadmConfigTemplate.resource, before, SYSTEM_NAMESPACE)).tree
     template["spec"]["template"]["spec"]["preKubeadmCommands"] = ["true"]
     metadata = {"name": "by-hand", "namespace": SYSTEM_NAMESPACE, "labels": template["metadata"]["labels"]}
-    await world.client.create(KubeadmConfigTemplate.resource, template | {"metadata": metadata})
+    await env.client.create(KubeadmConfigTemplate.resource, template | {"metadata": metadata})
     held = {"machinedeployment.clusters.x-k8s.io/in-place-upgrade-needed": "true", CAPI_PAUSED: "in-place-upgrade"}
-    await bootstrap_of(world, "by-hand", held)
-    await world.until(lambda one: "can't be changed in place" in told(one, "WorkersReady"))
-    await unpause(world, MachineDeployment.resource, "garden-md-0")
+    await bootstrap_of(env, "by-hand", held)
+    await env.until(lambda one: "can't be changed in place" in told(one, "WorkersReady"))
+    await unpause(env, MachineDeployment.resource, "garden-md-0")
     return before
 
 
-async def bootstrap_of(world: ManagedLaptop, name: str, annotations: Tree | None = None) -> None:
+async def bootstrap_of(env: ManagedEnvironment, name: str, annotations: Tree | None = None) -> None:
     """Have the workers be made by this bootstrap template."""
     spec = {"template": {"spec": {"bootstrap": {"configRef": {"name": name}}}}}
     patch: Tree = {"metadata": {"annotations": annotations or {}}, "spec": spec}
     resource = MachineDeployment.resource
-    await world.client.patch(resource, "garden-md-0", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+    await env.client.patch(resource, "garden-md-0", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
-async def unpause(world: ManagedLaptop, resource: Resource, name: str) -> None:
+async def unpause(env: ManagedEnvironment, resource: Resource, name: str) -> None:
     gone: Tree = {"metadata": {"annotations": {CAPI_PAUSED: None}}}
-    await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
+    await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
 
 
 def test_a_control_plane_whose_pause_was_removed_by_hand_goes_on_when_machines_are_let_be_replaced() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "components-copier"] = "no space left on device"
-        await world.change(kubernetesVersion="1.36")
-        await world.until(lambda one: "no space left" in told(one, "ControlPlaneReady"))
-        await unpause(world, KubeadmControlPlane.resource, "garden")
+        await env.change(kubernetesVersion="1.36")
+        await env.until(lambda one: "no space left" in told(one, "ControlPlaneReady"))
+        await unpause(env, KubeadmControlPlane.resource, "garden")
         await asyncio.sleep(60)
         rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}
-        await world.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": rolling})
-        await world.until_ready()
-        assert len(await machines(world, control_plane=True)) == 1
-        assert await world.versions() == [NEW] * 3
-        assert await marks(world) == []
+        await env.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": rolling})
+        await env.until_ready()
+        assert len(await machines(env, control_plane=True)) == 1
+        assert await env.versions() == [NEW] * 3
+        assert await marks(env) == []
 
     journey(story)

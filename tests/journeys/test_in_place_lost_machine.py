@@ -23,7 +23,7 @@ from tests.journeys.in_place import (
     until_so,
 )
 from tests.journeys.in_place_watch import say_ready
-from tests.journeys.managed import ManagedLaptop
+from tests.journeys.managed import ManagedEnvironment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
 
@@ -32,162 +32,162 @@ pytestmark = pytest.mark.embedded
 UPGRADE = (ControlPlaneUpgrade.resource, "garden-cp-upgrade")
 
 
-async def annotated(world: ManagedLaptop) -> dict[str, str]:
-    found = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+async def annotated(env: ManagedEnvironment) -> dict[str, str]:
+    found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
     return dict(found.metadata.annotations)
 
 
-async def arrives(world: ManagedLaptop, *, lost: str, survivors: dict[str, str]) -> None:
+async def arrives(env: ManagedEnvironment, *, lost: str, survivors: dict[str, str]) -> None:
     """The upgrade ends: one machine is another, all others are the same ones."""
-    await world.until_ready(seconds=7200)
-    after = await identities(world)
+    await env.until_ready(seconds=7200)
+    after = await identities(env)
     assert lost not in after
     assert {name: uid for name, uid in survivors.items() if lost not in name}.items() <= after.items()
-    assert len(await machines(world, control_plane=True)) == 3
-    assert set(await world.versions()) == {NEW}
-    assert await marks(world) == []
-    assert REPLACING not in await annotated(world)
+    assert len(await machines(env, control_plane=True)) == 3
+    assert set(await env.versions()) == {NEW}
+    assert await marks(env) == []
+    assert REPLACING not in await annotated(env)
 
 
 @pytest.mark.parametrize("step", sampled(["components-copier", "containerd-upgrader", "kubeadm-upgrader"], 2))
 def test_the_first_machine_fails_and_is_deleted(step: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        planes = [one.name for one in await machines(world, control_plane=True)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        planes = [one.name for one in await machines(env, control_plane=True)]
         upgraders.failing[planes[0], step] = "the disk is broken"
-        await world.change(kubernetesVersion="1.36")
-        await until_so(world, *UPGRADE, lambda one: "the disk is broken" in ready(one)["message"])
-        await world.client.delete(Machine.resource, planes[0], SYSTEM_NAMESPACE)
-        await arrives(world, lost=planes[0], survivors=before)
+        await env.change(kubernetesVersion="1.36")
+        await until_so(env, *UPGRADE, lambda one: "the disk is broken" in ready(one)["message"])
+        await env.client.delete(Machine.resource, planes[0], SYSTEM_NAMESPACE)
+        await arrives(env, lost=planes[0], survivors=before)
 
     journey(story, control_planes=3, workers=1)
 
 
 def test_a_machine_that_is_deleted_by_hand_is_replaced_before_the_next_node_is_touched() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        planes = [one.name for one in await machines(world, control_plane=True)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        planes = [one.name for one in await machines(env, control_plane=True)]
         told = []
 
         async def delete(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (node, container, moment) == (planes[0], "kubeadm-upgrader", Moment.RUNS):
                 upgraders.happening = None
-                await world.client.delete(Machine.resource, planes[2], SYSTEM_NAMESPACE)
+                await env.client.delete(Machine.resource, planes[2], SYSTEM_NAMESPACE)
 
         upgraders.happening = delete
-        await world.change(kubernetesVersion="1.36")
-        found = await until_so(world, *UPGRADE, lambda one: ready(one)["reason"] == "ReplacingMachine")
+        await env.change(kubernetesVersion="1.36")
+        found = await until_so(env, *UPGRADE, lambda one: ready(one)["reason"] == "ReplacingMachine")
         told.append(ready(found)["message"])
-        assert REPLACING in await annotated(world)
-        assert PAUSED_ANNOTATION not in await annotated(world)
+        assert REPLACING in await annotated(env)
+        assert PAUSED_ANNOTATION not in await annotated(env)
         await until_so(
-            world,
+            env,
             KubeadmControlPlane.resource,
             "garden",
             lambda one: PAUSED_ANNOTATION in one["metadata"]["annotations"],
         )
         assert planes[1] not in {node for node, _ in upgraders.ran}, "the next one waits for the new one"
-        await arrives(world, lost=planes[2], survivors=before)
+        await arrives(env, lost=planes[2], survivors=before)
         assert "before the next" in told[0]
 
     journey(story, control_planes=3, workers=1)
 
 
 def test_a_node_that_dies_is_replaced_by_its_health_check_and_the_upgrade_goes_on() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        planes = [one.name for one in await machines(world, control_plane=True)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        planes = [one.name for one in await machines(env, control_plane=True)]
 
         async def die(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (node, container, moment) == (planes[0], "done", Moment.ENDED):
                 upgraders.happening = None
-                await say_ready(world, workload, planes[1], "Unknown")
+                await say_ready(env, workload, planes[1], "Unknown")
 
         upgraders.happening = die
-        await world.change(kubernetesVersion="1.36")
-        await arrives(world, lost=planes[1], survivors=before)
+        await env.change(kubernetesVersion="1.36")
+        await arrives(env, lost=planes[1], survivors=before)
 
     journey(story, control_planes=3, workers=1)
 
 
 def test_a_control_plane_that_is_to_be_smaller_is_upgraded_first() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(world, control_plane=True)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(env, control_plane=True)]
 
         async def scale(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (node, container, moment) == (planes[0], "kubeadm-upgrader", Moment.RUNS):
                 upgraders.happening = None
-                await world.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": IN_PLACE})
+                await env.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": IN_PLACE})
 
         upgraders.happening = scale
-        await world.change(kubernetesVersion="1.36")
-        await until_so(world, *UPGRADE, lambda one: bool(one.get("status")))
-        await world.until_ready(seconds=7200)
-        assert len(await machines(world, control_plane=True)) == 1
-        assert set(await world.versions()) == {NEW}
+        await env.change(kubernetesVersion="1.36")
+        await until_so(env, *UPGRADE, lambda one: bool(one.get("status")))
+        await env.until_ready(seconds=7200)
+        assert len(await machines(env, control_plane=True)) == 1
+        assert set(await env.versions()) == {NEW}
 
     journey(story, control_planes=3, workers=1)
 
 
 def test_a_machine_that_cluster_api_adds_where_somebody_took_the_pause_away_is_told_with_a_way_on() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "components-copier"] = "the disk is full"
-        await world.change(kubernetesVersion="1.36")
-        await until_so(world, *UPGRADE, lambda one: "the disk is full" in ready(one)["message"])
+        await env.change(kubernetesVersion="1.36")
+        await until_so(env, *UPGRADE, lambda one: "the disk is full" in ready(one)["message"])
         unpaused = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
-        await world.client.patch(
+        await env.client.patch(
             KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=unpaused, type=PatchType.MERGE
         )
-        await until_machines(world, lambda found: len(found) == 3)
-        await world.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": None})
-        await world.until_ready(seconds=7200)
-        assert len(await machines(world, control_plane=True)) == 1
-        assert set(await world.versions()) == {NEW}
+        await until_machines(env, lambda found: len(found) == 3)
+        await env.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": None})
+        await env.until_ready(seconds=7200)
+        assert len(await machines(env, control_plane=True)) == 1
+        assert set(await env.versions()) == {NEW}
 
     journey(story, workers=1)
 
 
 def test_groups_that_are_to_be_larger_are_upgraded_first() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        planes = [one.name for one in await machines(world, control_plane=True)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        planes = [one.name for one in await machines(env, control_plane=True)]
 
         async def scale(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (node, container, moment) == (planes[0], "kubeadm-upgrader", Moment.RUNS):
                 upgraders.happening = None
                 group = {"name": "md-0", "count": 3, "upgradeRolloutStrategy": IN_PLACE}
                 larger = {"count": 5, "upgradeRolloutStrategy": IN_PLACE}
-                await world.change(controlPlaneConfiguration=larger, workerNodeGroupConfigurations=[group])
+                await env.change(controlPlaneConfiguration=larger, workerNodeGroupConfigurations=[group])
 
         upgraders.happening = scale
-        await world.change(kubernetesVersion="1.36")
-        await until_so(world, *UPGRADE, lambda one: bool(one.get("status")))
-        await world.until_ready(seconds=7200)
-        assert before.items() <= (await identities(world)).items()
-        assert len(await machines(world, control_plane=True)) == 5
-        assert len(await machines(world, control_plane=False)) == 3
-        assert set(await world.versions()) == {NEW}
+        await env.change(kubernetesVersion="1.36")
+        await until_so(env, *UPGRADE, lambda one: bool(one.get("status")))
+        await env.until_ready(seconds=7200)
+        assert before.items() <= (await identities(env)).items()
+        assert len(await machines(env, control_plane=True)) == 5
+        assert len(await machines(env, control_plane=False)) == 3
+        assert set(await env.versions()) == {NEW}
 
     journey(story, control_planes=3, workers=2)
 
 
 def test_the_next_worker_waits_for_one_that_was_deleted_in_the_middle() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        workers = [one.name for one in await machines(world, control_plane=False)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        workers = [one.name for one in await machines(env, control_plane=False)]
         begun: list[bool] = []
 
         async def delete(_: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (node, container, moment) == (workers[0], "kubeadm-upgrader", Moment.RUNS):
-                await world.client.delete(Machine.resource, workers[0], SYSTEM_NAMESPACE)
+                await env.client.delete(Machine.resource, workers[0], SYSTEM_NAMESPACE)
             if (node, container, moment) == (workers[1], "components-copier", Moment.RUNS):
-                begun.append(all(one.decode(Machine).status.node_ref for one in await machines(world)))
+                begun.append(all(one.decode(Machine).status.node_ref for one in await machines(env)))
 
         upgraders.happening = delete
-        await world.change(kubernetesVersion="1.36")
-        await until_so(world, *UPGRADE, lambda one: bool(one.get("status")))
-        await world.until_ready(seconds=7200)
+        await env.change(kubernetesVersion="1.36")
+        await until_so(env, *UPGRADE, lambda one: bool(one.get("status")))
+        await env.until_ready(seconds=7200)
         assert begun == [True], "the machine in its place is a node by then"
-        assert set(await world.versions()) == {NEW}
+        assert set(await env.versions()) == {NEW}
 
     journey(story, control_planes=1, workers=2)

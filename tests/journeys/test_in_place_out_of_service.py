@@ -14,7 +14,7 @@ from espalier.upgrades.node_steps import COPY, DONE, KUBEADM
 from tests.journeys import in_place
 from tests.journeys.in_place import told
 from tests.journeys.in_place_watch import CALM, MACHINES, NODES, Watcher, finish, ready, say_ready, tell, undisturbed
-from tests.journeys.managed import ManagedLaptop
+from tests.journeys.managed import ManagedEnvironment
 from tests.support.faults import Far
 from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
@@ -26,16 +26,16 @@ CONTAINERS = [step.container for step in (COPY, KUBEADM, DONE)]
 
 
 def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
         await asyncio.sleep(CALM)
-        last = (await in_place.machines(world, control_plane=False))[-1].name
-        await say_ready(world, in_place.reach(world), last, "Unknown")
-        await world.change(kubernetesVersion="1.36")
+        last = (await in_place.machines(env, control_plane=False))[-1].name
+        await say_ready(env, in_place.reach(env), last, "Unknown")
+        await env.change(kubernetesVersion="1.36")
         waiting = f"0 of 2 nodes are upgraded; before the next one is touched: node {last} is not ready"
-        await world.until(lambda one: waiting in told(one) and waiting in told(one, "WorkersReady"))
+        await env.until(lambda one: waiting in told(one) and waiting in told(one, "WorkersReady"))
         assert not [node for node, _ in upgraders.ran if "-md-" in node]
-        await say_ready(world, in_place.reach(world), last, "True")
-        await finish(world, watcher)
+        await say_ready(env, in_place.reach(env), last, "True")
+        await finish(env, watcher)
 
     tell(ready(1, 2), story)
 
@@ -43,28 +43,28 @@ def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
 def test_nodes_that_are_not_ready_count_among_those_that_may_be_missing() -> None:
     many = {"type": "InPlace", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}}
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         group = {"name": "md-0", "count": 3, "upgradeRolloutStrategy": many}
-        last = (await in_place.machines(world, control_plane=False))[-1].name
-        others = {one.name for one in await in_place.machines(world)} - {last}
-        await say_ready(world, in_place.reach(world), last, "Unknown")
-        await world.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=[group])
-        await world.until(lambda one: "2 of 3 nodes are upgraded" in told(one))
+        last = (await in_place.machines(env, control_plane=False))[-1].name
+        others = {one.name for one in await in_place.machines(env)} - {last}
+        await say_ready(env, in_place.reach(env), last, "Unknown")
+        await env.change(kubernetesVersion="1.36", workerNodeGroupConfigurations=[group])
+        await env.until(lambda one: "2 of 3 nodes are upgraded" in told(one))
         assert upgraders.at_once == 1
         assert {node for node, _ in upgraders.ran} == others
-        await say_ready(world, in_place.reach(world), last, "True")
-        await world.until_ready()
+        await say_ready(env, in_place.reach(env), last, "True")
+        await env.until_ready()
 
     in_place.journey(story, workers=3)
 
 
 def test_a_worker_that_never_is_ready_again_is_replaced_by_its_health_check_and_the_others_are_upgraded() -> None:
-    async def story(world: ManagedLaptop, _upgraders: Upgraders, watcher: Watcher) -> None:
+    async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
         await asyncio.sleep(CALM)
-        last = (await in_place.machines(world, control_plane=False))[-1].name
-        await say_ready(world, in_place.reach(world), last, "Unknown")
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
+        last = (await in_place.machines(env, control_plane=False))[-1].name
+        await say_ready(env, in_place.reach(env), last, "Unknown")
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
         await asyncio.sleep(CALM)
         added = [name for name in watcher.identities() if name not in watcher.before]
         assert len(added) == 2, "a Machine and its node"
@@ -79,17 +79,17 @@ def test_a_worker_that_never_is_ready_again_is_replaced_by_its_health_check_and_
 
 @pytest.mark.parametrize("step", CONTAINERS)
 def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders, _watcher: Watcher) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders, _watcher: Watcher) -> None:
         async def silence(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (container, moment) == (step, Moment.RUNS):
                 upgraders.silence(node)
-                await say_ready(world, workload, node, "Unknown")
+                await say_ready(env, workload, node, "Unknown")
 
         upgraders.happening = silence
-        node = (await in_place.machines(world, control_plane=True))[0].name
-        await world.change(kubernetesVersion="1.36")
+        node = (await in_place.machines(env, control_plane=True))[0].name
+        await env.change(kubernetesVersion="1.36")
         said = f"on node {node}: container {step} is at it, as far as is known: the node is not ready since 2026-01-01T"
-        await told_everywhere(world, node, said)
+        await told_everywhere(env, node, said)
 
     tell(ready(1, 2), story)
 
@@ -98,21 +98,21 @@ def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: s
 def test_a_workload_cluster_that_stays_unreachable_is_told_at_all_levels_with_the_step(step: str) -> None:
     far = Far()
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
         async def cut(_workload: WorkloadCluster, _node: str, container: str, moment: Moment) -> None:
             if (container, moment) == (step, Moment.RUNS) and not far.refused:
                 asyncio.get_running_loop().call_later(0.5, lambda: asyncio.ensure_future(far.cut()))
 
         upgraders.happening = cut
-        node = (await in_place.machines(world, control_plane=True))[0].name
-        await world.change(kubernetesVersion="1.36")
+        node = (await in_place.machines(env, control_plane=True))[0].name
+        await env.change(kubernetesVersion="1.36")
         said = f"on node {node}: container {step} is at it, as far as is known: {UNREACHABLE}"
-        await told_everywhere(world, node, said)
-        written = world.written()
+        await told_everywhere(env, node, said)
+        written = env.written()
         await asyncio.sleep(600)
-        assert world.written() == written, "told once, however long it lasts"
+        assert env.written() == written, "told once, however long it lasts"
         far.mend()
-        await finish(world, watcher)
+        await finish(env, watcher)
 
     tell(ready(1, 2), story, wrap=far)
 
@@ -127,23 +127,23 @@ def test_a_manager_that_does_not_reach_the_workload_cluster_takes_back_nothing_o
     )
     node = recording.writes[number - 1].change.key.name.removesuffix("-node-upgrader")
 
-    async def story(world: ManagedLaptop, _upgraders: Upgraders, watcher: Watcher) -> None:
+    async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
         said = f"step 4 of 8 on node {node}: container kubeadm-upgrader is at it, as far as is known: {UNREACHABLE}"
-        await told_everywhere(world, node, said)
-        found = await world.client.get(NodeUpgrade.resource, node_upgrade(node), SYSTEM_NAMESPACE)
+        await told_everywhere(env, node, said)
+        found = await env.client.get(NodeUpgrade.resource, node_upgrade(node), SYSTEM_NAMESPACE)
         done = [one["type"] for one in found.tree["status"]["conditions"] if one["status"] == "True"]
         assert done == ["UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded", "Accepted"]
         far.mend()
-        await finish(world, watcher)
+        await finish(env, watcher)
 
     far.is_cut = True
-    tell(recording.after(number), story, wrap=far, seed=3)  # uids of the second world are its own
+    tell(recording.after(number), story, wrap=far, seed=3)  # uids of the second environment are its own
 
 
-async def told_everywhere(world: ManagedLaptop, node: str, said: str) -> None:
+async def told_everywhere(env: ManagedEnvironment, node: str, said: str) -> None:
     """Soon, of the first node of the control plane."""
-    await world.until(lambda one: said in told(one) and said in told(one, "ControlPlaneReady"), seconds=150)
+    await env.until(lambda one: said in told(one) and said in told(one, "ControlPlaneReady"), seconds=150)
     names = {ControlPlaneUpgrade.resource: "garden-cp-upgrade", NodeUpgrade.resource: node_upgrade(node)}
     for resource, name in names.items():
-        upgrade = await world.client.get(resource, name, SYSTEM_NAMESPACE)
+        upgrade = await env.client.get(resource, name, SYSTEM_NAMESPACE)
         assert said in in_place.ready(upgrade.tree)["message"]

@@ -25,7 +25,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
 from espalier.simulator.hosts.programs import HASH
 from tests.journeys.in_place import NEW, identities, machines, marks, reach, ready, spec, told, until_so
-from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.simulated_pods import processes
 
 pytestmark = pytest.mark.embedded
@@ -34,51 +34,51 @@ ETCD = "v3.6.8"
 
 
 @asynccontextmanager
-async def garden(home: Path) -> AsyncIterator[ManagedLaptop]:
+async def garden(home: Path) -> AsyncIterator[ManagedEnvironment]:
     """A cluster of one control plane node and one worker, all of it to be upgraded in place."""
-    async with managed_laptop(SystemClock(), disks=home, timing=Timing(boot=0.05)) as world:
-        await world.apply(**spec(1, 1))
-        await world.until_ready()
-        yield world
+    async with managed_environment(SystemClock(), disks=home, timing=Timing(boot=0.05)) as env:
+        await env.apply(**spec(1, 1))
+        await env.until_ready()
+        yield env
 
 
 async def test_a_cluster_is_upgraded_by_the_program_even_when_that_is_killed(tmp_path: Path) -> None:
-    async with garden(tmp_path) as world:
-        before = await identities(world)
-        plane = (await machines(world, control_plane=True))[0].name
-        await world.change(kubernetesVersion="1.36")
+    async with garden(tmp_path) as env:
+        before = await identities(env)
+        plane = (await machines(env, control_plane=True))[0].name
+        await env.change(kubernetesVersion="1.36")
 
-        pod = await until_pod(world, plane, lambda tree: "kubeadm-upgrader" in running(tree))
+        pod = await until_pod(env, plane, lambda tree: "kubeadm-upgrader" in running(tree))
         await kill(tmp_path, pod)
         name = f"{plane}-node-upgrader"
         failed = await until_so(
-            world, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadmFailed"
+            env, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadmFailed"
         )
         assert "exit code 137" in ready(failed)["message"]
-        await reach(world).client.delete(POD, pod.name, SYSTEM_NAMESPACE)
-        await world.until_ready()
+        await reach(env).client.delete(POD, pod.name, SYSTEM_NAMESPACE)
+        await env.until_ready()
 
-        assert await identities(world) == before
-        assert await world.versions() == [NEW] * 2
-        assert await marks(world) == []
-        for node in (await reach(world).client.list(NODE)).items:
+        assert await identities(env) == before
+        assert await env.versions() == [NEW] * 2
+        assert await marks(env) == []
+        for node in (await reach(env).client.list(NODE)).items:
             assert not node.tree["spec"].get("unschedulable")
             assert node.tree["status"]["nodeInfo"]["containerRuntimeVersion"] == "containerd://2.3.7"
-        images = await system_images(world)
+        images = await system_images(env)
         assert images["etcd"].partition("-")[0] == ETCD
         assert {images[name] for name in ("kube-apiserver", "kube-scheduler", "kube-proxy")} == {NEW}
         assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
 
 
 async def test_a_release_that_changes_flags_and_an_audit_policy_are_in_force_on_the_nodes(tmp_path: Path) -> None:
-    async with managed_laptop(SystemClock(), disks=tmp_path, timing=Timing(boot=0.05)) as world:
-        await world.apply(**spec(1, 1, eksaVersion="v0.24.2"))
-        await world.until_ready()
-        before = await identities(world)
-        await world.change(eksaVersion="v0.25.1")
-        await world.until_ready()
-        await world.change(eksaVersion="v0.26.0")
-        await world.until_ready()
+    async with managed_environment(SystemClock(), disks=tmp_path, timing=Timing(boot=0.05)) as env:
+        await env.apply(**spec(1, 1, eksaVersion="v0.24.2"))
+        await env.until_ready()
+        before = await identities(env)
+        await env.change(eksaVersion="v0.25.1")
+        await env.until_ready()
+        await env.change(eksaVersion="v0.26.0")
+        await env.until_ready()
 
         [plane] = tmp_path.glob("nodes/*/garden-[!m]*")
         manifest = plane / "etc/kubernetes/manifests/kube-apiserver.yaml"
@@ -87,44 +87,44 @@ async def test_a_release_that_changes_flags_and_an_audit_policy_are_in_force_on_
         assert len(flags) == 2
         assert all("--tls-min-version=VersionTLS12" in text for text in flags)
 
-        hashes = await config_hashes(world)
+        hashes = await config_hashes(env)
         policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
-        await world.change(
+        await env.change(
             controlPlaneConfiguration={
                 "count": 1,
                 "upgradeRolloutStrategy": {"type": "InPlace"},
                 "auditPolicyContent": policy,
             }
         )
-        await world.until_ready()
+        await env.until_ready()
         file = plane / "etc/kubernetes/audit-policy.yaml"
         assert (file.read_text(), file.stat().st_mode & 0o777) == (policy, 0o600)
-        changed = {name for name, hash_ in (await config_hashes(world)).items() if hash_ != hashes.get(name)}
+        changed = {name for name, hash_ in (await config_hashes(env)).items() if hash_ != hashes.get(name)}
         assert changed == {"kube-apiserver"}, "it alone mounts the policy, and was started anew"
-        assert await identities(world) == before
-        assert await marks(world) == []
+        assert await identities(env) == before
+        assert await marks(env) == []
         assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
 
 
-async def config_hashes(world: ManagedLaptop) -> dict[str, str]:
+async def config_hashes(env: ManagedEnvironment) -> dict[str, str]:
     """What the kubelet started each static pod from."""
-    pods = (await reach(world).client.list(POD, "kube-system", labels="tier=control-plane")).items
+    pods = (await reach(env).client.list(POD, "kube-system", labels="tier=control-plane")).items
     return {one.metadata.labels["component"]: one.metadata.annotations.get(HASH, "") for one in pods}
 
 
 async def test_a_worker_that_fails_at_kubeadm_is_told_of_at_once_and_goes_on_when_the_cause_is_gone(
     tmp_path: Path,
 ) -> None:
-    async with garden(tmp_path) as world:
-        worker = (await machines(world, control_plane=False))[0].name
-        await world.change(kubernetesVersion="1.36")
-        await until_pod(world, worker, lambda tree: bool(running(tree)))
+    async with garden(tmp_path) as env:
+        worker = (await machines(env, control_plane=False))[0].name
+        await env.change(kubernetesVersion="1.36")
+        await until_pod(env, worker, lambda tree: bool(running(tree)))
         faults = next(tmp_path.glob(f"nodes/*/{worker}-*/var/lib/simulated-node")) / "faults.json"
         faults.write_text(json.dumps({"kubeadm": "etcd cluster is not healthy"}))
 
-        pod = await until_pod(world, worker, lambda tree: exit_code(tree, "kubeadm-upgrader") == 1)
+        pod = await until_pod(env, worker, lambda tree: exit_code(tree, "kubeadm-upgrader") == 1)
         ended = time.monotonic()
-        cluster = await world.until(lambda one: "etcd cluster is not healthy" in told(one, "WorkersReady"))
+        cluster = await env.until(lambda one: "etcd cluster is not healthy" in told(one, "WorkersReady"))
         assert time.monotonic() - ended < 2
         assert "step kubeadm-upgrader failed" in told(cluster, "WorkersReady")
         levels: dict[str, Resource] = {
@@ -132,30 +132,30 @@ async def test_a_worker_that_fails_at_kubeadm_is_told_of_at_once_and_goes_on_whe
             f"{worker}-node-upgrader": NodeUpgrade.resource,
         }
         for name, resource in levels.items():
-            found = await world.client.get(resource, name, SYSTEM_NAMESPACE)
+            found = await env.client.get(resource, name, SYSTEM_NAMESPACE)
             assert "etcd cluster is not healthy" in ready(found.tree)["message"]
-        assert "simulated fault" in await log(world, pod, "kubeadm-upgrader")
+        assert "simulated fault" in await log(env, pod, "kubeadm-upgrader")
 
         faults.unlink()
-        await reach(world).client.delete(POD, pod.name, SYSTEM_NAMESPACE)
-        await world.until_ready()
-        assert await world.versions() == [NEW] * 2
-        assert await marks(world) == []
+        await reach(env).client.delete(POD, pod.name, SYSTEM_NAMESPACE)
+        await env.until_ready()
+        assert await env.versions() == [NEW] * 2
+        assert await marks(env) == []
 
 
 async def test_an_upgrader_image_for_another_version_touches_nothing(tmp_path: Path) -> None:
-    async with garden(tmp_path) as world:
-        worker = (await machines(world, control_plane=False))[0].name
-        images = (await world.client.get(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE)).tree["data"]
+    async with garden(tmp_path) as env:
+        worker = (await machines(env, control_plane=False))[0].name
+        images = (await env.client.get(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE)).tree["data"]
         data: Tree = {"data": {"v1.35.9-eks-1-35-9": images[NEW]}}
         name = "in-place-upgrade"
-        await world.client.patch(CONFIG_MAP, name, SYSTEM_NAMESPACE, patch=data, type=PatchType.MERGE)
+        await env.client.patch(CONFIG_MAP, name, SYSTEM_NAMESPACE, patch=data, type=PatchType.MERGE)
         spec_ = {"machine": {"name": worker}, "kubernetesVersion": "v1.35.9-eks-1-35-9", "nodeType": "Worker"}
         body = {"metadata": {"name": "odd", "namespace": SYSTEM_NAMESPACE}, "spec": spec_}
-        await world.client.create(NodeUpgrade.resource, body)
+        await env.client.create(NodeUpgrade.resource, body)
 
         failed = await until_so(
-            world, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "CopyingComponentsFailed"
+            env, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "CopyingComponentsFailed"
         )
         assert f"the upgrader image carries Kubernetes {NEW}" in ready(failed)["message"]
         assert "correct the image of v1.35.9-eks-1-35-9" in ready(failed)["message"]
@@ -180,11 +180,11 @@ def exit_code(pod: Tree, container: str) -> int | None:
     return code
 
 
-async def until_pod(world: ManagedLaptop, node: str, is_so: Callable[[Tree], bool]) -> Object:
+async def until_pod(env: ManagedEnvironment, node: str, is_so: Callable[[Tree], bool]) -> Object:
     """The upgrader pod of a node, once it is as described."""
-    workload = reach(world)
+    workload = reach(env)
     changed = asyncio.Event()
-    world.workloads.subscribe(lambda _cluster, _object: changed.set())
+    env.workloads.subscribe(lambda _cluster, _object: changed.set())
     async with asyncio.timeout(20):
         while True:
             changed.clear()
@@ -205,15 +205,15 @@ async def kill(home: Path, pod: Object) -> None:
             os.kill(process, signal.SIGKILL)
 
 
-async def system_images(world: ManagedLaptop) -> dict[str, str]:
+async def system_images(env: ManagedEnvironment) -> dict[str, str]:
     """Tags of the images of the system's containers."""
-    pods = (await reach(world).client.list(POD, "kube-system")).items
+    pods = (await reach(env).client.list(POD, "kube-system")).items
     containers = [pod.tree["spec"]["containers"][0] for pod in pods]
     return {one["name"]: one["image"].rpartition(":")[2] for one in containers}
 
 
-async def log(world: ManagedLaptop, pod: Object, container: str) -> str:
+async def log(env: ManagedEnvironment, pod: Object, container: str) -> str:
     """What `kubectl logs` shows."""
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/log"
-    answer = await reach(world).server.serve(Request("GET", path, {"container": container}), ADMIN)
+    answer = await reach(env).server.serve(Request("GET", path, {"container": container}), ADMIN)
     return answer.body.decode()

@@ -16,7 +16,7 @@ from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from tests.journeys.in_place import IN_PLACE, identities, journey, machines, marks, reach, ready, until_so
-from tests.journeys.managed import ManagedLaptop
+from tests.journeys.managed import ManagedEnvironment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -26,53 +26,53 @@ TLS = {"name": "tls-min-version", "value": "VersionTLS12"}
 POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
 
 
-async def settled(world: ManagedLaptop, before: dict[str, str]) -> None:
+async def settled(env: ManagedEnvironment, before: dict[str, str]) -> None:
     """All is as asked for, on the machines that were there, and nothing is left to roll."""
-    await world.until_ready()
-    assert await identities(world) == before
-    assert await marks(world) == []
-    [plane] = (await world.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
+    await env.until_ready()
+    assert await identities(env) == before
+    assert await marks(env) == []
+    [plane] = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
     assert plane.tree["status"]["upToDateReplicas"] == plane.tree["spec"]["replicas"]
-    assert len((await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items) == 1
-    secrets = (await reach(world).client.list(SECRET, "eksa-system")).items
+    assert len((await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items) == 1
+    secrets = (await reach(env).client.list(SECRET, "eksa-system")).items
     assert not [one.name for one in secrets if "node-upgrader" in one.name], "what pods brought goes with their rights"
 
 
-async def kubeadm_config(world: ManagedLaptop) -> Any:
-    found = await reach(world).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
+async def kubeadm_config(env: ManagedEnvironment) -> Any:
+    found = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
     return json.loads(found.tree["data"]["ClusterConfiguration"])
 
 
 @pytest.mark.parametrize(("control_planes", "workers"), [(1, 1), (3, 2)])
 def test_releases_of_this_build_are_upgraded_in_place_one_after_the_other(control_planes: int, workers: int) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        planes = [one.name for one in await machines(world, control_plane=True)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        planes = [one.name for one in await machines(env, control_plane=True)]
 
-        await world.change(eksaVersion="v0.25.1")
-        await settled(world, before)
+        await env.change(eksaVersion="v0.25.1")
+        await settled(env, before)
         assert {tuple(map(str, one["kubeletArgs"])) for one in upgraders.changes.values()} == {(str(TLS),)}
         assert len(upgraders.changes) == control_planes + workers
 
         upgraders.changes.clear()
         upgraders.static_pods.clear()
-        await world.change(eksaVersion="v0.26.0")
-        await settled(world, before)
+        await env.change(eksaVersion="v0.26.0")
+        await settled(env, before)
         for plane in planes:
             assert TOKENS in upgraders.static_pods[plane]["kube-apiserver"].flags
         told = {tuple(arg["name"] for arg in one["kubeletArgs"]) for one in upgraders.changes.values()}
         assert (told, len(upgraders.changes)) == ({("cgroup-driver", "fail-cgroupv1")}, control_planes + workers)
-        assert (await kubeadm_config(world))["apiServer"]["certSANs"], "what nobody asked to change stays"
+        assert (await kubeadm_config(env))["apiServer"]["certSANs"], "what nobody asked to change stays"
 
     journey(story, control_planes=control_planes, workers=workers, eksaVersion="v0.24.2")
 
 
 def test_an_audit_policy_reaches_every_control_plane_node() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
         asked = {"count": 3, "upgradeRolloutStrategy": IN_PLACE, "auditPolicyContent": POLICY}
-        await world.change(controlPlaneConfiguration=asked)
-        await settled(world, before)
+        await env.change(controlPlaneConfiguration=asked)
+        await settled(env, before)
 
         assert len(upgraders.changes) == 3
         for changes in upgraders.changes.values():
@@ -84,27 +84,27 @@ def test_an_audit_policy_reaches_every_control_plane_node() -> None:
 
 
 def test_settings_of_the_kubelet_reach_the_workers_of_a_group_and_what_their_machines_say() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        planes = {one.name for one in await machines(world, control_plane=True)}
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        planes = {one.name for one in await machines(env, control_plane=True)}
         group = {"name": "md-0", "count": 2, "upgradeRolloutStrategy": IN_PLACE}
-        await world.change(workerNodeGroupConfigurations=[group | {"kubeletConfiguration": {"maxPods": 50}}])
-        await settled(world, before)
+        await env.change(workerNodeGroupConfigurations=[group | {"kubeletConfiguration": {"maxPods": 50}}])
+        await settled(env, before)
 
         assert not planes & {node for node, _ in upgraders.ran}
-        for machine in await machines(world, control_plane=False):
+        for machine in await machines(env, control_plane=False):
             changes = upgraders.changes[machine.name]
             assert "maxPods" in base64.b64decode(changes["files"][0]["content"]).decode()
             command = upgraders.commands[machine.name, "kubeadm-upgrader"]
             assert command[command.index("--patches") + 1] == "/etc/kubernetes/patches"
-            config = await world.client.get(KubeadmConfig.resource, machine.name, SYSTEM_NAMESPACE)
-            [owned] = (await world.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
+            config = await env.client.get(KubeadmConfig.resource, machine.name, SYSTEM_NAMESPACE)
+            [owned] = (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
             template = owned.tree["spec"]["template"]["spec"]["bootstrap"]["configRef"]["name"]
             assert config.metadata.annotations["cluster.x-k8s.io/cloned-from-name"] == template
 
         upgraders.changes.clear()
-        await world.change(workerNodeGroupConfigurations=[group])
-        await settled(world, before)
+        await env.change(workerNodeGroupConfigurations=[group])
+        await settled(env, before)
         assert {tuple(one["removedFiles"]) for one in upgraders.changes.values()} == {
             ("/etc/kubernetes/patches/kubeletconfiguration0+strategic.yaml",)
         }
@@ -113,8 +113,8 @@ def test_settings_of_the_kubelet_reach_the_workers_of_a_group_and_what_their_mac
 
 
 def test_the_image_of_etcd_and_a_feature_gate_of_kubeadm_arrive() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        [plane] = (await world.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        [plane] = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
         spec: Tree = plane.tree["spec"]["kubeadmConfigSpec"]
         configuration = spec["clusterConfiguration"]
         etcd = configuration["etcd"]["local"] | {"imageRepository": "mirror.example/etcd"}
@@ -127,14 +127,14 @@ def test_the_image_of_etcd_and_a_feature_gate_of_kubeadm_arrive() -> None:
             "metadata": {"annotations": mark},
             "spec": {"kubeadmConfigSpec": spec | {"clusterConfiguration": wanted}},
         }
-        await world.client.patch(
+        await env.client.patch(
             KubeadmControlPlane.resource, plane.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE
         )
-        [machine] = await machines(world, control_plane=True)
+        [machine] = await machines(env, control_plane=True)
         name = f"{machine.name}-node-upgrader"
-        await until_so(world, NodeUpgrade.resource, name, lambda one: ready(one)["status"] == "True")
+        await until_so(env, NodeUpgrade.resource, name, lambda one: ready(one)["status"] == "True")
 
         assert upgraders.static_pods[machine.name]["etcd"].image == f"mirror.example/etcd/etcd:{etcd['imageTag']}"
-        assert (await kubeadm_config(world))["featureGates"]["NodeLocalCRISocket"] is True
+        assert (await kubeadm_config(env))["featureGates"]["NodeLocalCRISocket"] is True
 
     journey(story, workers=1)

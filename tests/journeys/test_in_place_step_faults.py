@@ -20,7 +20,7 @@ from tests.conftest import EXPLORE
 from tests.journeys import in_place
 from tests.journeys.in_place import told
 from tests.journeys.in_place_watch import Watcher, finish, ready, say_ready, tell
-from tests.journeys.managed import ManagedLaptop
+from tests.journeys.managed import ManagedEnvironment
 from tests.support.faults import Far
 from tests.support.sampling import sampled
 from tests.support.upgraders import Moment, Upgraders
@@ -56,12 +56,12 @@ class Fault:
             await self._strike(workload, node)
 
 
-async def struck(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher, strike: Strike, step: str) -> None:
+async def struck(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher, strike: Strike, step: str) -> None:
     """A cluster is upgraded, and this happens to each node at the step; `step` may be `every`."""
     fault = upgraders.happening = Fault(strike, None if step == "every" else step)
-    await world.change(kubernetesVersion="1.36")
-    await finish(world, watcher)
-    nodes = len(await world.nodes())
+    await env.change(kubernetesVersion="1.36")
+    await finish(env, watcher)
+    nodes = len(await env.nodes())
     assert len(fault.struck) == nodes * (len(MOMENTS) if step == "every" else len(Moment))
 
 
@@ -80,31 +80,31 @@ EXPLORED = ALL_STEPS if EXPLORE in os.environ else []
 
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + ALL_STEPS)
 def test_a_pod_that_somebody_deletes_at_any_step_is_made_anew(machines: tuple[int, int], step: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
         async def delete(workload: WorkloadCluster, node: str) -> None:
             await workload.client.delete(POD, upgrader(node), SYSTEM_NAMESPACE)
 
-        await struck(world, upgraders, watcher, delete, step)
+        await struck(env, upgraders, watcher, delete, step)
 
     tell(ready(*machines), story)
 
 
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + EXPLORED)
 def test_a_kubelet_that_is_silent_for_long_at_any_step_is_waited_for(machines: tuple[int, int], step: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
         waking: list[asyncio.Task[None]] = []
 
         async def silence(workload: WorkloadCluster, node: str) -> None:
             upgraders.silence(node)
-            await say_ready(world, workload, node, "Unknown")
+            await say_ready(env, workload, node, "Unknown")
             waking.append(asyncio.create_task(wake(workload, node)))
 
         async def wake(workload: WorkloadCluster, node: str) -> None:
             await asyncio.sleep(LONG if step != "every" else LONG / 10)
             upgraders.wake(node)
-            await say_ready(world, workload, node, "True")
+            await say_ready(env, workload, node, "True")
 
-        await struck(world, upgraders, watcher, silence, step)
+        await struck(env, upgraders, watcher, silence, step)
 
     tell(ready(*machines), story)
 
@@ -113,12 +113,12 @@ def test_a_kubelet_that_is_silent_for_long_at_any_step_is_waited_for(machines: t
 def test_a_workload_cluster_that_is_cut_off_at_any_step_is_found_again(machines: tuple[int, int], step: str) -> None:
     far = Far()
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
         async def cut(_workload: WorkloadCluster, _node: str) -> None:
             await far.cut()
             asyncio.get_running_loop().call_later(OUTAGE if step != "every" else 0.2, far.mend)
 
-        await struck(world, upgraders, watcher, cut, step)
+        await struck(env, upgraders, watcher, cut, step)
         assert far.refused
 
     tell(ready(*machines), story, wrap=far)
@@ -128,24 +128,24 @@ def test_a_workload_cluster_that_is_cut_off_at_any_step_is_found_again(machines:
 def test_a_program_that_is_killed_at_any_step_is_told_at_all_levels_and_tried_again_when_asked_for(
     machines: tuple[int, int], step: str
 ) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders, watcher: Watcher) -> None:
-        left = [one.name for one in await in_place.machines(world)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
+        left = [one.name for one in await in_place.machines(env)]
         upgraders.failing = {(node, step): "killed" for node in left}
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         while left:
-            cluster = await world.until(lambda one: any(failed(node, step) in told(one) for node in left))
+            cluster = await env.until(lambda one: any(failed(node, step) in told(one) for node in left))
             [node] = [node for node in left if failed(node, step) in told(cluster)]
             is_worker = "-md-" in node
             assert failed(node, step) in told(cluster, "WorkersReady" if is_worker else "ControlPlaneReady")
             for resource, name in (GROUPS[is_worker], (NodeUpgrade.resource, node_upgrade(node))):
-                upgrade = await world.client.get(resource, name, SYSTEM_NAMESPACE)
+                upgrade = await env.client.get(resource, name, SYSTEM_NAMESPACE)
                 assert failed(node, step) in in_place.ready(upgrade.tree)["message"]
             left.remove(node)
             del upgraders.failing[node, step]
             mark: Tree = {"metadata": {"annotations": {RETRY_ANNOTATION: "now"}}}
             resource, name = NodeUpgrade.resource, node_upgrade(node)
-            await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=mark, type=PatchType.MERGE)
-        await finish(world, watcher)
+            await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=mark, type=PatchType.MERGE)
+        await finish(env, watcher)
 
     tell(ready(*machines), story)
 

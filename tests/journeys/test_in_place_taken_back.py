@@ -11,15 +11,15 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from tests.journeys.in_place import NEW, OLD, identities, journey, machines, marks, reach, ready, until_so
 from tests.journeys.in_place_watch import say_ready
-from tests.journeys.managed import ManagedLaptop
+from tests.journeys.managed import ManagedEnvironment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
 
-async def is_told(world: ManagedLaptop, text: str) -> None:
+async def is_told(env: ManagedEnvironment, text: str) -> None:
     await until_so(
-        world,
+        env,
         ControlPlaneUpgrade.resource,
         "garden-cp-upgrade",
         lambda one: text in ready(one)["message"],
@@ -27,51 +27,51 @@ async def is_told(world: ManagedLaptop, text: str) -> None:
     )
 
 
-async def goes_back(world: ManagedLaptop, before: dict[str, str]) -> None:
-    await world.change(kubernetesVersion="1.35")
-    await world.until_ready(seconds=7200)
-    assert await identities(world) == before
-    assert set(await world.versions()) == {OLD}
-    assert await marks(world) == []
+async def goes_back(env: ManagedEnvironment, before: dict[str, str]) -> None:
+    await env.change(kubernetesVersion="1.35")
+    await env.until_ready(seconds=7200)
+    assert await identities(env) == before
+    assert set(await env.versions()) == {OLD}
+    assert await marks(env) == []
 
 
 def test_its_image_is_missing() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
         none = {"data": {NEW: None}}
         name = "in-place-upgrade"
-        await world.client.patch(CONFIG_MAP, name, SYSTEM_NAMESPACE, patch=none, type=PatchType.MERGE)
+        await env.client.patch(CONFIG_MAP, name, SYSTEM_NAMESPACE, patch=none, type=PatchType.MERGE)
         bundles = {"data": {NEW: ""}}
-        await world.client.patch(CONFIG_MAP, name, SYSTEM_NAMESPACE, patch=bundles, type=PatchType.MERGE)
-        await world.change(kubernetesVersion="1.36")
-        await is_told(world, "has no upgrader image for")
+        await env.client.patch(CONFIG_MAP, name, SYSTEM_NAMESPACE, patch=bundles, type=PatchType.MERGE)
+        await env.change(kubernetesVersion="1.36")
+        await is_told(env, "has no upgrader image for")
         assert upgraders.ran == []
-        await goes_back(world, before)
+        await goes_back(env, before)
 
     journey(story)
 
 
 @pytest.mark.parametrize("step", ["components-copier", "cni-plugins-upgrader"])
 def test_a_step_before_kubeadm_fails(step: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        plane = (await machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, step] = "the disk is full"
-        await world.change(kubernetesVersion="1.36")
-        await is_told(world, "the disk is full")
-        await goes_back(world, before)
+        await env.change(kubernetesVersion="1.36")
+        await is_told(env, "the disk is full")
+        await goes_back(env, before)
 
     journey(story)
 
 
 def test_once_kubeadm_ran_there_is_no_way_back() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "kubeadm-upgrader"] = "etcd is not well"
-        await world.change(kubernetesVersion="1.36")
-        await is_told(world, "etcd is not well")
+        await env.change(kubernetesVersion="1.36")
+        await is_told(env, "etcd is not well")
         with pytest.raises(Invalid, match="taken back"):
-            await world.change(kubernetesVersion="1.35")
+            await env.change(kubernetesVersion="1.35")
 
     journey(story)
 
@@ -79,35 +79,35 @@ def test_once_kubeadm_ran_there_is_no_way_back() -> None:
 def test_it_is_taken_back_at_the_moment_at_which_a_node_begins() -> None:
     """The node goes on, and what is asked for is older than what it has. Asked for again, the upgrade ends."""
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        planes = [one.name for one in await machines(world, control_plane=True)]
-        await say_ready(world, reach(world), planes[2], "Unknown")
-        await world.change(kubernetesVersion="1.36")
-        await is_told(world, f"{planes[2]} is not ready")
-        await say_ready(world, reach(world), planes[2], "True")
-        await world.change(kubernetesVersion="1.35")  # the first NodeUpgrade is being made
-        await is_told(world, f"kubeadm does not downgrade; ask for {NEW} again, or for a later one")
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready(seconds=7200)
-        assert await identities(world) == before
-        assert set(await world.versions()) == {NEW}
-        assert await marks(world) == []
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        planes = [one.name for one in await machines(env, control_plane=True)]
+        await say_ready(env, reach(env), planes[2], "Unknown")
+        await env.change(kubernetesVersion="1.36")
+        await is_told(env, f"{planes[2]} is not ready")
+        await say_ready(env, reach(env), planes[2], "True")
+        await env.change(kubernetesVersion="1.35")  # the first NodeUpgrade is being made
+        await is_told(env, f"kubeadm does not downgrade; ask for {NEW} again, or for a later one")
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready(seconds=7200)
+        assert await identities(env) == before
+        assert set(await env.versions()) == {NEW}
+        assert await marks(env) == []
 
     journey(story, control_planes=3, workers=1)
 
 
 def test_a_node_was_ill_before() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        planes = [one.name for one in await machines(world, control_plane=True)]
-        await say_ready(world, reach(world), planes[2], "Unknown")
-        await world.change(kubernetesVersion="1.36")
-        await is_told(world, f"{planes[2]} is not ready")
-        await world.change(kubernetesVersion="1.35")
-        await world.until(lambda cluster: not any("in place" in one.message for one in cluster.status.conditions))
-        await say_ready(world, reach(world), planes[2], "True")
-        await goes_back(world, before)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        planes = [one.name for one in await machines(env, control_plane=True)]
+        await say_ready(env, reach(env), planes[2], "Unknown")
+        await env.change(kubernetesVersion="1.36")
+        await is_told(env, f"{planes[2]} is not ready")
+        await env.change(kubernetesVersion="1.35")
+        await env.until(lambda cluster: not any("in place" in one.message for one in cluster.status.conditions))
+        await say_ready(env, reach(env), planes[2], "True")
+        await goes_back(env, before)
         assert upgraders.ran == []
 
     journey(story, control_planes=3, workers=1)

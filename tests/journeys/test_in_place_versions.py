@@ -31,7 +31,7 @@ from tests.journeys.in_place import (
     spec,
     until_so,
 )
-from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 
@@ -62,54 +62,54 @@ MINORS = [
 
 
 def journey(
-    story: Callable[[ManagedLaptop, Upgraders], Awaitable[None]], releases: Releases = RELEASES, **asked: object
+    story: Callable[[ManagedEnvironment, Upgraders], Awaitable[None]], releases: Releases = RELEASES, **asked: object
 ) -> None:
     """A cluster of one control plane node and one worker, asked for with these fields."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, releases=releases) as world:
-            await world.apply(**(spec(1, 1) | asked))
-            await world.until_ready()
-            await story(world, Upgraders(world.workloads))
+        async with managed_environment(simulation.clock, releases=releases) as env:
+            await env.apply(**(spec(1, 1) | asked))
+            await env.until_ready()
+            await story(env, Upgraders(env.workloads))
 
     run(main, epoch=EPOCH, seed=1)
 
 
 @pytest.mark.parametrize(("release", "before", "after"), sampled(MINORS, 0, len(MINORS) - 1))
 def test_each_minor_becomes_the_next_in_place(release: str, before: str, after: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        assert await world.versions() == [version(release, before)] * 2
-        found = await identities(world)
-        await world.change(kubernetesVersion=after)
-        await world.until_ready()
-        assert await world.versions() == [version(release, after)] * 2
-        assert await identities(world) == found
-        assert await marks(world) == []
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        assert await env.versions() == [version(release, before)] * 2
+        found = await identities(env)
+        await env.change(kubernetesVersion=after)
+        await env.until_ready()
+        assert await env.versions() == [version(release, after)] * 2
+        assert await identities(env) == found
+        assert await marks(env) == []
 
     journey(story, eksaVersion=release, kubernetesVersion=before)
 
 
 def test_the_next_upgrade_waits_for_what_garbage_collection_has_left_of_the_one_before() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
         name, resource = f"{plane}-node-upgrader", NodeUpgrade.resource
-        await world.change(kubernetesVersion="1.35")
-        found = await until_so(world, resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
+        await env.change(kubernetesVersion="1.35")
+        found = await until_so(env, resource, name, lambda one: ready(one)["reason"] == "UpgradingKubeadm")
         slow: Tree = {"metadata": {"finalizers": [*found["metadata"]["finalizers"], "example.org/slow"]}}
-        await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=slow, type=PatchType.MERGE)
-        await world.until_ready()
-        left = await world.client.get(resource, name, SYSTEM_NAMESPACE)
+        await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=slow, type=PatchType.MERGE)
+        await env.until_ready()
+        left = await env.client.get(resource, name, SYSTEM_NAMESPACE)
         assert left.metadata.deletion_timestamp is not None, "nothing waits for it"
         assert left.metadata.finalizers == ["example.org/slow"]
 
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         group = ControlPlaneUpgrade.resource
-        told = await until_so(world, group, "garden-cp-upgrade", lambda one: ready(one)["reason"] == "NodeUpgradeTaken")
+        told = await until_so(env, group, "garden-cp-upgrade", lambda one: ready(one)["reason"] == "NodeUpgradeTaken")
         assert name in ready(told)["message"]
         gone: Tree = {"metadata": {"finalizers": None}}
-        await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
-        await world.until_ready()
-        assert await world.versions() == [version(NEWEST.version, "1.36")] * 2
+        await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
+        await env.until_ready()
+        assert await env.versions() == [version(NEWEST.version, "1.36")] * 2
 
     journey(story, kubernetesVersion="1.34")
 
@@ -118,15 +118,15 @@ def test_the_next_upgrade_waits_for_what_garbage_collection_has_left_of_the_one_
 def test_each_patch_becomes_the_next_in_place(channel: str, tmp_path: Path) -> None:
     releases, wanted = with_next_patch(channel, tmp_path)
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         present = version(NEWEST.version, channel)
-        found = await identities(world)
-        await world.change(eksaVersion=OWN)
-        await world.until_ready()
-        assert await world.versions() == [wanted] * 2
-        assert await identities(world) == found
-        assert await marks(world) == []
-        images = (await world.client.get(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE)).tree["data"]
+        found = await identities(env)
+        await env.change(eksaVersion=OWN)
+        await env.until_ready()
+        assert await env.versions() == [wanted] * 2
+        assert await identities(env) == found
+        assert await marks(env) == []
+        images = (await env.client.get(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE)).tree["data"]
         assert {present, wanted} <= images.keys()
 
     journey(story, releases, eksaVersion=NEWEST.version, kubernetesVersion=channel)
@@ -162,13 +162,13 @@ def with_next_patch(channel: str, folder: Path) -> tuple[Releases, str]:
 
 
 def test_a_release_that_changes_no_machine_touches_no_node() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        found = await identities(world)
-        await world.change(eksaVersion="v0.25.1")
-        await world.until_ready()
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        found = await identities(env)
+        await env.change(eksaVersion="v0.25.1")
+        await env.until_ready()
         assert upgraders.ran == []
-        assert await identities(world) == found
-        assert await world.versions() == [version("v0.25.1", "1.35")] * 2
+        assert await identities(env) == found
+        assert await env.versions() == [version("v0.25.1", "1.35")] * 2
 
     journey(story, eksaVersion="v0.25.0")
 
@@ -176,26 +176,26 @@ def test_a_release_that_changes_no_machine_touches_no_node() -> None:
 def test_a_release_and_a_version_are_changed_in_one_write(tmp_path: Path) -> None:
     releases, _ = with_next_patch("1.34", tmp_path)
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        found = await identities(world)
-        await world.change(eksaVersion=OWN, kubernetesVersion="1.36")
-        await world.until_ready()
-        assert await world.versions() == [version(NEWEST.version, "1.36")] * 2
-        assert await identities(world) == found
-        assert await marks(world) == []
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        found = await identities(env)
+        await env.change(eksaVersion=OWN, kubernetesVersion="1.36")
+        await env.until_ready()
+        assert await env.versions() == [version(NEWEST.version, "1.36")] * 2
+        assert await identities(env) == found
+        assert await marks(env) == []
 
     journey(story, releases, eksaVersion=NEWEST.version)
 
 
 def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_named() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         more = {"certSans": ["garden.example"]}
         with pytest.raises(ApiError, match=r"bootstrap\.clusterConfiguration\.apiServer\.certSANs") as refused:
-            await world.change(eksaVersion="v0.26.0", kubernetesVersion="1.36", controlPlaneConfiguration=more)
+            await env.change(eksaVersion="v0.26.0", kubernetesVersion="1.36", controlPlaneConfiguration=more)
         assert "spec.eksaVersion, spec.kubernetesVersion" in str(refused.value)
         assert "extraArgs" not in str(refused.value), "flags are applied"
         assert upgraders.ran == []
-        assert await world.versions() == [version("v0.25.1", "1.35")] * 2
+        assert await env.versions() == [version("v0.25.1", "1.35")] * 2
 
     journey(story, eksaVersion="v0.25.1")
 
@@ -204,28 +204,28 @@ def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_na
 def test_a_release_with_which_nothing_was_made_can_be_taken_back(is_exact: bool) -> None:
     """Whether the rest is as it was before, or something else is asked for as well."""
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        found = await identities(world)
-        async with past_admission(world.client):
-            await world.change(eksaVersion="v0.26.0", controlPlaneConfiguration={"certSans": ["garden.example"]})
-        await world.until(lambda one: condition_of(one, "Ready").reason == "InPlaceUpgradeRefused")
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        found = await identities(env)
+        async with past_admission(env.client):
+            await env.change(eksaVersion="v0.26.0", controlPlaneConfiguration={"certSans": ["garden.example"]})
+        await env.until(lambda one: condition_of(one, "Ready").reason == "InPlaceUpgradeRefused")
         await asyncio.sleep(600)
         group = {"name": "md-0", "count": 1 if is_exact else 2, "upgradeRolloutStrategy": IN_PLACE}
         back: Tree = {"eksaVersion": "v0.25.1", "controlPlaneConfiguration": {"certSans": None}}
-        await world.change(**back, workerNodeGroupConfigurations=[group])
-        await world.until_ready()
+        await env.change(**back, workerNodeGroupConfigurations=[group])
+        await env.until_ready()
         assert upgraders.ran == []
-        assert found.items() <= (await identities(world)).items()
+        assert found.items() <= (await identities(env)).items()
 
     journey(story, eksaVersion="v0.25.1")
 
 
 def test_a_release_with_which_anything_was_made_can_not_be_taken_back() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        await world.change(eksaVersion="v0.26.0")
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        await env.change(eksaVersion="v0.26.0")
         await asyncio.sleep(5)
         with pytest.raises(ApiError, match=r"can't be downgraded from v0\.26\.0"):
-            await world.change(eksaVersion="v0.25.1")
+            await env.change(eksaVersion="v0.25.1")
 
     rolling = {"upgradeRolloutStrategy": {"type": "InPlace", "fallback": "RollingUpdate"}}
     journey(
@@ -244,20 +244,20 @@ def test_a_release_with_which_anything_was_made_can_not_be_taken_back() -> None:
     ],
 )
 def test_other_steps_are_refused_before_anything_is_touched(at_first: str, then: str, said: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         with pytest.raises(ApiError, match=said) as refused:
-            await world.change(kubernetesVersion=then)
+            await env.change(kubernetesVersion=then)
         assert "spec.kubernetesVersion" in str(refused.value)
         assert upgraders.ran == []
-        assert (await world.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
+        assert (await env.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items == []
 
     journey(story, kubernetesVersion=at_first)
 
 
 def test_etcd_on_machines_of_its_own_is_refused() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         with pytest.raises(ApiError) as refused:
-            await world.apply(**spec(1, 1), name="orchard", externalEtcdConfiguration={"count": 3})
+            await env.apply(**spec(1, 1), name="orchard", externalEtcdConfiguration={"count": 3})
         assert "spec.controlPlaneConfiguration.upgradeRolloutStrategy.type" in str(refused.value)
         assert "external etcd is not upgraded in place" in str(refused.value)
 
@@ -265,15 +265,15 @@ def test_etcd_on_machines_of_its_own_is_refused() -> None:
 
 
 def test_groups_may_be_upgraded_in_other_ways_than_the_control_plane() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = await identities(world)
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        after = await identities(world)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        after = await identities(env)
         kept = {name for name in before if after.get(name) == before[name]}
         assert kept == {name for name in before if "md-rolled" not in name}
         assert {node.rpartition("-")[0].rpartition("-")[0] for node, _ in upgraders.ran} >= {"garden-md-0"}
-        assert await marks(world) == []
+        assert await marks(env) == []
 
     groups = [
         {"name": "md-0", "count": 1, "upgradeRolloutStrategy": IN_PLACE},

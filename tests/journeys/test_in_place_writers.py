@@ -18,7 +18,7 @@ from espalier.upgrades import control_plane_group, expected
 from espalier.upgrades.names import upgrader
 from tests.journeys.in_place import NEW, OLD, journey, machines, reach, ready, until_so
 from tests.journeys.in_place_watch import say_ready
-from tests.journeys.managed import NAMESPACE, ManagedLaptop
+from tests.journeys.managed import NAMESPACE, ManagedEnvironment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -35,25 +35,25 @@ def node_upgrade(machine: str, **reference: str) -> Tree:
     }
 
 
-async def told(world: ManagedLaptop, name: str, reason: str) -> str:
-    found = await until_so(world, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == reason)
+async def told(env: ManagedEnvironment, name: str, reason: str) -> str:
+    found = await until_so(env, NodeUpgrade.resource, name, lambda one: ready(one)["reason"] == reason)
     return str(ready(found)["message"])
 
 
-async def completed(world: ManagedLaptop, name: str) -> None:
+async def completed(env: ManagedEnvironment, name: str) -> None:
     await until_so(
-        world, NodeUpgrade.resource, name, lambda one: bool(one.get("status", {}).get("completed")), seconds=3600
+        env, NodeUpgrade.resource, name, lambda one: bool(one.get("status", {}).get("completed")), seconds=3600
     )
 
 
 def test_three_node_upgrades_by_hand_are_made_one_after_the_other() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(world, control_plane=True)]
-        await asyncio.gather(*(world.client.create(NodeUpgrade.resource, node_upgrade(name)) for name in planes))
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(env, control_plane=True)]
+        await asyncio.gather(*(env.client.create(NodeUpgrade.resource, node_upgrade(name)) for name in planes))
         why = "one node of a control plane is upgraded at a time"
-        await until_so(world, NodeUpgrade.resource, f"hand-{planes[2]}", lambda one: why in ready(one)["message"])
+        await until_so(env, NodeUpgrade.resource, f"hand-{planes[2]}", lambda one: why in ready(one)["message"])
         for name in planes:
-            await completed(world, f"hand-{name}")
+            await completed(env, f"hand-{name}")
         assert upgraders.at_once == 1
         order = dict.fromkeys(node for node, _ in upgraders.ran)
         roles = [upgraders.commands[node, "kubeadm-upgrader"][3] for node in order]
@@ -62,10 +62,10 @@ def test_three_node_upgrades_by_hand_are_made_one_after_the_other() -> None:
     journey(story, control_planes=3)
 
 
-async def held(world: ManagedLaptop) -> Tree:
+async def held(env: ManagedEnvironment) -> Tree:
     """The spec of the control plane once somebody has paused it and asked it for the new version."""
     asked: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: "by hand"}}, "spec": {"version": NEW}}
-    found = await world.client.patch(
+    found = await env.client.patch(
         KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=asked, type=PatchType.MERGE
     )
     return control_plane_group.asked_for(found)
@@ -83,65 +83,65 @@ def upgrade(name: str, planes: list[Tree], data: Tree) -> Tree:
     }
 
 
-async def says(world: ManagedLaptop, name: str, reason: str) -> str:
-    found = await until_so(world, ControlPlaneUpgrade.resource, name, lambda one: ready(one)["reason"] == reason)
+async def says(env: ManagedEnvironment, name: str, reason: str) -> str:
+    found = await until_so(env, ControlPlaneUpgrade.resource, name, lambda one: ready(one)["reason"] == reason)
     return str(ready(found)["message"])
 
 
 def test_three_control_plane_upgrades_by_hand_of_one_control_plane_touch_one_node_at_a_time() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(world, control_plane=True)]
-        data = await held(world)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(env, control_plane=True)]
+        data = await held(env)
         bodies = [upgrade(f"hand-{name}", [{"name": name}], data) for name in planes]
-        await asyncio.gather(*(world.client.create(ControlPlaneUpgrade.resource, body) for body in bodies))
+        await asyncio.gather(*(env.client.create(ControlPlaneUpgrade.resource, body) for body in bodies))
         for name in planes:
             await until_so(
-                world,
+                env,
                 ControlPlaneUpgrade.resource,
                 f"hand-{name}",
                 lambda one: one.get("status", {}).get("ready", False),
                 seconds=3600,
             )
         assert upgraders.at_once == 1
-        assert [one.tree["spec"]["version"] for one in await machines(world, control_plane=True)] == [NEW] * 3
+        assert [one.tree["spec"]["version"] for one in await machines(env, control_plane=True)] == [NEW] * 3
 
     journey(story, control_planes=3)
 
 
 def test_a_node_upgrade_by_hand_waits_for_the_other_members_to_be_well() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(world, control_plane=True)]
-        await say_ready(world, reach(world), planes[2], "False")
-        await world.client.create(NodeUpgrade.resource, node_upgrade(planes[0]))
-        assert f"{planes[2]} is not ready" in await told(world, f"hand-{planes[0]}", "ControlPlaneUnhealthy")
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(env, control_plane=True)]
+        await say_ready(env, reach(env), planes[2], "False")
+        await env.client.create(NodeUpgrade.resource, node_upgrade(planes[0]))
+        assert f"{planes[2]} is not ready" in await told(env, f"hand-{planes[0]}", "ControlPlaneUnhealthy")
         assert upgraders.ran == []
-        await say_ready(world, reach(world), planes[2], "True")
-        await completed(world, f"hand-{planes[0]}")
+        await say_ready(env, reach(env), planes[2], "True")
+        await completed(env, f"hand-{planes[0]}")
 
     journey(story, control_planes=3)
 
 
 def test_who_has_claimed_the_control_plane_and_goes_makes_way() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(world, control_plane=True)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(env, control_plane=True)]
         upgraders.failing[planes[0], "components-copier"] = "the disk is full"
-        await world.client.create(NodeUpgrade.resource, node_upgrade(planes[0]))
-        await told(world, f"hand-{planes[0]}", "CopyingComponentsFailed")
-        await world.client.create(NodeUpgrade.resource, node_upgrade(planes[1]))
-        assert f"hand-{planes[0]} (node {planes[0]})" in await told(world, f"hand-{planes[1]}", "ControlPlaneTaken")
-        await world.client.delete(NodeUpgrade.resource, f"hand-{planes[0]}", SYSTEM_NAMESPACE)
-        await completed(world, f"hand-{planes[1]}")
-        left = {pod.name for pod in (await reach(world).client.list(POD)).items}
+        await env.client.create(NodeUpgrade.resource, node_upgrade(planes[0]))
+        await told(env, f"hand-{planes[0]}", "CopyingComponentsFailed")
+        await env.client.create(NodeUpgrade.resource, node_upgrade(planes[1]))
+        assert f"hand-{planes[0]} (node {planes[0]})" in await told(env, f"hand-{planes[1]}", "ControlPlaneTaken")
+        await env.client.delete(NodeUpgrade.resource, f"hand-{planes[0]}", SYSTEM_NAMESPACE)
+        await completed(env, f"hand-{planes[1]}")
+        left = {pod.name for pod in (await reach(env).client.list(POD)).items}
         assert upgrader(planes[0]) not in left, "who goes leaves no failed pod on its node"
 
     journey(story, control_planes=3)
 
 
 def test_a_node_upgrade_of_another_machine_of_the_name_touches_nothing() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0].name
-        await world.client.create(NodeUpgrade.resource, node_upgrade(plane, uid="0"))
-        told_ = await told(world, f"hand-{plane}", "MachineNotFound")
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
+        await env.client.create(NodeUpgrade.resource, node_upgrade(plane, uid="0"))
+        told_ = await told(env, f"hand-{plane}", "MachineNotFound")
         assert "spec.machine.uid: found 0, but Machine" in told_
         assert upgraders.ran == []
 
@@ -156,59 +156,59 @@ WRONG = [
 
 
 def test_what_nobody_would_carry_out_is_refused() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
         for reference, field, message in WRONG:
             with pytest.raises(Invalid) as refused:
-                await world.client.create(NodeUpgrade.resource, node_upgrade(plane, **reference))
+                await env.client.create(NodeUpgrade.resource, node_upgrade(plane, **reference))
             assert f"{field}: the reference does not lead to a Machine; {message}" in str(refused.value)
-        data = await held(world)
+        data = await held(env)
         for resource, body in (
             (NodeUpgrade.resource, node_upgrade(plane)),
             (ControlPlaneUpgrade.resource, upgrade("elsewhere", [{"name": plane}], data)),
         ):
             body["metadata"]["namespace"] = NAMESPACE
             with pytest.raises(Invalid, match=r"metadata\.namespace: nobody carries out .* allowed: eksa-system"):
-                await world.client.create(resource, body)
+                await env.client.create(resource, body)
         assert upgraders.ran == []
 
     journey(story)
 
 
 def test_a_node_upgrade_that_somebody_calls_completed_is_not_believed() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "components-copier"] = "the disk is full"
-        await world.change(kubernetesVersion="1.36")
+        await env.change(kubernetesVersion="1.36")
         name = f"{plane}-node-upgrader"
-        await told(world, name, "CopyingComponentsFailed")
+        await told(env, name, "CopyingComponentsFailed")
 
         done: Tree = {"status": {"completed": True}}
-        await world.client.patch(
+        await env.client.patch(
             NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=done, type=PatchType.MERGE, subresource="status"
         )
-        await until_so(world, NodeUpgrade.resource, name, lambda one: not one["status"].get("completed"))
-        assert "the disk is full" in await told(world, name, "CopyingComponentsFailed")
+        await until_so(env, NodeUpgrade.resource, name, lambda one: not one["status"].get("completed"))
+        assert "the disk is full" in await told(env, name, "CopyingComponentsFailed")
 
         so = {"type": "Ready", "status": "True", "reason": "Done", "lastTransitionTime": "2026-01-01T00:00:00Z"}
         whole: Tree = {"status": {"completed": True, "conditions": [so]}}
-        await world.client.patch(
+        await env.client.patch(
             NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=whole, type=PatchType.MERGE, subresource="status"
         )
-        assert "but node" in await says(world, "garden-cp-upgrade", "NodeUpgradeNotCompleted")
-        assert (await machines(world, control_plane=True))[0].tree["spec"]["version"] == OLD
+        assert "but node" in await says(env, "garden-cp-upgrade", "NodeUpgradeNotCompleted")
+        assert (await machines(env, control_plane=True))[0].tree["spec"]["version"] == OLD
         upgraders.failing.clear()
-        await world.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
-        await world.until_ready()
-        assert set(await world.versions()) == {NEW}
+        await env.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        await env.until_ready()
+        assert set(await env.versions()) == {NEW}
 
     journey(story)
 
 
 def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0]
-        data = await held(world)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0]
+        data = await held(env)
         cases: list[tuple[Tree, Tree, str, str]] = [
             ({"name": "nobody"}, data, "MachineNotFound", "Machine nobody does not exist"),
             ({"name": plane.name, "uid": "0"}, data, "MachineNotFound", "is another one than was named"),
@@ -216,31 +216,31 @@ def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() 
         ]
         for number, (reference, asked, reason, message) in enumerate(cases):
             name = f"hand-{number}"
-            await world.client.create(ControlPlaneUpgrade.resource, upgrade(name, [reference], asked))
-            assert message in await says(world, name, reason)
-            await world.client.delete(ControlPlaneUpgrade.resource, name, SYSTEM_NAMESPACE)
+            await env.client.create(ControlPlaneUpgrade.resource, upgrade(name, [reference], asked))
+            assert message in await says(env, name, reason)
+            await env.client.delete(ControlPlaneUpgrade.resource, name, SYSTEM_NAMESPACE)
         assert upgraders.ran == []
         right = {"name": plane.name, "uid": plane.metadata.uid, "kind": "Machine"}
-        await world.client.create(ControlPlaneUpgrade.resource, upgrade("right", [right], data))
+        await env.client.create(ControlPlaneUpgrade.resource, upgrade("right", [right], data))
         await until_so(
-            world, ControlPlaneUpgrade.resource, "right", lambda one: one.get("status", {}).get("ready", False)
+            env, ControlPlaneUpgrade.resource, "right", lambda one: one.get("status", {}).get("ready", False)
         )
 
     journey(story)
 
 
 def test_a_node_upgrade_in_the_way_makes_way_as_soon_as_it_is_deleted() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
         body = node_upgrade(plane)
         body["metadata"]["name"] = f"{plane}-node-upgrader"
         body["spec"]["kubernetesVersion"] = OLD
-        await world.client.create(NodeUpgrade.resource, body)
-        await world.change(kubernetesVersion="1.36")
-        assert "delete it" in await says(world, "garden-cp-upgrade", "NodeUpgradeTaken")
-        await world.client.delete(NodeUpgrade.resource, f"{plane}-node-upgrader", SYSTEM_NAMESPACE)
-        await world.until_ready()
-        assert set(await world.versions()) == {NEW}
+        await env.client.create(NodeUpgrade.resource, body)
+        await env.change(kubernetesVersion="1.36")
+        assert "delete it" in await says(env, "garden-cp-upgrade", "NodeUpgradeTaken")
+        await env.client.delete(NodeUpgrade.resource, f"{plane}-node-upgrader", SYSTEM_NAMESPACE)
+        await env.until_ready()
+        assert set(await env.versions()) == {NEW}
 
     journey(story)
 
@@ -248,89 +248,89 @@ def test_a_node_upgrade_in_the_way_makes_way_as_soon_as_it_is_deleted() -> None:
 def test_an_upgrade_that_somebody_else_made_under_the_managers_name_is_named() -> None:
     """It asks for something else, so nothing comes of it; deleted, the manager makes its own."""
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0]
         taken = upgrade("garden-cp-upgrade", [{"name": plane.name}], {})
-        await world.client.create(ControlPlaneUpgrade.resource, taken)
-        await world.change(kubernetesVersion="1.36")
+        await env.client.create(ControlPlaneUpgrade.resource, taken)
+        await env.change(kubernetesVersion="1.36")
         name = f"ControlPlaneUpgrade {SYSTEM_NAMESPACE}/garden-cp-upgrade"
-        await world.until(
+        await env.until(
             lambda one: any(name in said.message and "delete it" in said.message for said in one.status.conditions)
         )
-        await world.client.delete(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
-        await world.until_ready()
-        assert set(await world.versions()) == {NEW}
+        await env.client.delete(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
+        await env.until_ready()
+        assert set(await env.versions()) == {NEW}
 
     journey(story)
 
 
 def test_somebody_who_takes_the_claim_away_has_no_second_node_upgraded() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        planes = [one.name for one in await machines(world, control_plane=True)]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(env, control_plane=True)]
         upgraders.hanging.add((planes[0], "kubeadm-upgrader"))
-        await world.change(kubernetesVersion="1.36")
-        await told(world, f"{planes[0]}-node-upgrader", "UpgradingKubeadm")
-        await world.client.create(NodeUpgrade.resource, node_upgrade(planes[2]))
-        await told(world, f"hand-{planes[2]}", "ControlPlaneTaken")
+        await env.change(kubernetesVersion="1.36")
+        await told(env, f"{planes[0]}-node-upgrader", "UpgradingKubeadm")
+        await env.client.create(NodeUpgrade.resource, node_upgrade(planes[2]))
+        await told(env, f"hand-{planes[2]}", "ControlPlaneTaken")
         gone: Tree = {"metadata": {"annotations": {NODE_IN_WORK: None}}}
-        await world.client.patch(
+        await env.client.patch(
             KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE
         )
         await asyncio.sleep(120)
         assert {node for node, _ in upgraders.ran} == {planes[0]}
         upgraders.hanging.clear()
-        await reach(world).client.delete(POD, f"{planes[0]}-node-upgrader", SYSTEM_NAMESPACE)
-        await completed(world, f"hand-{planes[2]}")
-        await world.until_ready(seconds=7200)
+        await reach(env).client.delete(POD, f"{planes[0]}-node-upgrader", SYSTEM_NAMESPACE)
+        await completed(env, f"hand-{planes[2]}")
+        await env.until_ready(seconds=7200)
 
     journey(story, control_planes=3)
 
 
 def test_a_pause_of_a_persons_own_stays() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
         upgraders.hanging.add((plane, "kubeadm-upgrader"))
-        await world.change(kubernetesVersion="1.36")
-        await told(world, f"{plane}-node-upgrader", "UpgradingKubeadm")
+        await env.change(kubernetesVersion="1.36")
+        await told(env, f"{plane}-node-upgrader", "UpgradingKubeadm")
         mine: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: "mine"}}}
-        await world.client.patch(
+        await env.client.patch(
             KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=mine, type=PatchType.MERGE
         )
         upgraders.hanging.clear()
         await until_so(
-            world,
+            env,
             KubeadmControlPlane.resource,
             "garden",
             lambda one: not any("needed" in name for name in one["metadata"]["annotations"]),
         )
-        found = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+        found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
         assert found.metadata.annotations[PAUSED_ANNOTATION] == "mine"
 
     journey(story)
 
 
 def test_a_lost_kubeconfig_says_how_to_have_it_back() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        plane = (await machines(world, control_plane=True))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
         upgraders.hanging.add((plane, "kubeadm-upgrader"))
-        await world.change(kubernetesVersion="1.36")
-        await told(world, f"{plane}-node-upgrader", "UpgradingKubeadm")
-        kept = await world.client.get(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
-        await world.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
-        sentence = await told(world, f"{plane}-node-upgrader", "KubeconfigMissing")
+        await env.change(kubernetesVersion="1.36")
+        await told(env, f"{plane}-node-upgrader", "UpgradingKubeadm")
+        kept = await env.client.get(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
+        await env.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
+        sentence = await told(env, f"{plane}-node-upgrader", "KubeconfigMissing")
         assert "restore it with label cluster.x-k8s.io/cluster-name=garden." in sentence
         name = f"{plane}-node-upgrader"
-        await world.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        await env.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
         await asyncio.sleep(60)
-        node_upgrade = await world.client.get(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        node_upgrade = await env.client.get(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
         assert node_upgrade.metadata.finalizers, "its pod goes on, with rights on the node"
         metadata = {"name": kept.name, "namespace": SYSTEM_NAMESPACE, "labels": dict(kept.metadata.labels)}
         body: Tree = {name: kept.tree[name] for name in ("data", "type") if name in kept.tree}
-        await world.client.create(SECRET, {**body, "metadata": metadata})
+        await env.client.create(SECRET, {**body, "metadata": metadata})
         upgraders.hanging.clear()
-        assert f"delete Pod {SYSTEM_NAMESPACE}/{upgrader(plane)}" in await told(world, name, "StepRuns")
-        await reach(world).client.delete(POD, upgrader(plane), SYSTEM_NAMESPACE)
-        await world.until_ready(seconds=7200)
-        assert set(await world.versions()) == {NEW}
+        assert f"delete Pod {SYSTEM_NAMESPACE}/{upgrader(plane)}" in await told(env, name, "StepRuns")
+        await reach(env).client.delete(POD, upgrader(plane), SYSTEM_NAMESPACE)
+        await env.until_ready(seconds=7200)
+        assert set(await env.versions()) == {NEW}
 
     journey(story)

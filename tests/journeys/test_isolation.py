@@ -46,7 +46,7 @@ from tests.journeys.isolation_stories import (
     scaling_replaces_no_machine,
     set_status,
 )
-from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.journeys.steady import Steady, steady
 from tests.support.faults import Blocked, Crash, Interceptor, is_of_manager
 from tests.support.many_clusters import heard
@@ -85,21 +85,21 @@ def test_many_steady_clusters_are_quiet(many: Steady) -> None:
 
     async def main(simulation: Simulation) -> None:
         store, stores = copied(many.store), CopiedStores(many.stores)
-        async with managed_laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
+        async with managed_environment(simulation.clock, seed=2, store=store, stores=stores) as env:
             await asyncio.sleep(CALM)
-            assert await heard(world, many.count) == {}
+            assert await heard(env, many.count) == {}
 
     run(main, epoch=many.at, seed=1)
 
 
 def upgrade_of_the_manager(
-    before: Steady, isolation: Isolation, then: Callable[[ManagedLaptop], Awaitable[None]]
+    before: Steady, isolation: Isolation, then: Callable[[ManagedEnvironment], Awaitable[None]]
 ) -> None:
     """A manager of a later build finds steady clusters; the assertions hold if it is isolated."""
 
     async def main(simulation: Simulation) -> None:
         per_object = WrittenPerObject()
-        async with managed_laptop(
+        async with managed_environment(
             simulation.clock,
             seed=2,
             store=copied(before.store),
@@ -108,17 +108,17 @@ def upgrade_of_the_manager(
             layers=NEXT,
             isolation=isolation,
             resync=RESYNC,
-        ) as world:
+        ) as env:
             with suppress(TimeoutError):
                 async with asyncio.timeout(10 * 1.1 * RESYNC):
                     await per_object.more.wait()
-            written = set(world.written())
+            written = set(env.written())
             assert written <= {STATUS}, "the later manager wrote more than statuses"
             assert max(per_object.written.values(), default=0) <= 1
-            assert await machines(world.client) == before.machines
-            await then(world)
-            await world.client.delete(Cluster.resource, numbered(0).name, NAMESPACE)
-            await world.until_gone(numbered(0))
+            assert await machines(env.client) == before.machines
+            await then(env)
+            await env.client.delete(Cluster.resource, numbered(0).name, NAMESPACE)
+            await env.until_gone(numbered(0))
 
     run(main, epoch=before.at, seed=1)
 
@@ -126,11 +126,11 @@ def upgrade_of_the_manager(
 def test_a_later_manager_writes_nothing_but_statuses_to_many_steady_clusters(many: Steady) -> None:
     """On two releases; and it says of each cluster that it is as its own release renders it."""
 
-    async def then(world: ManagedLaptop) -> None:
-        steady = [found for found in world.clusters.list() if found.name != "laptop"]
+    async def then(env: ManagedEnvironment) -> None:
+        steady = [found for found in env.clusters.list() if found.name != "laptop"]
         assert len(steady) == many.count
         assert all(map(is_synced, steady))
-        await scaling_replaces_no_machine(world)
+        await scaling_replaces_no_machine(env)
 
     upgrade_of_the_manager(many, Isolation.LAYERS, then)
 
@@ -164,7 +164,7 @@ def test_the_gate_alone_holds_for_what_it_made_itself() -> None:
     )
 
 
-garden = Garden(partial(managed_laptop, isolation=Isolation.GATE), plant, back_up)
+garden = Garden(partial(managed_environment, isolation=Isolation.GATE), plant, back_up)
 
 
 @pytest.mark.parametrize("name", sampled(STORIES, 0, 2, 3))
@@ -173,36 +173,36 @@ def test_what_happened_without_a_manager_is_seen_by_the_later_one(name: str) -> 
 
 
 @pytest.mark.parametrize("writes", sampled([1, 2, 3, 6], 1))
-def test_changing_back_in_the_middle_does_not_close_the_gate_on_a_half_changed_world(writes: int) -> None:
+def test_changing_back_in_the_middle_does_not_close_the_gate_on_a_half_changed_environment(writes: int) -> None:
     """The manager died after so many writes of a change, and when the next one comes nothing seems to be asked for."""
 
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
         crash = Crash(writes)
-        async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
-            await world.apply()
-            await world.until_ready()
-            closed = await mark(world)
-            present = await world.client.get(Cluster.resource, "garden", NAMESPACE)
+        async with managed_environment(simulation.clock, store=store, stores=stores) as env:
+            await env.apply()
+            await env.until_ready()
+            closed = await mark(env)
+            present = await env.client.get(Cluster.resource, "garden", NAMESPACE)
             groups = present.tree["spec"]["workerNodeGroupConfigurations"]
-        async with managed_laptop(
+        async with managed_environment(
             simulation.clock,
             seed=2,
             store=store,
             stores=stores,
             wrap=crash,
-        ) as world:
-            await world.change(workerNodeGroupConfigurations=[groups[0] | {"labels": {"tier": "slow"}}])
+        ) as env:
+            await env.change(workerNodeGroupConfigurations=[groups[0] | {"labels": {"tier": "slow"}}])
             await crash.died.wait()
-            assert await mark(world) == gate.OPENED
-            await world.change(workerNodeGroupConfigurations=groups)
-            present = await world.client.get(Cluster.resource, "garden", NAMESPACE)
-            await set_status(world, {"observedGeneration": present.metadata.generation})
-        async with managed_laptop(simulation.clock, seed=3, store=store, stores=stores) as world:
-            await world.until(lambda found: found.metadata.annotations.get(names.GATE_ANNOTATION) == closed)
-            await world.until_ready()
-            assert not [node for node in await world.nodes() if "tier" in node["metadata"]["labels"]]
-            templates = await world.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)
+            assert await mark(env) == gate.OPENED
+            await env.change(workerNodeGroupConfigurations=groups)
+            present = await env.client.get(Cluster.resource, "garden", NAMESPACE)
+            await set_status(env, {"observedGeneration": present.metadata.generation})
+        async with managed_environment(simulation.clock, seed=3, store=store, stores=stores) as env:
+            await env.until(lambda found: found.metadata.annotations.get(names.GATE_ANNOTATION) == closed)
+            await env.until_ready()
+            assert not [node for node in await env.nodes() if "tier" in node["metadata"]["labels"]]
+            templates = await env.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)
             assert len(templates.items) == 1
 
     run(main, epoch=EPOCH, seed=1)
@@ -213,19 +213,19 @@ def test_a_status_that_was_wiped_or_edited_is_put_right_at_once_and_nothing_else
     edited: Tree,
 ) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await world.until_ready()
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await env.until_ready()
             await asyncio.sleep(CALM)
-            good = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).tree["status"]
-            before = world.written()
-            await set_status(world, dict.fromkeys(good) | edited)
+            good = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).tree["status"]
+            before = env.written()
+            await set_status(env, dict.fromkeys(good) | edited)
             async with asyncio.timeout(5):
-                await world.until(lambda cluster: cluster.status.phase == "Running" and bool(cluster.status.ready))
+                await env.until(lambda cluster: cluster.status.phase == "Running" and bool(cluster.status.ready))
             await asyncio.sleep(CALM)
-            restored = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).tree["status"]
+            restored = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).tree["status"]
             assert _without_times(restored) == _without_times(good)
-            assert world.written() - before == {STATUS: 1}
+            assert env.written() - before == {STATUS: 1}
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -236,8 +236,8 @@ def _without_times(status: Tree) -> Tree:
 
 def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_moves_no_machine() -> None:
     async def main(simulation: Simulation) -> None:
-        async with garden.restored(simulation) as (world, backup):
-            await backup.is_left_alone(world)
+        async with garden.restored(simulation) as (env, backup):
+            await backup.is_left_alone(env)
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -246,16 +246,16 @@ def test_a_restore_that_forgot_who_owns_which_field_is_told_and_put_right_on_dem
     """Nothing but ownership changes: no generation, and no machine."""
 
     async def main(simulation: Simulation) -> None:
-        async with garden.restored(simulation, layers=LAYERS, isolation=Isolation.LAYERS) as (world, backup):
-            told = synced(await world.until(lambda cluster: "False" in synced(cluster)))
+        async with garden.restored(simulation, layers=LAYERS, isolation=Isolation.LAYERS) as (env, backup):
+            told = synced(await env.until(lambda cluster: "False" in synced(cluster)))
             assert "DockerCluster eksa-system/garden: metadata.managedFields" in told["False"]
-            generations = await made_for(world, GARDEN)
+            generations = await made_for(env, GARDEN)
             patch = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
-            await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)
-            await world.until(lambda cluster: "True" in synced(cluster))
+            await env.client.patch(Cluster.resource, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)
+            await env.until(lambda cluster: "True" in synced(cluster))
             await asyncio.sleep(CALM)
-            assert await made_for(world, GARDEN) == generations
-            assert (await machines(world.client)).keys() == backup.machines
+            assert await made_for(env, GARDEN) == generations
+            assert (await machines(env.client)).keys() == backup.machines
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -267,29 +267,29 @@ def synced(cluster: Cluster) -> dict[str, str]:
 
 def test_a_cluster_that_was_restored_without_its_machinery_says_so_and_is_made_anew_on_demand() -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await world.until_ready()
-            tree = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).tree
-        async with managed_laptop(simulation.clock, seed=2) as world:
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await env.until_ready()
+            tree = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).tree
+        async with managed_environment(simulation.clock, seed=2) as env:
             datacenter = {"metadata": {"name": "garden", "namespace": NAMESPACE}, "spec": {}}
-            await world.client.create(DockerDatacenterConfig.resource, datacenter)
-            await world.client.create(Cluster.resource, anew(tree, {}))
-            cluster = await world.until(lambda cluster: bool(cluster.status.conditions))
+            await env.client.create(DockerDatacenterConfig.resource, datacenter)
+            await env.client.create(Cluster.resource, anew(tree, {}))
+            cluster = await env.until(lambda cluster: bool(cluster.status.conditions))
             ready = next(one for one in cluster.status.conditions if one.type == "Ready")
             assert (ready.status, ready.reason) == ("False", "ClusterAPIObjectsMissing")
             assert cluster.status.observed_generation == 0
-            assert (await world.client.list(KubeadmControlPlane.resource)).items == []
-            await annotate(world, None)
-            await world.until_ready()
-            assert len((await world.client.list(MachineDeployment.resource)).items) == 1
+            assert (await env.client.list(KubeadmControlPlane.resource)).items == []
+            await annotate(env, None)
+            await env.until_ready()
+            assert len((await env.client.list(MachineDeployment.resource)).items) == 1
 
     run(main, epoch=EPOCH, seed=1)
 
 
 def test_the_generations_are_written_when_all_is_done_and_not_before() -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
+        async with managed_environment(simulation.clock) as env:
             seen: list[tuple[bool, int, str | None]] = []
 
             def look(_old: Object | None, new: Object | None, _first: bool) -> None:
@@ -298,15 +298,15 @@ def test_the_generations_are_written_when_all_is_done_and_not_before() -> None:
                     value = cluster.metadata.annotations.get(names.GATE_ANNOTATION)
                     seen.append((bool(cluster.status.ready), cluster.status.observed_generation, value))
 
-            world.clusters.subscribe(look)
-            await world.apply()
-            await world.until_ready()
+            env.clusters.subscribe(look)
+            await env.apply()
+            await env.until_ready()
             before = [one for one in seen if not one[0]]
             assert len(before) > 5
             assert {generation for _, generation, _ in before} == {0}
             assert seen[-1][1] > 0
             values = list(dict.fromkeys(value for *_, value in seen))
-            assert values == [None, gate.OPENED, await mark(world)]
+            assert values == [None, gate.OPENED, await mark(env)]
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -315,19 +315,19 @@ def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_machinery() -
     """Also what was deleted there; what is as it should be keeps its uid."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await world.until_ready()
-            closed = await mark(world)
-            control_plane = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
-            await world.client.delete(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await env.until_ready()
+            closed = await mark(env)
+            control_plane = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+            await env.client.delete(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)
             await asyncio.sleep(CALM)
-            assert (await world.client.list(MachineDeployment.resource)).items == []
-            assert await mark(world) == closed
-            await annotate(world, gate.OPENED)
-            await world.until(lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] == closed)
-            assert len(await world.nodes()) == 3
-            kept = await world.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+            assert (await env.client.list(MachineDeployment.resource)).items == []
+            assert await mark(env) == closed
+            await annotate(env, gate.OPENED)
+            await env.until(lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] == closed)
+            assert len(await env.nodes()) == 3
+            kept = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
             assert kept.metadata.uid == control_plane.metadata.uid
 
     run(main, epoch=EPOCH, seed=1)
@@ -336,17 +336,17 @@ def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_machinery() -
 def test_a_reconcile_that_fails_leaves_the_generations_and_is_finished_without_a_further_change() -> None:
     async def main(simulation: Simulation) -> None:
         shut = asyncio.Event()
-        async with managed_laptop(simulation.clock, wrap=Blocked("/machinedeployments", shut)) as world:
-            await world.apply()
-            generation = (await world.until_ready()).status.observed_generation
+        async with managed_environment(simulation.clock, wrap=Blocked("/machinedeployments", shut)) as env:
+            await env.apply()
+            generation = (await env.until_ready()).status.observed_generation
             shut.set()
-            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+            await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
             await asyncio.sleep(CALM)
-            cluster = await world.until(lambda cluster: not cluster.status.ready)
+            cluster = await env.until(lambda cluster: not cluster.status.ready)
             assert cluster.status.observed_generation == generation < cluster.metadata.generation
             assert cluster.metadata.annotations[names.GATE_ANNOTATION] == gate.OPENED
             shut.clear()
-            await world.until_ready()
-            assert len(await world.nodes()) == 4
+            await env.until_ready()
+            assert len(await env.nodes()) == 4
 
     run(main, epoch=EPOCH, seed=1)

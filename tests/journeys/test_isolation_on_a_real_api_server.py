@@ -36,8 +36,8 @@ async def stores(control_plane: ControlPlane) -> AsyncIterator[MemoryStores]:
     """Those of the workload clusters. Whatever a story leaves is deleted after it."""
     stores = MemoryStores()
     yield stores
-    async with asyncio.timeout(PATIENCE), managed_on(control_plane, stores) as world:
-        await delete_all(world)
+    async with asyncio.timeout(PATIENCE), managed_on(control_plane, stores) as env:
+        await delete_all(env)
 
 
 @pytest.mark.parametrize("name", sampled(isolation_stories.STORIES, 0, 3, 4))
@@ -46,12 +46,12 @@ async def test_what_happened_without_a_manager_is_seen_by_the_later_one(
 ) -> None:
     story = isolation_stories.STORIES[name]()
     async with asyncio.timeout(PATIENCE):
-        async with gated(control_plane, stores) as world:
-            await isolation_stories.plant(world)
-            await stop(world)
-            await story.before(world)
-        async with gated(control_plane, stores, layers=NEXT) as world:
-            await story.after(world)
+        async with gated(control_plane, stores) as env:
+            await isolation_stories.plant(env)
+            await stop(env)
+            await story.before(env)
+        async with gated(control_plane, stores, layers=NEXT) as env:
+            await story.after(env)
 
 
 orchard = partial(gated, providers=ORCHARD, kinds=KINDS)
@@ -74,23 +74,23 @@ async def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_
 ) -> None:
     story = linked_stories.STORIES[name]()
     async with asyncio.timeout(PATIENCE):
-        async with orchard(control_plane, stores) as world:
-            await linked_stories.plant(world)
-            await stop(world)
-            await story.before(world)
-        async with orchard(control_plane, stores, layers=NEXT) as world:
-            await story.after(world)
+        async with orchard(control_plane, stores) as env:
+            await linked_stories.plant(env)
+            await stop(env)
+            await story.before(env)
+        async with orchard(control_plane, stores, layers=NEXT) as env:
+            await story.after(env)
 
 
 async def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_moves_no_machine(
     control_plane: ControlPlane, stores: MemoryStores, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(PATIENCE):
-        async with gated(control_plane, stores) as world:
-            await isolation_stories.plant(world)
-            backup = await isolation_stories.back_up(world)
-        async with restored(backup, tmp_path) as empty, gated(empty, stores, layers=NEXT) as world:
-            await backup.is_left_alone(world)
+        async with gated(control_plane, stores) as env:
+            await isolation_stories.plant(env)
+            backup = await isolation_stories.back_up(env)
+        async with restored(backup, tmp_path) as empty, gated(empty, stores, layers=NEXT) as env:
+            await backup.is_left_alone(env)
 
 
 @pytest.mark.usefixtures("uprooted")
@@ -98,11 +98,11 @@ async def test_a_restore_with_linked_objects_and_a_secret_opens_no_gate(
     control_plane: ControlPlane, stores: MemoryStores, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(PATIENCE):
-        async with orchard(control_plane, stores) as world:
-            await linked_stories.plant(world)
-            backup = await linked_stories.back_up(world)
-        async with restored(backup, tmp_path) as empty, orchard(empty, stores, layers=NEXT) as world:
-            await backup.is_left_alone(world)
+        async with orchard(control_plane, stores) as env:
+            await linked_stories.plant(env)
+            backup = await linked_stories.back_up(env)
+        async with restored(backup, tmp_path) as empty, orchard(empty, stores, layers=NEXT) as env:
+            await backup.is_left_alone(env)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor
 from tests.support.sampling import sampled
 
@@ -31,10 +31,10 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 NAME = "garden-kubeconfig"
 
 
-def journey(story: Callable[[ManagedLaptop], Awaitable[None]], **settings: Any) -> None:
+def journey(story: Callable[[ManagedEnvironment], Awaitable[None]], **settings: Any) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, **settings) as world:
-            await story(world)
+        async with managed_environment(simulation.clock, **settings) as env:
+            await story(env)
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -43,8 +43,8 @@ def trouble(cluster: Cluster) -> Condition | None:
     return next((one for one in cluster.status.conditions if one.type == "KubeconfigCopied"), None)
 
 
-async def copy(world: ManagedLaptop) -> Secret:
-    return (await world.client.get(SECRET, NAME, NAMESPACE)).decode(Secret)
+async def copy(env: ManagedEnvironment) -> Secret:
+    return (await env.client.get(SECRET, NAME, NAMESPACE)).decode(Secret)
 
 
 def value(text: bytes) -> Tree:
@@ -52,13 +52,13 @@ def value(text: bytes) -> Tree:
 
 
 def test_the_copy_follows_its_source_also_in_a_settled_cluster() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        cluster = await world.until_ready()
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        cluster = await env.until_ready()
         assert trouble(cluster) is None
-        await world.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=value(b"renewed"), type=PatchType.MERGE)
+        await env.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=value(b"renewed"), type=PatchType.MERGE)
         await asyncio.sleep(5)
-        found = await copy(world)
+        found = await copy(env)
         assert found.data == {"value": b"renewed"}
         assert [owner.kind for owner in found.metadata.owner_references] == ["Cluster"]
 
@@ -66,28 +66,28 @@ def test_the_copy_follows_its_source_also_in_a_settled_cluster() -> None:
 
 
 def test_a_copy_that_is_deleted_comes_back() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        before = await copy(world)
-        await world.client.delete(SECRET, NAME, NAMESPACE)
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        before = await copy(env)
+        await env.client.delete(SECRET, NAME, NAMESPACE)
         await asyncio.sleep(copying.LOOK_EVERY + 60)
-        assert (await copy(world)).data == before.data
+        assert (await copy(env)).data == before.data
 
     journey(story)
 
 
 def test_a_copy_comes_back_at_once_for_who_takes_the_note_of_it_away() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(60)
-        before = await copy(world)
-        await world.client.delete(SECRET, NAME, NAMESPACE)
+        before = await copy(env)
+        await env.client.delete(SECRET, NAME, NAMESPACE)
         note: Tree = {"metadata": {"annotations": {names.KUBECONFIG_ANNOTATION: None}}}
-        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=note, type=PatchType.MERGE)
-        await world.until(lambda cluster: names.KUBECONFIG_ANNOTATION in cluster.metadata.annotations, seconds=5)
-        assert (await copy(world)).data == before.data
+        await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=note, type=PatchType.MERGE)
+        await env.until(lambda cluster: names.KUBECONFIG_ANNOTATION in cluster.metadata.annotations, seconds=5)
+        assert (await copy(env)).data == before.data
 
     journey(story)
 
@@ -100,70 +100,70 @@ def test_a_copy_comes_back_at_once_for_who_takes_the_note_of_it_away() -> None:
     ids=["empty", "another key", "the same key", "another type", "immutable"],
 )
 def test_a_secret_of_the_users_own_is_neither_written_nor_deleted_and_stops_nothing_but_the_copy(content: Tree) -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         theirs = {"metadata": {"name": NAME, "namespace": NAMESPACE}, **content}
-        mine = await world.client.create(SECRET, theirs)
-        await world.apply()
-        cluster = await world.until_ready()
+        mine = await env.client.create(SECRET, theirs)
+        await env.apply()
+        cluster = await env.until_ready()
         said = trouble(cluster)
         assert said is not None
         assert (said.status, said.reason) == ("False", "KubeconfigSecretTaken")
         assert f"Secret {NAMESPACE}/{NAME} exists" in said.message
         assert "delete or rename it" in said.message
-        assert await kubeconfig.read(world.client, GARDEN)  # from the system's namespace
+        assert await kubeconfig.read(env.client, GARDEN)  # from the system's namespace
         await asyncio.sleep(2 * copying.LOOK_EVERY)
-        assert (await world.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw
-        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        await world.until_gone()
+        assert (await env.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await env.until_gone()
         await asyncio.sleep(600)
-        assert (await world.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw
+        assert (await env.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw
 
     journey(story)
 
 
 def test_a_secret_of_the_users_own_is_not_handed_out_whatever_its_labels_say() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         labels = {CLUSTER_NAME_LABEL: "garden", "cluster.x-k8s.io/cluster-name": "garden"}
         theirs = {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels}, **value(b"mine")}
-        await world.client.create(SECRET, theirs)
-        await world.apply()
-        said = trouble(await world.until_ready())
+        await env.client.create(SECRET, theirs)
+        await env.apply()
+        said = trouble(await env.until_ready())
         assert said is not None
         assert said.reason == "KubeconfigSecretTaken"
-        made = await world.client.get(SECRET, NAME, SYSTEM_NAMESPACE)
-        assert await kubeconfig.read(world.client, GARDEN) == made.decode(Secret).data["value"]
+        made = await env.client.get(SECRET, NAME, SYSTEM_NAMESPACE)
+        assert await kubeconfig.read(env.client, GARDEN) == made.decode(Secret).data["value"]
 
     journey(story)
 
 
 def test_once_the_users_own_secret_is_gone_the_copy_is_made() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.client.create(SECRET, {"metadata": {"name": NAME, "namespace": NAMESPACE}})
-        await world.apply()
-        await world.until_ready()
-        await world.client.delete(SECRET, NAME, NAMESPACE)
-        await world.until(lambda cluster: trouble(cluster) is None, seconds=2 * copying.TRY_EVERY)
-        assert (await copy(world)).data["value"]
+    async def story(env: ManagedEnvironment) -> None:
+        await env.client.create(SECRET, {"metadata": {"name": NAME, "namespace": NAMESPACE}})
+        await env.apply()
+        await env.until_ready()
+        await env.client.delete(SECRET, NAME, NAMESPACE)
+        await env.until(lambda cluster: trouble(cluster) is None, seconds=2 * copying.TRY_EVERY)
+        assert (await copy(env)).data["value"]
 
     journey(story)
 
 
 def test_without_the_right_a_condition_names_what_grants_it_and_the_cluster_is_ready() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        cluster = await world.until_ready()
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        cluster = await env.until_ready()
         said = trouble(cluster)
         assert said is not None
         assert said.reason == "KubeconfigCopyNotAllowed"
         assert "`espalier manifests --kubeconfig-copies --namespace default`" in said.message
         with pytest.raises(NotFound):
-            await copy(world)
-        assert await kubeconfig.read(world.client, GARDEN)
-        assert world.ledger.refused == {"create secrets in default"}
-        await world.allow_copies(NAMESPACE)
-        await world.until(lambda cluster: trouble(cluster) is None, seconds=2 * copying.TRY_EVERY)
-        assert (await copy(world)).data["value"]
-        world.ledger.refused.clear()
+            await copy(env)
+        assert await kubeconfig.read(env.client, GARDEN)
+        assert env.ledger.refused == {"create secrets in default"}
+        await env.allow_copies(NAMESPACE)
+        await env.until(lambda cluster: trouble(cluster) is None, seconds=2 * copying.TRY_EVERY)
+        assert (await copy(env)).data["value"]
+        env.ledger.refused.clear()
 
     journey(story, copies_to=())
 
@@ -171,20 +171,20 @@ def test_without_the_right_a_condition_names_what_grants_it_and_the_cluster_is_r
 def test_a_copy_made_by_a_version_before_stays_until_its_content_is_another() -> None:
     """Then it is no copy of ours, as far as anybody can tell without reading it."""
 
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        made = await copy(world)
-        await world.client.delete(SECRET, NAME, NAMESPACE)
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        made = await copy(env)
+        await env.client.delete(SECRET, NAME, NAMESPACE)
         old = {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {CLUSTER_NAME_LABEL: "garden"}}}
-        await world.client.create(SECRET, old | value(made.data["value"]))
+        await env.client.create(SECRET, old | value(made.data["value"]))
         await asyncio.sleep(copying.LOOK_EVERY + 60)
-        assert trouble(await world.until_ready()) is None
-        await world.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=value(b"renewed"), type=PatchType.MERGE)
-        await world.until(lambda cluster: trouble(cluster) is not None)
-        await world.client.delete(SECRET, NAME, NAMESPACE)
-        await world.until(lambda cluster: trouble(cluster) is None)
-        assert (await copy(world)).data == {"value": b"renewed"}
+        assert trouble(await env.until_ready()) is None
+        await env.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=value(b"renewed"), type=PatchType.MERGE)
+        await env.until(lambda cluster: trouble(cluster) is not None)
+        await env.client.delete(SECRET, NAME, NAMESPACE)
+        await env.until(lambda cluster: trouble(cluster) is None)
+        assert (await copy(env)).data == {"value": b"renewed"}
 
     journey(story)
 
@@ -208,12 +208,12 @@ class LosesAnswers(Interceptor):
 
 
 def test_a_copy_of_which_nobody_told_us_that_it_was_made_is_ours() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        cluster = await world.until_ready()
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        cluster = await env.until_ready()
         await asyncio.sleep(2 * copying.TRY_EVERY)
         assert trouble(cluster) is None
-        assert (await copy(world)).data["value"]
+        assert (await copy(env)).data["value"]
 
     journey(story, wrap=LosesAnswers())
 
@@ -223,36 +223,36 @@ def test_a_copy_of_which_nobody_told_us_that_it_was_made_is_ours() -> None:
 def test_a_left_over_secret_is_handed_to_nobody_and_stops_the_cluster_before_anything_is_made(
     labels: dict[str, str], purpose: str
 ) -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         name = f"garden-{purpose}"
         left = {"metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": labels}, **value(b"of another")}
-        before = await world.client.create(SECRET, left)
-        await world.apply()
-        cluster = await world.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
+        before = await env.client.create(SECRET, left)
+        await env.apply()
+        cluster = await env.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
         assert f"Secret.core {SYSTEM_NAMESPACE}/{name}" in (cluster.status.failure_message or "")
         await asyncio.sleep(2 * copying.LOOK_EVERY)
         with pytest.raises(NotFound):
-            await copy(world)
-        assert not (await world.client.list(capi.Cluster.resource)).items
-        assert (await world.client.get(SECRET, name, SYSTEM_NAMESPACE)).raw == before.raw
-        await world.client.delete(SECRET, name, SYSTEM_NAMESPACE)
-        await world.until_ready()
+            await copy(env)
+        assert not (await env.client.list(capi.Cluster.resource)).items
+        assert (await env.client.get(SECRET, name, SYSTEM_NAMESPACE)).raw == before.raw
+        await env.client.delete(SECRET, name, SYSTEM_NAMESPACE)
+        await env.until_ready()
 
     journey(story)
 
 
 def test_a_kubeconfig_that_is_not_of_this_cluster_is_neither_copied_nor_used() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        made = await copy(world)
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        made = await copy(env)
         patch = {"metadata": {"ownerReferences": None}, **value(b"of another")}
-        await world.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
-        cluster = await world.until(lambda cluster: trouble(cluster) is not None)
+        await env.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+        cluster = await env.until(lambda cluster: trouble(cluster) is not None)
         said = trouble(cluster)
         assert said is not None
         assert said.reason == "KubeconfigNotOfThisCluster"
-        assert (await copy(world)).data == made.data
+        assert (await copy(env)).data == made.data
 
     journey(story)
 

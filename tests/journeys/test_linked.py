@@ -37,7 +37,7 @@ from tests.journeys.linked_stories import (
     seen,
     until_made,
 )
-from tests.journeys.managed import CALM, GARDEN, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, managed_environment
 from tests.support.audit import grants
 from tests.support.faults import Crash
 from tests.support.orchard import KINDS, ORCHARD
@@ -45,7 +45,7 @@ from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
-gated = partial(managed_laptop, providers=ORCHARD, kinds=KINDS, isolation=Isolation.GATE)
+gated = partial(managed_environment, providers=ORCHARD, kinds=KINDS, isolation=Isolation.GATE)
 """With the gate alone: what a later manager does is then seen in the machines, once the gate opens."""
 
 garden = Garden(gated, plant, back_up)
@@ -62,11 +62,11 @@ def test_with_layers_a_changed_secret_is_written_to_its_carriers_alone_as_well()
 
 @pytest.mark.parametrize("namespaces", [(), ("default",)], ids=["all namespaces", "one namespace"])
 def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(namespaces: Sequence[str]) -> None:
-    """That it needs no others, the world says at its end. ConfigMaps of the system are read in any case."""
+    """That it needs no others, the environment says at its end. ConfigMaps of the system are read in any case."""
 
     async def main(simulation: Simulation) -> None:
-        async with gated(simulation.clock, namespaces=namespaces) as world:
-            await plant(world)
+        async with gated(simulation.clock, namespaces=namespaces) as env:
+            await plant(env)
             with_it, without = (
                 set(grants(manifests.installed(namespaces, providers=each))) for each in (ORCHARD, PROVIDERS)
             )
@@ -83,22 +83,22 @@ def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(nam
                 and (grant.resource, grant.verb) != ("secrets", "delete")
                 and not grant.resource.endswith("/status")
             }
-            assert read == world.ledger.used(read)
+            assert read == env.ledger.used(read)
 
     run(main, epoch=EPOCH, seed=1)
 
 
 def test_a_key_that_is_none_is_told_and_made_anew_once_it_is_deleted() -> None:
     async def main(simulation: Simulation) -> None:
-        async with gated(simulation.clock) as world:
-            await put(world, SECRET, names.GATE_KEY.name, data={})
-            planting = asyncio.create_task(plant(world))
-            cluster = await world.until(lambda cluster: "WaitingForGateKey" in reasons(cluster))
+        async with gated(simulation.clock) as env:
+            await put(env, SECRET, names.GATE_KEY.name, data={})
+            planting = asyncio.create_task(plant(env))
+            cluster = await env.until(lambda cluster: "WaitingForGateKey" in reasons(cluster))
             assert reasons(cluster)["WaitingForGateKey"] == (
                 "waiting for Secret eksa-system/espalier-gate-key to show in the cache; if it lacks key, delete it"
             )
-            assert await made_for(world, GARDEN) == {}
-            await world.client.delete(SECRET, names.GATE_KEY.name, SYSTEM_NAMESPACE)
+            assert await made_for(env, GARDEN) == {}
+            await env.client.delete(SECRET, names.GATE_KEY.name, SYSTEM_NAMESPACE)
             await planting
 
     run(main, epoch=EPOCH, seed=1)
@@ -110,8 +110,8 @@ def reasons(cluster: Cluster) -> dict[str, str]:
 
 def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate() -> None:
     async def main(simulation: Simulation) -> None:
-        async with garden.restored(simulation) as (world, backup):
-            await backup.is_left_alone(world)
+        async with garden.restored(simulation) as (env, backup):
+            await backup.is_left_alone(env)
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -120,14 +120,14 @@ def test_without_its_key_a_manager_writes_what_carries_credentials_once_more_and
     """A backup without it, or a move to another management cluster: no machine is replaced for that."""
 
     async def main(simulation: Simulation) -> None:
-        async with garden.restored(simulation, names.GATE_KEY) as (world, backup):
+        async with garden.restored(simulation, names.GATE_KEY) as (env, backup):
             await asyncio.sleep(CALM)
-            content, _, data = (await mark(world) or "").rpartition(":")
+            content, _, data = (await mark(env) or "").rpartition(":")
             before, _, digest = (backup.mark or "").rpartition(":")
             assert content == before
             assert data not in (digest, gate.OPENED)
-            assert (await machines(world.client)).keys() == backup.machines
-            written = world.written()
+            assert (await machines(env.client)).keys() == backup.machines
+            written = env.written()
             key, copy, images = ("create", "secrets", ""), ("update", "secrets", ""), ("create", "configmaps", "")
             assert written.keys() <= {*CARRIERS, ANNOTATION, STATUS, key, copy, images}
             assert written[CARRIER] == 1  # who owned which field was lost as well
@@ -142,49 +142,49 @@ def test_credentials_that_were_half_written_are_finished_without_anything_else(w
 
     async def main(simulation: Simulation) -> None:
         store, stores, crash = MemoryStore(), MemoryStores(), Crash(writes)
-        async with gated(simulation.clock, store=store, stores=stores) as world:
-            await plant(world)
-            made, uids = await made_for(world, GARDEN), await machines(world.client)
+        async with gated(simulation.clock, store=store, stores=stores) as env:
+            await plant(env)
+            made, uids = await made_for(env, GARDEN), await machines(env.client)
         async with gated(
             simulation.clock,
             seed=2,
             store=store,
             stores=stores,
             wrap=crash,
-        ) as world:
-            await edit(world, SECRET, CREDENTIALS, data=password("lily"))
+        ) as env:
+            await edit(env, SECRET, CREDENTIALS, data=password("lily"))
             await crash.died.wait()
-            assert await mark(world) != gate.OPENED
-        async with gated(simulation.clock, seed=3, store=store, stores=stores, layers=NEXT) as world:
+            assert await mark(env) != gate.OPENED
+        async with gated(simulation.clock, seed=3, store=store, stores=stores, layers=NEXT) as env:
             await asyncio.sleep(CALM)
-            assert await credentials(world) == seen("lily")
-            assert not (await mark(world) or "").endswith(gate.OPENED)
-            assert await made_for(world, GARDEN) == made
-            assert await machines(world.client) == uids
+            assert await credentials(env) == seen("lily")
+            assert not (await mark(env) or "").endswith(gate.OPENED)
+            assert await made_for(env, GARDEN) == made
+            assert await machines(env.client) == uids
 
     run(main, epoch=EPOCH, seed=1)
 
 
 def test_credentials_and_a_change_together_are_reconciled_as_a_change() -> None:
     async def main(simulation: Simulation) -> None:
-        async with gated(simulation.clock) as world:
-            await plant(world)
-            await edit(world, SECRET, CREDENTIALS, data=password("lily"))
-            await edit(world, KINDS[1].resource, "garden-workers", spec={"users": ["eve"]})
-            await until_made(world, workers="eve")
-            assert await credentials(world) == seen("lily")
+        async with gated(simulation.clock) as env:
+            await plant(env)
+            await edit(env, SECRET, CREDENTIALS, data=password("lily"))
+            await edit(env, KINDS[1].resource, "garden-workers", spec={"users": ["eve"]})
+            await until_made(env, workers="eve")
+            assert await credentials(env) == seen("lily")
 
     run(main, epoch=EPOCH, seed=1)
 
 
 def test_a_plan_says_that_a_changed_secret_changes_what_carries_it_alone() -> None:
     async def main(simulation: Simulation) -> None:
-        async with gated(simulation.clock) as world:
-            await plant(world)
-            world.manager.stop()
+        async with gated(simulation.clock) as env:
+            await plant(env)
+            env.manager.stop()
             await asyncio.sleep(CALM)
-            await edit(world, SECRET, CREDENTIALS, data=password("lily"))
-            preview = await world.preview(GARDEN, [], isolation=Isolation.GATE, layers=NEXT)
+            await edit(env, SECRET, CREDENTIALS, data=password("lily"))
+            preview = await env.preview(GARDEN, [], isolation=Isolation.GATE, layers=NEXT)
             assert [(one.kind, one.name) for one in preview.objects] == [
                 ("Secret", "orchard-garden"),
                 ("OrchardCluster", "garden"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.world import PROGRAM, LaptopWorld, laptop_world
+from tests.support.environment import PROGRAM, LocalEnvironment, local_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -20,16 +20,16 @@ EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
-    with laptop_world(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
         yield running
 
 
 @contextmanager
-def watching(world: LaptopWorld, *arguments: str) -> Iterator[Iterator[str]]:
+def watching(env: LocalEnvironment, *arguments: str) -> Iterator[Iterator[str]]:
     """The lines of a command that goes on until it is stopped."""
     process = subprocess.Popen(
-        [*PROGRAM, *arguments], stdout=subprocess.PIPE, text=True, env=world.environment, cwd=world.home
+        [*PROGRAM, *arguments], stdout=subprocess.PIPE, text=True, env=env.environment, cwd=env.home
     )
     assert process.stdout is not None
     try:
@@ -40,9 +40,9 @@ def watching(world: LaptopWorld, *arguments: str) -> Iterator[Iterator[str]]:
         process.stdout.close()
 
 
-def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(world: LaptopWorld) -> None:
-    assert world.apply(EXAMPLE).code == 0
-    told = world.espalier("describe", "cluster", "garden").out
+def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(env: LocalEnvironment) -> None:
+    assert env.apply(EXAMPLE).code == 0
+    told = env.espalier("describe", "cluster", "garden").out
     first, release, ready = told.splitlines()[:3]
     assert first == "Cluster   default/garden"
     assert re.fullmatch(r"Release   v0\.26\.0, Kubernetes 1\.35 \(support end(s|ed) on 2027-03-27\)", release)
@@ -50,40 +50,40 @@ def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(world: Lapt
     assert "Blocked" not in told
     assert "2 Machines garden-md-0-" in told
     assert "Normal   Ready" in told
-    long = world.espalier("describe", "cluster", "garden", "--all").out
+    long = env.espalier("describe", "cluster", "garden", "--all").out
     assert long.count("DockerMachine garden-") == 3
     assert "DockerMachineTemplate garden-control-plane-1" in long
 
-    facts = json.loads(world.espalier("describe", "cluster", "garden", "-o", "json").out)
+    facts = json.loads(env.espalier("describe", "cluster", "garden", "-o", "json").out)
     assert facts["obstacle"] is None
     assert facts["supportEnds"] == "2027-03-27"
     assert facts["tree"]["children"][0]["kind"] == "Cluster"
 
 
-def test_what_blocks_a_cluster_stands_on_top(world: LaptopWorld) -> None:
+def test_what_blocks_a_cluster_stands_on_top(env: LocalEnvironment) -> None:
     text = EXAMPLE.split("---")[0].replace("garden", "orchard")
     assert "kind: Cluster" in text
-    assert world.apply(text, "create").code == 1  # it says why, so the controller has reported
-    told = world.espalier("describe", "cluster", "orchard")
+    assert env.apply(text, "create").code == 1  # it says why, so the controller has reported
+    told = env.espalier("describe", "cluster", "orchard")
     top = told.out.split("\n\n")[0]
     assert "Ready     False" in top
     assert "MissingDependentObjects" in top
     assert "DockerDatacenterConfig orchard" in top
-    assert world.espalier("delete", "cluster", "orchard").code == 0
-    nobody = world.espalier("describe", "cluster", "orchard")
+    assert env.espalier("delete", "cluster", "orchard").code == 0
+    nobody = env.espalier("describe", "cluster", "orchard")
     assert (nobody.code, 'cluster "orchard" does not exist in namespace default' in nobody.err) == (1, True)
 
 
-def test_a_watch_prints_a_line_for_each_change_and_none_for_getting_older(world: LaptopWorld) -> None:
+def test_a_watch_prints_a_line_for_each_change_and_none_for_getting_older(env: LocalEnvironment) -> None:
     with (
-        watching(world, "get", "clusters", "-w") as lines,
-        watching(world, "get", "clusters", "-w", "-o", "json") as documents,
+        watching(env, "get", "clusters", "-w") as lines,
+        watching(env, "get", "clusters", "-w", "-o", "json") as documents,
     ):
         assert next(lines).split()[:2] == ["NAME", "VERSION"]
         assert next(lines).split()[0] in ("garden", "laptop")
         next(lines)
         grown = EXAMPLE.replace("count: 2", "count: 3").replace("garden", "meadow")
-        assert world.apply(grown).code == 0
+        assert env.apply(grown).code == 0
         seen = []
         for line in lines:
             seen.append(line.split()[:-1])
@@ -91,9 +91,9 @@ def test_a_watch_prints_a_line_for_each_change_and_none_for_getting_older(world:
                 break
         assert all(one != other for one, other in itertools.pairwise(seen))
         assert any('"name": "meadow"' in line for line in documents)
-    assert world.espalier("delete", "cluster", "meadow").code == 0
+    assert env.espalier("delete", "cluster", "meadow").code == 0
 
 
-def test_one_object_is_of_one_namespace(world: LaptopWorld) -> None:
-    told = world.espalier("get", "clusters", "garden", "-A")
+def test_one_object_is_of_one_namespace(env: LocalEnvironment) -> None:
+    told = env.espalier("get", "clusters", "garden", "-A")
     assert (told.code, "use --namespace" in told.err) == (2, True)

@@ -23,7 +23,7 @@ from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import GARDEN, ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_workload, refusal
 from tests.support.sampling import sampled
 
@@ -35,14 +35,14 @@ SOON = 240.0
 """Simulated seconds in which a change of the example is done when nothing is in its way."""
 
 
-def story(tell: Callable[[ManagedLaptop], Awaitable[None]], *, isolation: Isolation = Isolation.LAYERS) -> None:
+def story(tell: Callable[[ManagedEnvironment], Awaitable[None]], *, isolation: Isolation = Isolation.LAYERS) -> None:
     """Tell it of a steady garden."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, isolation=isolation, resync=RESYNC) as world:
-            await world.apply(kubernetesVersion="1.35")
-            await world.until_ready()
-            await tell(world)
+        async with managed_environment(simulation.clock, isolation=isolation, resync=RESYNC) as env:
+            await env.apply(kubernetesVersion="1.35")
+            await env.until_ready()
+            await tell(env)
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -51,14 +51,14 @@ def of_cni(cluster: Cluster) -> Condition:
     return next(one for one in cluster.status.conditions if one.type == names.DEFAULT_CNI_CONFIGURED)
 
 
-async def lose_cni(world: ManagedLaptop) -> None:
-    workload = await world.workload()
+async def lose_cni(env: ManagedEnvironment) -> None:
+    workload = await env.workload()
     await workload.delete(DAEMON_SET, "kindnet", "kube-system")
     await workload.delete(CLUSTER_ROLE, "kindnet")
 
 
-async def has_cni(world: ManagedLaptop) -> bool:
-    workload = await world.workload()
+async def has_cni(env: ManagedEnvironment) -> bool:
+    workload = await env.workload()
     try:
         await workload.get(CLUSTER_ROLE, "kindnet")
         return bool(await workload.get(DAEMON_SET, "kindnet", "kube-system"))
@@ -66,10 +66,10 @@ async def has_cni(world: ManagedLaptop) -> bool:
         return False
 
 
-async def ready_again(world: ManagedLaptop, seconds: float = SOON) -> Cluster:
-    present = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+async def ready_again(env: ManagedEnvironment, seconds: float = SOON) -> Cluster:
+    present = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
     generation = present.metadata.generation
-    return await world.until(
+    return await env.until(
         lambda one: bool(one.status.ready) and one.status.observed_generation >= generation, seconds=seconds
     )
 
@@ -88,17 +88,17 @@ async def ready_again(world: ManagedLaptop, seconds: float = SOON) -> Cluster:
 def test_a_lost_cni_is_there_again_after_any_change_of_the_cluster(
     change: dict[str, Any], isolation: Isolation
 ) -> None:
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         if change != {"eksaVersion": None}:
-            await lose_cni(world)
-            await world.change(**change)
+            await lose_cni(env)
+            await env.change(**change)
         else:  # lost when the change is under way, and new nodes wait for it
-            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-            await world.until(lambda one: one.status.phase == "Upgrading")
-            await lose_cni(world)
-        await ready_again(world)
-        assert await has_cni(world)
-        assert len(await world.nodes()) >= 3
+            await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+            await env.until(lambda one: one.status.phase == "Upgrading")
+            await lose_cni(env)
+        await ready_again(env)
+        assert await has_cni(env)
+        assert len(await env.nodes()) >= 3
 
     story(tell, isolation=isolation)
 
@@ -106,32 +106,32 @@ def test_a_lost_cni_is_there_again_after_any_change_of_the_cluster(
 def test_a_cluster_that_eks_anywhere_made_gets_a_lost_cni_back_as_well() -> None:
     """It wrote no mark of what it installed."""
 
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         unmarked = {"metadata": {"annotations": {names.CNI_ANNOTATION: None}}}
         theirs = (capi.Cluster.resource, GARDEN.name, SYSTEM_NAMESPACE)
-        await world.client.patch(*theirs, patch=unmarked, type=PatchType.MERGE)
-        await lose_cni(world)
-        await world.change(kubernetesVersion="1.36")
-        await ready_again(world)
-        assert await has_cni(world)
+        await env.client.patch(*theirs, patch=unmarked, type=PatchType.MERGE)
+        await lose_cni(env)
+        await env.change(kubernetesVersion="1.36")
+        await ready_again(env)
+        assert await has_cni(env)
 
     story(tell)
 
 
 def test_a_settled_cluster_says_that_its_cni_is_gone_and_what_helps_and_that_helps() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await lose_cni(world)
-        cluster = await world.until(lambda one: of_cni(one).status == "False", seconds=1.3 * RESYNC)
+    async def tell(env: ManagedEnvironment) -> None:
+        await lose_cni(env)
+        cluster = await env.until(lambda one: of_cni(one).status == "False", seconds=1.3 * RESYNC)
         assert of_cni(cluster).reason == readiness.CNI_MISSING
         assert "DaemonSet kube-system/kindnet" in of_cni(cluster).message
         assert f"{names.DRIFT_ANNOTATION}=correct" in of_cni(cluster).message
         assert (cluster.status.ready, cluster.status.failure_reason) == (False, readiness.CNI_MISSING)
         await asyncio.sleep(2 * RESYNC)
-        assert not await has_cni(world), "nobody asked for anything"
+        assert not await has_cni(env), "nobody asked for anything"
         wish = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
-        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
-        cluster = await world.until(lambda one: bool(one.status.ready), seconds=rate_limit.SECONDS)
-        assert await has_cni(world)
+        await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
+        cluster = await env.until(lambda one: bool(one.status.ready), seconds=rate_limit.SECONDS)
+        assert await has_cni(env)
         assert (of_cni(cluster).status, cluster.status.failure_reason) == ("True", None)
 
     story(tell)
@@ -173,17 +173,17 @@ class Mirroring(Interceptor):
 def test_a_webhook_that_changes_our_cni_holds_up_no_change_and_is_not_fought() -> None:
     async def main(simulation: Simulation) -> None:
         mirroring = Mirroring()
-        async with managed_laptop(simulation.clock, wrap=mirroring, resync=RESYNC) as world:
-            await world.apply(kubernetesVersion="1.35")
-            await world.until_ready()
+        async with managed_environment(simulation.clock, wrap=mirroring, resync=RESYNC) as env:
+            await env.apply(kubernetesVersion="1.35")
+            await env.until_ready()
             before = mirroring.writes
-            await world.change(kubernetesVersion="1.36")
-            await ready_again(world)
+            await env.change(kubernetesVersion="1.36")
+            await ready_again(env)
             assert mirroring.writes - before < 12
             before = mirroring.writes
             await asyncio.sleep(4 * RESYNC)
             assert mirroring.writes == before
-            cluster = await world.until(lambda one: bool(one.status.ready))
+            cluster = await env.until(lambda one: bool(one.status.ready))
             synced = next(one for one in cluster.status.conditions if one.type == names.SYNCED)
             assert "DaemonSet kube-system/kindnet of the workload cluster" in synced.message
 
@@ -195,25 +195,25 @@ def test_while_no_cni_can_be_installed_no_machine_is_replaced_for_that() -> None
 
     async def main(simulation: Simulation) -> None:
         refusing = Refusing()
-        async with managed_laptop(simulation.clock, wrap=refusing) as world:
-            await world.apply(controlPlaneConfiguration={"count": 3})
+        async with managed_environment(simulation.clock, wrap=refusing) as env:
+            await env.apply(controlPlaneConfiguration={"count": 3})
             await asyncio.sleep(120)
-            before = await world.machine_names(GARDEN.name)
+            before = await env.machine_names(GARDEN.name)
             await asyncio.sleep(3600)
-            assert await world.machine_names(GARDEN.name) == before
-            cluster = await world.until(lambda one: True)
+            assert await env.machine_names(GARDEN.name) == before
+            cluster = await env.until(lambda one: True)
             ready = next(one for one in cluster.status.conditions if one.type == "Ready")
             assert "policy.example" in ready.message
             refusing.refuses = False
-            await world.until_ready()
-            checks = await world.client.list(MachineHealthCheck.resource, SYSTEM_NAMESPACE)
+            await env.until_ready()
+            checks = await env.client.list(MachineHealthCheck.resource, SYSTEM_NAMESPACE)
             assert len(checks.items) == 2
-            assert (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+            assert (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
 
     run(main, epoch=EPOCH, seed=1)
 
 
-def made_since(world: ManagedLaptop) -> set[str]:
+def made_since(env: ManagedEnvironment) -> set[str]:
     """Names of all Machines that are made from now on, as they come."""
     seen: set[str] = set()
 
@@ -221,7 +221,7 @@ def made_since(world: ManagedLaptop) -> set[str]:
         if old is None and new is not None:
             seen.add(new.name)
 
-    cache = world.capi_objects.of(Machine.resource)
+    cache = env.capi_objects.of(Machine.resource)
     cache.subscribe(note)
     seen.clear()
     return seen
@@ -231,14 +231,14 @@ def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever
     """A machine is lost while there is no CNI: whatever takes its place is unhealthy, too."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, resync=RESYNC) as world:
-            await world.apply(controlPlaneConfiguration={"count": 3})
-            await world.until_ready()
-            await lose_cni(world)
-            lost = sorted((await world.machine_names(GARDEN.name))[""])[0]
-            made = made_since(world)
-            await world.client.delete(Machine.resource, lost, SYSTEM_NAMESPACE)
-            cluster = await world.until(
+        async with managed_environment(simulation.clock, resync=RESYNC) as env:
+            await env.apply(controlPlaneConfiguration={"count": 3})
+            await env.until_ready()
+            await lose_cni(env)
+            lost = sorted((await env.machine_names(GARDEN.name))[""])[0]
+            made = made_since(env)
+            await env.client.delete(Machine.resource, lost, SYSTEM_NAMESPACE)
+            cluster = await env.until(
                 lambda one: one.status.failure_reason == readiness.REMEDIATION_STOPPED, seconds=7200
             )
             message = cluster.status.failure_message or ""
@@ -252,19 +252,19 @@ def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever
             # Who thinks that it is mended lets it try again; it was not, so it stops once more.
             check = (MachineHealthCheck.resource, "garden-kcp-unhealthy", SYSTEM_NAMESPACE)
             again = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
-            await world.client.patch(*check, patch=again, type=PatchType.MERGE)
+            await env.client.patch(*check, patch=again, type=PatchType.MERGE)
             await asyncio.sleep(4 * 3600)
             assert 1 <= len(made - so_far) <= 4
-            cluster = await world.until(lambda one: True)
+            cluster = await env.until(lambda one: True)
             assert cluster.status.failure_reason == readiness.REMEDIATION_STOPPED
 
             # Mended: nobody has to think of the health check.
             wish = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
-            await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
-            cluster = await world.until(lambda one: bool(one.status.ready))
+            await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
+            cluster = await env.until(lambda one: bool(one.status.ready))
             assert cluster.status.failure_reason is None
             await asyncio.sleep(RESYNC)
-            assert PAUSED_ANNOTATION not in (await world.client.get(*check)).metadata.annotations
+            assert PAUSED_ANNOTATION not in (await env.client.get(*check)).metadata.annotations
             synced = next(one for one in cluster.status.conditions if one.type == names.SYNCED)
             assert synced.status == "True"
 
@@ -275,18 +275,18 @@ def test_when_a_lost_cni_can_not_be_installed_again_the_cluster_says_why_and_goe
     async def main(simulation: Simulation) -> None:
         refusing = Refusing()
         refusing.refuses = False
-        async with managed_laptop(simulation.clock, wrap=refusing) as world:
-            await world.apply(kubernetesVersion="1.35")
-            await world.until_ready()
+        async with managed_environment(simulation.clock, wrap=refusing) as env:
+            await env.apply(kubernetesVersion="1.35")
+            await env.until_ready()
             refusing.refuses = True
-            await lose_cni(world)
-            await world.change(kubernetesVersion="1.36")
-            cluster = await world.until(
+            await lose_cni(env)
+            await env.change(kubernetesVersion="1.36")
+            cluster = await env.until(
                 lambda one: any("policy.example" in said.message for said in one.status.conditions), seconds=60
             )
             assert of_cni(cluster).status == "False"
             refusing.refuses = False
-            await world.until_ready()
-            assert await has_cni(world)
+            await env.until_ready()
+            assert await has_cni(env)
 
     run(main, epoch=EPOCH, seed=1)

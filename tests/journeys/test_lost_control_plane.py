@@ -26,7 +26,7 @@ from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.laptop import EPOCH, OLD, Laptop, condition, is_settled, laptop, machines
+from tests.journeys.environment import EPOCH, OLD, Environment, condition, environment, is_settled, machines
 from tests.support.faults import Crash, Interceptor
 from tests.support.recording import Kept
 from tests.support.sampling import sampled
@@ -38,29 +38,29 @@ CALM = 60.0
 GARDEN = Key(SYSTEM_NAMESPACE, "garden")
 
 
-def control_plane_machines(world: Laptop) -> list[str]:
+def control_plane_machines(env: Environment) -> list[str]:
     return [
         machine.metadata.name
-        for machine in machines(world, "garden")
+        for machine in machines(env, "garden")
         if "cluster.x-k8s.io/control-plane" in machine.metadata.labels
     ]
 
 
-async def delete(world: Laptop, names: Sequence[str]) -> None:
+async def delete(env: Environment, names: Sequence[str]) -> None:
     for name in names:
-        await world.client.delete(Machine.resource, name, SYSTEM_NAMESPACE)
+        await env.client.delete(Machine.resource, name, SYSTEM_NAMESPACE)
 
 
-async def all_is_well(world: Laptop, doomed: Sequence[str]) -> None:
+async def all_is_well(env: Environment, doomed: Sequence[str]) -> None:
     """The cluster has the machines it should have, and each of their nodes, and no other."""
     await asyncio.sleep(CALM)
-    found = {machine.metadata.name: machine for machine in machines(world, "garden")}
+    found = {machine.metadata.name: machine for machine in machines(env, "garden")}
     assert not found.keys() & set(doomed)
     assert {machine.status.phase for machine in found.values()} == {"Running"}
-    await world.until(KubeadmControlPlane.resource, "garden", lambda one: is_settled(one, 1, OLD))
-    await world.until_rolled_out("garden-md-0", 2)
-    await world.until(Cluster.resource, "garden", lambda one: condition(one, "Available") == "True")
-    workload = await world.connect("garden")
+    await env.until(KubeadmControlPlane.resource, "garden", lambda one: is_settled(one, 1, OLD))
+    await env.until_rolled_out("garden-md-0", 2)
+    await env.until(Cluster.resource, "garden", lambda one: condition(one, "Available") == "True")
+    workload = await env.connect("garden")
     nodes = (await workload.list(NODE)).items
     assert {node.name for node in nodes} == found.keys()
     assert {condition(node, "Ready") for node in nodes} == {"True"}
@@ -72,8 +72,8 @@ def garden() -> Kept:
 
     async def main(simulation: Simulation) -> Kept:
         store, stores = MemoryStore(), MemoryStores()
-        async with laptop(simulation.clock, store=store, stores=stores) as world:
-            await world.create("garden")
+        async with environment(simulation.clock, store=store, stores=stores) as env:
+            await env.create("garden")
             await asyncio.sleep(CALM)
             return Kept.of(store, stores, simulation.clock)
 
@@ -90,15 +90,15 @@ def garden() -> Kept:
 def test_after_any_write_of_its_replacement_a_process_that_died_goes_on(writes: int, workers_too: bool) -> None:
     async def story(simulation: Simulation) -> None:
         (store, stores), crash = garden().opened(), Crash(writes, counts=False)
-        async with laptop(simulation.clock, store=store, stores=stores, wrap=crash) as world:
-            everybody = [machine.metadata.name for machine in machines(world, "garden")]
-            doomed = everybody if workers_too else control_plane_machines(world)
+        async with environment(simulation.clock, store=store, stores=stores, wrap=crash) as env:
+            everybody = [machine.metadata.name for machine in machines(env, "garden")]
+            doomed = everybody if workers_too else control_plane_machines(env)
             crash.counts = True
-            await delete(world, doomed)
+            await delete(env, doomed)
             async with asyncio.timeout(CALM):
                 await crash.died.wait()
-        async with laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
-            await all_is_well(world, doomed)
+        async with environment(simulation.clock, seed=2, store=store, stores=stores) as env:
+            await all_is_well(env, doomed)
 
     virtual.run(story, epoch=garden().at, seed=1)
 
@@ -107,12 +107,12 @@ def test_after_any_write_of_its_replacement_a_process_that_died_goes_on(writes: 
 def test_a_process_that_stopped_while_the_replacement_boots_goes_on(seconds: float) -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = garden().opened()
-        async with laptop(simulation.clock, store=store, stores=stores) as world:
-            doomed = control_plane_machines(world)
-            await delete(world, doomed)
+        async with environment(simulation.clock, store=store, stores=stores) as env:
+            doomed = control_plane_machines(env)
+            await delete(env, doomed)
             await asyncio.sleep(seconds)
-        async with laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
-            await all_is_well(world, doomed)
+        async with environment(simulation.clock, seed=2, store=store, stores=stores) as env:
+            await all_is_well(env, doomed)
 
     virtual.run(story, epoch=garden().at, seed=1)
 
@@ -120,19 +120,19 @@ def test_a_process_that_stopped_while_the_replacement_boots_goes_on(seconds: flo
 def test_a_replacement_does_not_serve_an_empty_cluster_when_what_was_stored_is_lost() -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = garden().opened()
-        async with laptop(simulation.clock, store=store, stores=stores) as world:
-            doomed = control_plane_machines(world)
-            await delete(world, doomed)
-        async with laptop(simulation.clock, seed=2, store=store, stores=MemoryStores()) as world:
+        async with environment(simulation.clock, store=store, stores=stores) as env:
+            doomed = control_plane_machines(env)
+            await delete(env, doomed)
+        async with environment(simulation.clock, seed=2, store=store, stores=MemoryStores()) as env:
             await asyncio.sleep(CALM)
-            (successor,) = control_plane_machines(world)
+            (successor,) = control_plane_machines(env)
             assert successor not in doomed
-            found = world.cache(DockerMachine.resource).get(Key(SYSTEM_NAMESPACE, successor))
+            found = env.cache(DockerMachine.resource).get(Key(SYSTEM_NAMESPACE, successor))
             assert found is not None
             ready = next(one for one in found.tree["status"]["conditions"] if one["type"] == "Ready")
             assert ready["reason"] == "ControlPlaneUnreachable"
             assert "is lost" in ready["message"]
-            assert world.workloads.reach(GARDEN) is None
+            assert env.workloads.reach(GARDEN) is None
 
     virtual.run(story, epoch=garden().at, seed=1)
 
@@ -146,16 +146,16 @@ class Undeletable(Interceptor):
         return await transport.request(request)
 
 
-async def stops(world: Laptop) -> None:
+async def stops(env: Environment) -> None:
     """Nobody serves, although the control plane machine stays: the infrastructure of the cluster is paused."""
     pause = {"metadata": {"annotations": {PAUSED_ANNOTATION: ""}}}
-    await world.change(DockerCluster.resource, "garden", pause)
-    await world.workloads.close()
+    await env.change(DockerCluster.resource, "garden", pause)
+    await env.workloads.close()
 
 
-async def refuses(world: Laptop) -> None:
+async def refuses(env: Environment) -> None:
     """The API server answers, and deletes no node."""
-    workload = world.workloads.reach(GARDEN)
+    workload = env.workloads.reach(GARDEN)
     assert workload is not None
     workload.client.transport = Undeletable()(workload.client.transport)
 
@@ -167,25 +167,25 @@ async def refuses(world: Laptop) -> None:
     ids=["10 seconds unless asked otherwise", "as long as is asked", "for ever"],
 )
 def test_a_machine_waits_for_the_deletion_of_its_node_as_long_as_its_timeout_says(
-    deletion: Tree, gone_after: float | None, happens: Callable[[Laptop], Awaitable[None]]
+    deletion: Tree, gone_after: float | None, happens: Callable[[Environment], Awaitable[None]]
 ) -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = garden().opened()
-        async with laptop(simulation.clock, store=store, stores=stores) as world:
+        async with environment(simulation.clock, store=store, stores=stores) as env:
             template = {"spec": {"template": {"spec": {"deletion": deletion}}}}
-            await world.change(MachineDeployment.resource, "garden-md-0", template)
+            await env.change(MachineDeployment.resource, "garden-md-0", template)
             await asyncio.sleep(CALM)
-            name = next(one.metadata.name for one in machines(world, "garden") if "-md-0" in one.metadata.name)
-            await happens(world)
-            await delete(world, [name])
+            name = next(one.metadata.name for one in machines(env, "garden") if "-md-0" in one.metadata.name)
+            await happens(env)
+            await delete(env, [name])
             key = Key(SYSTEM_NAMESPACE, name)
             await asyncio.sleep(5.0 if gone_after is None else gone_after - 2.0)
-            found = world.cache(Machine.resource).get(key)
+            found = env.cache(Machine.resource).get(key)
             assert found is not None
             said = next(one for one in found.tree["status"]["conditions"] if one["type"] == "Deleting")
             assert said["status"] == "True"
             assert f"node {name}" in said["message"]
             await asyncio.sleep(600.0 if gone_after is None else 4.0)
-            assert (world.cache(Machine.resource).get(key) is None) is (gone_after is not None)
+            assert (env.cache(Machine.resource).get(key) is None) is (gone_after is not None)
 
     virtual.run(story, epoch=garden().at, seed=1)

@@ -10,7 +10,7 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.controller import Timing
 from tests.journeys.asking import GARDEN, BrokenImages
 from tests.journeys.machine_stories import can_not_go_back, hangs_and_goes_back, lives
-from tests.journeys.managed import managed_laptop
+from tests.journeys.managed import managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
@@ -20,9 +20,9 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 def test_machines_live_as_under_the_real_controllers() -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await lives(world, GARDEN)
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await lives(env, GARDEN)
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -32,10 +32,10 @@ def test_an_upgrade_that_hangs_is_taken_back_and_one_that_has_begun_is_not(count
     images = BrokenImages()
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, timing=Timing(boots=images.boots)) as world:
-            await world.apply(controlPlaneConfiguration={"count": count})
-            await world.until_ready(GARDEN)
-            await hangs_and_goes_back(world, images, GARDEN, count=count)
-            await can_not_go_back(world, GARDEN)
+        async with managed_environment(simulation.clock, timing=Timing(boots=images.boots)) as env:
+            await env.apply(controlPlaneConfiguration={"count": count})
+            await env.until_ready(GARDEN)
+            await hangs_and_goes_back(env, images, GARDEN, count=count)
+            await can_not_go_back(env, GARDEN)
 
     run(main, epoch=EPOCH, seed=1)

@@ -33,7 +33,7 @@ from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import STATUS, machines, made_for
-from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -44,21 +44,21 @@ TEAM = "team"
 MADE = ("clusters", "kubeadmcontrolplanes", "machinedeployments", "dockerclusters")
 
 
-def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
+def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await tell(world)
+        async with managed_environment(simulation.clock) as env:
+            await tell(env)
 
     run(main, epoch=EPOCH, seed=1)
 
 
-async def without_webhooks(world: ManagedLaptop) -> None:
-    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
-    await world.client.delete(MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS)
+async def without_webhooks(env: ManagedEnvironment) -> None:
+    await env.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
+    await env.client.delete(MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS)
 
 
-async def the_cluster(world: ManagedLaptop, key: Key = GARDEN) -> Cluster:
-    return (await world.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
+async def the_cluster(env: ManagedEnvironment, key: Key = GARDEN) -> Cluster:
+    return (await env.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
 
 
 def said(cluster: Cluster, type_: str) -> Condition:
@@ -94,112 +94,112 @@ def record(key: Key = LAPTOP, **spec: Any) -> Tree:
     }
 
 
-async def create(world: ManagedLaptop, tree: Tree) -> None:
-    await world.client.create(Cluster.resource, tree)
+async def create(env: ManagedEnvironment, tree: Tree) -> None:
+    await env.client.create(Cluster.resource, tree)
 
 
-async def lose(world: ManagedLaptop, key: Key = LAPTOP) -> None:
+async def lose(env: ManagedEnvironment, key: Key = LAPTOP) -> None:
     """Somebody takes a Cluster away, finalizers or not."""
-    await world.client.delete(Cluster.resource, key.name, key.namespace)
+    await env.client.delete(Cluster.resource, key.name, key.namespace)
     try:
-        await set_metadata(world, key, finalizers=None)
+        await set_metadata(env, key, finalizers=None)
     except NotFound:
         return
 
 
-async def set_metadata(world: ManagedLaptop, key: Key, **metadata: Any) -> None:
+async def set_metadata(env: ManagedEnvironment, key: Key, **metadata: Any) -> None:
     patch = {"metadata": metadata}
-    await world.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+    await env.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
 
 
-async def pause(world: ManagedLaptop, key: Key, value: str | None = "true") -> None:
-    await set_metadata(world, key, annotations={PAUSED_ANNOTATION: value})
+async def pause(env: ManagedEnvironment, key: Key, value: str | None = "true") -> None:
+    await set_metadata(env, key, annotations={PAUSED_ANNOTATION: value})
 
 
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
 def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(webhooks: bool) -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.client.create(NAMESPACE, {"metadata": {"name": TEAM}})
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.client.create(NAMESPACE, {"metadata": {"name": TEAM}})
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        before = await machines(world.client)
+        before = await machines(env.client)
         evil = record(Key(TEAM, "laptop"), eksaVersion="v0.24.2")
         if webhooks:
             with pytest.raises(Invalid, match="the management cluster is another Cluster"):
-                await create(world, evil)
+                await create(env, evil)
             with pytest.raises(Invalid, match="the management cluster is another Cluster"):
-                await create(world, record(Key(TEAM, "other")))
+                await create(env, record(Key(TEAM, "other")))
             return
-        await without_webhooks(world)
-        await create(world, evil)
-        await create(world, record(Key(TEAM, "other")))
+        await without_webhooks(env)
+        await create(env, evil)
+        await create(env, record(Key(TEAM, "other")))
         for name in ("laptop", "other"):
-            found = await world.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, name))
+            found = await env.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, name))
             assert said(found, names.READY).reason == names.MANAGEMENT_CLUSTER_REF_INVALID
             assert "the management cluster is Cluster default/laptop" in (found.status.failure_message or "")
-        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-        await world.until_ready()
-        assert before.keys() <= (await machines(world.client)).keys()
-        assert invalid(await the_cluster(world)) == ""
-        await world.apply(namespace=TEAM, name="meadow", managementCluster={"name": "other"})
+        await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await env.until_ready()
+        assert before.keys() <= (await machines(env.client)).keys()
+        assert invalid(await the_cluster(env)) == ""
+        await env.apply(namespace=TEAM, name="meadow", managementCluster={"name": "other"})
         sentence = '"other" is not the management cluster, which is Cluster default/laptop'
-        await world.until(lambda cluster: sentence in invalid(cluster), Key(TEAM, "meadow"))
+        await env.until(lambda cluster: sentence in invalid(cluster), Key(TEAM, "meadow"))
         await asyncio.sleep(CALM)
-        assert await made_for(world, Key(TEAM, "meadow")) == {}
-        await world.client.delete(Cluster.resource, "laptop", TEAM)
-        await world.until_gone(Key(TEAM, "laptop"))
+        assert await made_for(env, Key(TEAM, "meadow")) == {}
+        await env.client.delete(Cluster.resource, "laptop", TEAM)
+        await env.until_gone(Key(TEAM, "laptop"))
 
     story(tell)
 
 
 def test_without_the_configmap_the_oldest_record_counts_and_no_other_is_accepted() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        notice = world.manager.notices["management"]
+    async def tell(env: ManagedEnvironment) -> None:
+        notice = env.manager.notices["management"]
         assert notice() == ""
-        await world.client.create(NAMESPACE, {"metadata": {"name": TEAM}})
-        await world.client.delete(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE)
+        await env.client.create(NAMESPACE, {"metadata": {"name": TEAM}})
+        await env.client.delete(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE)
         await asyncio.sleep(1)
         assert "the oldest record, Cluster default/laptop, counts" in notice()
         with pytest.raises(Invalid, match="espalier manifests --management-cluster NAMESPACE/NAME"):
-            await create(world, record(Key(TEAM, "laptop")))
-        await without_webhooks(world)
-        await create(world, record(Key(TEAM, "laptop"), eksaVersion="v0.24.2"))
-        await world.apply()
-        await world.until_ready()
-        await world.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, "laptop"))
+            await create(env, record(Key(TEAM, "laptop")))
+        await without_webhooks(env)
+        await create(env, record(Key(TEAM, "laptop"), eksaVersion="v0.24.2"))
+        await env.apply()
+        await env.until_ready()
+        await env.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, "laptop"))
 
     story(tell)
 
 
 def test_a_configmap_that_names_nobody_leaves_clusters_as_they_are_and_makes_none() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        before = await made_for(world, GARDEN)
-        await world.client.patch(
+        before = await made_for(env, GARDEN)
+        await env.client.patch(
             CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE, patch={"data": {"name": None}}, type=PatchType.MERGE
         )
-        found = await world.until(lambda cluster: bool(invalid(cluster)))
+        found = await env.until(lambda cluster: bool(invalid(cluster)))
         assert found.status.ready
-        assert "must have namespace and name" in world.manager.notices["management"]()
-        await world.apply(name="meadow")
-        await world.until(lambda cluster: bool(cluster.status.failure_reason), Key("default", "meadow"))
-        assert await made_for(world, Key("default", "meadow")) == {}
-        assert await made_for(world, GARDEN) == before
-        await world.client.patch(
+        assert "must have namespace and name" in env.manager.notices["management"]()
+        await env.apply(name="meadow")
+        await env.until(lambda cluster: bool(cluster.status.failure_reason), Key("default", "meadow"))
+        assert await made_for(env, Key("default", "meadow")) == {}
+        assert await made_for(env, GARDEN) == before
+        await env.client.patch(
             CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE, patch={"data": {"name": "laptop"}}, type=PatchType.MERGE
         )
-        await world.until_ready(Key("default", "meadow"))
-        await world.until(lambda cluster: not invalid(cluster))
+        await env.until_ready(Key("default", "meadow"))
+        await env.until(lambda cluster: not invalid(cluster))
 
     story(tell)
 
 
-async def events(world: ManagedLaptop) -> list[str]:
+async def events(env: ManagedEnvironment) -> list[str]:
     """What is said of the ConfigMap."""
-    found = (await world.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items
+    found = (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items
     return [one.tree["message"] for one in found if one.tree["involvedObject"]["kind"] == "ConfigMap"]
 
 
@@ -213,26 +213,26 @@ async def events(world: ManagedLaptop) -> list[str]:
     ids=["nobody", "who is not there", "a workload cluster"],
 )
 def test_a_wrong_configmap_says_so_itself(wrong: Tree, sentence: str) -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        assert await events(world) == []
-        await world.client.patch(
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        assert await events(env) == []
+        await env.client.patch(
             CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE, patch={"data": wrong}, type=PatchType.MERGE
         )
         await asyncio.sleep(5)
-        (said,) = await events(world)
+        (said,) = await events(env)
         assert sentence in said
 
     story(tell)
 
 
 def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await without_webhooks(world)
-        await lose(world)
+    async def tell(env: ManagedEnvironment) -> None:
+        await without_webhooks(env)
+        await lose(env)
         await asyncio.sleep(5)
-        (said,) = await events(world)
+        (said,) = await events(env)
         assert said.endswith("as the management cluster, which does not exist")
 
     story(tell)
@@ -247,19 +247,19 @@ def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
     ids=["release", "what it links"],
 )
 def test_a_wrong_record_says_so_itself_as_long_as_it_is_wrong(wrong: Tree, why: str) -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        before = await the_cluster(world, LAPTOP)
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        before = await the_cluster(env, LAPTOP)
         assert invalid(before) == ""
-        await without_webhooks(world)
-        spec = (await world.client.get(Cluster.resource, LAPTOP.name, LAPTOP.namespace)).tree["spec"]
+        await without_webhooks(env)
+        spec = (await env.client.get(Cluster.resource, LAPTOP.name, LAPTOP.namespace)).tree["spec"]
         right = {name: spec.get(name) for name in wrong}
         for patch, told in ((wrong, why), (right, "")):
-            await world.client.patch(
+            await env.client.patch(
                 Cluster.resource, LAPTOP.name, LAPTOP.namespace, patch={"spec": patch}, type=PatchType.MERGE
             )
-            await world.until(partial(says, told), LAPTOP, seconds=10)
+            await env.until(partial(says, told), LAPTOP, seconds=10)
 
     story(tell)
 
@@ -280,19 +280,19 @@ def test_the_record_that_comes_later_is_judged_as_one_that_was_there(
 ) -> None:
     """The workload cluster first, then its management cluster; nobody asks a webhook."""
 
-    async def tell(world: ManagedLaptop) -> None:
-        await without_webhooks(world)
-        await lose(world)
-        await world.apply(eksaVersion=version)
-        await world.until(lambda cluster: cluster.status.failure_reason == names.MANAGEMENT_CLUSTER_REF_INVALID)
-        await create(world, record(eksaVersion=managed_by))
-        found = await world.until(lambda cluster: cluster.status.failure_reason == names.EKSA_VERSION_INVALID)
+    async def tell(env: ManagedEnvironment) -> None:
+        await without_webhooks(env)
+        await lose(env)
+        await env.apply(eksaVersion=version)
+        await env.until(lambda cluster: cluster.status.failure_reason == names.MANAGEMENT_CLUSTER_REF_INVALID)
+        await create(env, record(eksaVersion=managed_by))
+        found = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSA_VERSION_INVALID)
         assert sentence in invalid(found)
         await asyncio.sleep(CALM)
-        assert await made_for(world, GARDEN) == {}
+        assert await made_for(env, GARDEN) == {}
         record_patch = {"spec": {"eksaVersion": "v0.26.0"}}
-        await world.client.patch(Cluster.resource, "laptop", "default", patch=record_patch, type=PatchType.MERGE)
-        assert invalid(await world.until_ready()) == ""
+        await env.client.patch(Cluster.resource, "laptop", "default", patch=record_patch, type=PatchType.MERGE)
+        assert invalid(await env.until_ready()) == ""
 
     story(tell)
 
@@ -301,53 +301,53 @@ def test_the_record_that_comes_later_is_judged_as_one_that_was_there(
 def test_a_made_cluster_goes_on_under_a_record_that_does_not_fit_and_says_so(
     version: str, managed_by: str, sentence: str
 ) -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply(eksaVersion=version, kubernetesVersion="1.34")
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(eksaVersion=version, kubernetesVersion="1.34")
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        before, written = await made_for(world, GARDEN), world.written()
-        await without_webhooks(world)
-        await lose(world)
-        gone = await world.until(lambda cluster: bool(invalid(cluster)))
+        before, written = await made_for(env, GARDEN), env.written()
+        await without_webhooks(env)
+        await lose(env)
+        gone = await env.until(lambda cluster: bool(invalid(cluster)))
         assert "Cluster default/laptop, the record of the management cluster, does not exist" in invalid(gone)
-        await create(world, record(eksaVersion=managed_by))
-        found = await world.until(lambda cluster: sentence in invalid(cluster))
+        await create(env, record(eksaVersion=managed_by))
+        found = await env.until(lambda cluster: sentence in invalid(cluster))
         assert found.status.ready
         assert found.status.failure_reason is None
         await asyncio.sleep(CALM)
-        assert await made_for(world, GARDEN) == before
-        assert (world.written() - written).keys() <= {STATUS, ("patch", "clusters", "")}  # the record's finalizer
-        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-        await world.until(lambda cluster: cluster.status.failure_reason == names.EKSA_VERSION_INVALID)
-        assert await made_for(world, GARDEN) == before
+        assert await made_for(env, GARDEN) == before
+        assert (env.written() - written).keys() <= {STATUS, ("patch", "clusters", "")}  # the record's finalizer
+        await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await env.until(lambda cluster: cluster.status.failure_reason == names.EKSA_VERSION_INVALID)
+        assert await made_for(env, GARDEN) == before
 
     story(tell)
 
 
 def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_those_out_of_reach() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply(eksaVersion="v0.25.1", kubernetesVersion="1.34")
-        await world.until_ready()
-        await lose_record_only(world)
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(eksaVersion="v0.25.1", kubernetesVersion="1.34")
+        await env.until_ready()
+        await lose_record_only(env)
         for version, sentence in (
             ("v0.24.2", "these clusters would be newer than their management cluster: 1; "),
             ("v0.28.0", "would leave clusters more than 2 minor versions behind: 1; "),
         ):
             with pytest.raises(Invalid, match=sentence):
-                await create(world, record(eksaVersion=version))
-        await create(world, record(eksaVersion="v0.26.0"))
-        await world.until(lambda cluster: not invalid(cluster))
+                await create(env, record(eksaVersion=version))
+        await create(env, record(eksaVersion="v0.26.0"))
+        await env.until(lambda cluster: not invalid(cluster))
 
-    async def lose_record_only(world: ManagedLaptop) -> None:
-        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
+    async def lose_record_only(env: ManagedEnvironment) -> None:
+        configuration = await env.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
         hooks = [hook for hook in configuration.tree["webhooks"] if not hook["name"].startswith("delete.")]
-        await world.client.patch(
+        await env.client.patch(
             VALIDATING_WEBHOOK_CONFIGURATION,
             rbac.VALIDATING_WEBHOOKS,
             patch={"webhooks": hooks},
             type=PatchType.MERGE,
         )
-        await lose(world)
+        await lose(env)
         await asyncio.sleep(1)
 
     story(tell)
@@ -355,40 +355,40 @@ def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_t
 
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
 def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks: bool) -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         if webhooks:
             with pytest.raises(Forbidden, match="manages clusters: 1; delete those first"):
-                await world.client.delete(Cluster.resource, "laptop", "default")
+                await env.client.delete(Cluster.resource, "laptop", "default")
         else:
-            await without_webhooks(world)
-            await world.client.delete(Cluster.resource, "laptop", "default")
-            held = await world.until(lambda cluster: said(cluster, names.READY).reason == "ManagesClusters", LAPTOP)
+            await without_webhooks(env)
+            await env.client.delete(Cluster.resource, "laptop", "default")
+            held = await env.until(lambda cluster: said(cluster, names.READY).reason == "ManagesClusters", LAPTOP)
             assert "it manages clusters: default/garden; delete those first" in said(held, names.READY).message
-            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-            await world.until_ready()
-        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        await world.until_gone()
+            await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+            await env.until_ready()
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await env.until_gone()
         if webhooks:
-            await world.until(lambda cluster: not cluster.metadata.finalizers, LAPTOP)
-            await world.client.delete(Cluster.resource, "laptop", "default")
-        await world.until_gone(LAPTOP)
+            await env.until(lambda cluster: not cluster.metadata.finalizers, LAPTOP)
+            await env.client.delete(Cluster.resource, "laptop", "default")
+        await env.until_gone(LAPTOP)
 
     story(tell)
 
 
 def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        there = (await the_cluster(world)).metadata.finalizers
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        there = (await the_cluster(env)).metadata.finalizers
         await asyncio.sleep(CALM)
-        await set_metadata(world, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
-        await world.until(lambda cluster: names.MANAGEMENT_FINALIZER not in cluster.metadata.finalizers, seconds=10)
-        await set_metadata(world, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
-        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        await world.until_gone()
+        await set_metadata(env, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
+        await env.until(lambda cluster: names.MANAGEMENT_FINALIZER not in cluster.metadata.finalizers, seconds=10)
+        await set_metadata(env, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await env.until_gone()
 
     story(tell)
 
@@ -397,106 +397,106 @@ def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -
 def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[str]) -> None:
     """Records of EKS Anywhere have the finalizer of Clusters as well."""
 
-    async def tell(world: ManagedLaptop) -> None:
-        await set_metadata(world, LAPTOP, finalizers=others)
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await set_metadata(env, LAPTOP, finalizers=others)
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        await set_metadata(world, LAPTOP, finalizers=others)
-        await world.until(lambda cluster: names.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LAPTOP, seconds=10)
+        await set_metadata(env, LAPTOP, finalizers=others)
+        await env.until(lambda cluster: names.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LAPTOP, seconds=10)
 
     story(tell)
 
 
 def test_a_deleted_cluster_without_our_finalizer_says_at_once_who_else_holds_it() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        await set_metadata(world, GARDEN, annotations={PAUSED_ANNOTATION: "true"}, finalizers=[CLUSTER_FINALIZER, HELD])
-        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        await world.until(lambda cluster: said(cluster, names.READY).reason == "Paused", seconds=10)
-        await set_metadata(world, GARDEN, finalizers=[HELD])
-        await world.until(lambda cluster: HELD in said(cluster, names.READY).message, seconds=10)
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        await set_metadata(env, GARDEN, annotations={PAUSED_ANNOTATION: "true"}, finalizers=[CLUSTER_FINALIZER, HELD])
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await env.until(lambda cluster: said(cluster, names.READY).reason == "Paused", seconds=10)
+        await set_metadata(env, GARDEN, finalizers=[HELD])
+        await env.until(lambda cluster: HELD in said(cluster, names.READY).message, seconds=10)
 
     story(tell)
 
 
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
 def test_what_the_management_cluster_links_is_no_other_clusters(webhooks: bool) -> None:
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         lent = {"kind": "DockerDatacenterConfig", "name": "laptop"}
         if webhooks:
             with pytest.raises(Invalid, match="can't be shared with its workload clusters"):
-                await world.apply(datacenterRef=lent)
+                await env.apply(datacenterRef=lent)
             return
-        await without_webhooks(world)
-        await world.apply(datacenterRef=lent)
-        found = await world.until(lambda cluster: cluster.status.failure_reason == names.CLUSTER_INVALID)
+        await without_webhooks(env)
+        await env.apply(datacenterRef=lent)
+        found = await env.until(lambda cluster: cluster.status.failure_reason == names.CLUSTER_INVALID)
         assert "can't be shared with its workload clusters" in invalid(found)
         await asyncio.sleep(CALM)
-        assert await made_for(world, GARDEN) == {}
-        assert await owners_of(world, "laptop") == []
-        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        await world.until_gone()
+        assert await made_for(env, GARDEN) == {}
+        assert await owners_of(env, "laptop") == []
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await env.until_gone()
         await asyncio.sleep(CALM)
-        assert await world.client.get(DockerDatacenterConfig.resource, "laptop", "default")
+        assert await env.client.get(DockerDatacenterConfig.resource, "laptop", "default")
 
     story(tell)
 
 
 def test_a_datacenter_that_an_earlier_manager_took_is_given_back_to_the_management_cluster() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        await without_webhooks(world)
-        await world.client.patch(
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        await without_webhooks(env)
+        await env.client.patch(
             Cluster.resource,
             "laptop",
             "default",
             patch={"spec": {"datacenterRef": {"name": "garden"}}},
             type=PatchType.MERGE,
         )
-        found = await world.until(lambda cluster: bool(invalid(cluster)))
+        found = await env.until(lambda cluster: bool(invalid(cluster)))
         assert found.status.ready
-        assert await owners_of(world, "garden") == []
-        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        await world.until_gone()
+        assert await owners_of(env, "garden") == []
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await env.until_gone()
         await asyncio.sleep(CALM)
-        assert await world.client.get(DockerDatacenterConfig.resource, "garden", "default")
+        assert await env.client.get(DockerDatacenterConfig.resource, "garden", "default")
 
     story(tell)
 
 
 @pytest.mark.parametrize("paused", [False, True], ids=["both look after it", "one is paused"])
 def test_clusters_of_a_namespace_share_a_datacenter_and_it_goes_with_the_last_of_them(paused: bool) -> None:
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         meadow = Key("default", "meadow")
-        await world.apply()
-        await world.until_ready()
+        await env.apply()
+        await env.until_ready()
         shared = {"kind": "DockerDatacenterConfig", "name": "garden"}
         second = record(meadow, managementCluster={"name": "laptop"}, datacenterRef=shared)
         second["spec"]["workerNodeGroupConfigurations"] = [{"name": "md-0", "count": 1}]
         if not paused:
             second["metadata"]["annotations"] = {ALLOW_DELETE_WHEN_PAUSED_ANNOTATION: "true"}
-        await create(world, second)
+        await create(env, second)
         if not paused:
-            await world.until_ready(meadow)
-            assert sorted(await owners_of(world, "garden")) == ["garden", "meadow"]
-        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        await world.until_gone()
+            await env.until_ready(meadow)
+            assert sorted(await owners_of(env, "garden")) == ["garden", "meadow"]
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await env.until_gone()
         await asyncio.sleep(CALM)
-        assert await world.client.get(DockerDatacenterConfig.resource, "garden", "default")
-        await pause(world, meadow, None)
-        await world.until_ready(meadow)
-        await world.client.delete(Cluster.resource, meadow.name, meadow.namespace)
-        await world.until_gone(meadow)
+        assert await env.client.get(DockerDatacenterConfig.resource, "garden", "default")
+        await pause(env, meadow, None)
+        await env.until_ready(meadow)
+        await env.client.delete(Cluster.resource, meadow.name, meadow.namespace)
+        await env.until_gone(meadow)
         await asyncio.sleep(CALM)
         with pytest.raises(NotFound):
-            await world.client.get(DockerDatacenterConfig.resource, "garden", "default")
+            await env.client.get(DockerDatacenterConfig.resource, "garden", "default")
 
     story(tell)
 
 
-async def owners_of(world: ManagedLaptop, datacenter: str) -> list[str]:
-    found = await world.client.get(DockerDatacenterConfig.resource, datacenter, "default")
+async def owners_of(env: ManagedEnvironment, datacenter: str) -> list[str]:
+    found = await env.client.get(DockerDatacenterConfig.resource, datacenter, "default")
     return [owner.name for owner in found.metadata.owner_references]

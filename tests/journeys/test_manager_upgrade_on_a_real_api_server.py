@@ -93,14 +93,14 @@ async def upgrade_of_the_manager(
     since = control_plane.audit_log.stat().st_size
     async with (
         asyncio.timeout(PATIENCE),
-        managed_on(control_plane, stores, isolation=isolation, layers=NEXT, resync=RESYNC) as world,
+        managed_on(control_plane, stores, isolation=isolation, layers=NEXT, resync=RESYNC) as env,
     ):
         await until_more_than_statuses_are_written(control_plane, since, 10 * 1.1 * RESYNC)
         written = writes_of_the_manager(control_plane, since)
         assert {one.target.full_resource for one in written} <= {"clusters/status"}, "more than statuses were written"
         assert max(Counter(one.target.name for one in written).values(), default=0) <= 1
-        assert await machines(world.client) == present
-        await then(world)
+        assert await machines(env.client) == present
+        await then(env)
 
 
 async def until_more_than_statuses_are_written(control_plane: ControlPlane, since: int, seconds: float) -> None:
@@ -127,11 +127,11 @@ def is_of_the_manager(asked: Asked) -> bool:
 async def test_layers_keep_all_of_them_as_they_are(control_plane: ControlPlane, restored: MemoryStores) -> None:
     """And each is said to be as its own release renders it."""
 
-    async def then(world: AccountedClusters) -> None:
-        found = [one for one in world.clusters.list() if one.name != "laptop"]
+    async def then(env: AccountedClusters) -> None:
+        found = [one for one in env.clusters.list() if one.name != "laptop"]
         assert len(found) == CLUSTERS
         assert all(map(is_synced, found))
-        await scaling_replaces_no_machine(world)
+        await scaling_replaces_no_machine(env)
 
     await upgrade_of_the_manager(control_plane, restored, Isolation.LAYERS, then)
 

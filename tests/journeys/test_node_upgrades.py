@@ -28,8 +28,8 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
-from tests.journeys.laptop import until
-from tests.journeys.managed import ManagedLaptop, managed_laptop
+from tests.journeys.environment import until
+from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_workload, refusal
 from tests.support.upgraders import Upgraders
 
@@ -49,43 +49,43 @@ STEPS = [
 ]
 SKIP_REMEDIATION = "cluster.x-k8s.io/skip-remediation"
 
-Story = Callable[[ManagedLaptop, Upgraders], Awaitable[None]]
+Story = Callable[[ManagedEnvironment, Upgraders], Awaitable[None]]
 
 
 def journey(story: Story, *, seed: int = 1, wrap: Interceptor | None = None) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, seed=seed, wrap=wrap or Interceptor()) as world:
-            await world.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": 2}])
-            await world.until_ready()
-            await story(world, Upgraders(world.workloads))
+        async with managed_environment(simulation.clock, seed=seed, wrap=wrap or Interceptor()) as env:
+            await env.apply(workerNodeGroupConfigurations=[{"name": "md-0", "count": 2}])
+            await env.until_ready()
+            await story(env, Upgraders(env.workloads))
 
     run(main, epoch=EPOCH, seed=seed)
 
 
-def reach(world: ManagedLaptop) -> WorkloadCluster:
-    workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
+def reach(env: ManagedEnvironment) -> WorkloadCluster:
+    workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
     assert workload is not None
     return workload
 
 
-async def machines(world: ManagedLaptop, *, control_plane: bool) -> list[Object]:
-    found = (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+async def machines(env: ManagedEnvironment, *, control_plane: bool) -> list[Object]:
+    found = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
     return [one for one in found if ("cluster.x-k8s.io/control-plane" in one.metadata.labels) is control_plane]
 
 
 async def begin(
-    world: ManagedLaptop, machine: str, node_type: str = "Worker", version: str = NEW, *, name: str = ""
+    env: ManagedEnvironment, machine: str, node_type: str = "Worker", version: str = NEW, *, name: str = ""
 ) -> str:
     """A NodeUpgrade as somebody writes it by hand: its name."""
     name = name or f"by-hand-{machine}"
     spec = {"machine": {"name": machine}, "kubernetesVersion": version, "nodeType": node_type}
     body = {"metadata": {"name": name, "namespace": SYSTEM_NAMESPACE}, "spec": spec}
-    await world.client.create(NodeUpgrade.resource, body)
+    await env.client.create(NodeUpgrade.resource, body)
     return name
 
 
-async def until_so(world: ManagedLaptop, name: str, is_so: Callable[[NodeUpgrade], bool]) -> NodeUpgrade:
-    cache = world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
+async def until_so(env: ManagedEnvironment, name: str, is_so: Callable[[NodeUpgrade], bool]) -> NodeUpgrade:
+    cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
     key = Key(SYSTEM_NAMESPACE, name)
     await until(cache, key, lambda found: found is not None and is_so(found.decode(NodeUpgrade)))
     found = cache.get(key)
@@ -102,13 +102,13 @@ def true_steps(upgrade: NodeUpgrade) -> set[str]:
     return found - {PROGRESSING, ACCEPTED}
 
 
-async def node(world: ManagedLaptop, name: str) -> Tree:
-    return (await reach(world).client.get(NODE, name)).tree
+async def node(env: ManagedEnvironment, name: str) -> Tree:
+    return (await reach(env).client.get(NODE, name)).tree
 
 
-async def leftovers(world: ManagedLaptop) -> list[str]:
+async def leftovers(env: ManagedEnvironment) -> list[str]:
     """Pods and rights of upgraders that are still in the workload cluster."""
-    client = reach(world).client
+    client = reach(env).client
     found = []
     for resource in (POD, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING):
         listed = await client.list(resource, labels="eks-d-upgrader")
@@ -117,75 +117,75 @@ async def leftovers(world: ManagedLaptop) -> list[str]:
 
 
 def test_a_node_upgrade_written_by_hand_is_carried_out_and_leaves_nothing_behind() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
-        before = await node(world, worker.name)
-        name = await begin(world, worker.name)
-        running = await until_so(world, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadm")
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
+        before = await node(env, worker.name)
+        name = await begin(env, worker.name)
+        running = await until_so(env, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadm")
         assert true_steps(running) >= {"UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded"}
-        protected = await world.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
+        protected = await env.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
         assert SKIP_REMEDIATION in protected.metadata.annotations
-        done = await until_so(world, name, lambda upgrade: upgrade.status.completed)
+        done = await until_so(env, name, lambda upgrade: upgrade.status.completed)
         assert len(true_steps(done)) == 10
         assert [container for _, container in upgraders.ran] == STEPS
         kubeadm = upgraders.commands[worker.name, "kubeadm-upgrader"]
         assert kubeadm == ["upgrader", "kubeadm", "--role", "worker", "--kubernetes-version", NEW]
-        after = await node(world, worker.name)
+        after = await node(env, worker.name)
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert after["status"]["nodeInfo"]["kubeletVersion"] == NEW
         assert not after["spec"].get("unschedulable")
         pod = Key(SYSTEM_NAMESPACE, f"{worker.name}-node-upgrader")
-        await until(reach(world).cache(POD), pod, lambda found: found is None)
-        assert await leftovers(world) == []
-        machine = await world.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
+        await until(reach(env).cache(POD), pod, lambda found: found is None)
+        assert await leftovers(env) == []
+        machine = await env.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
         assert SKIP_REMEDIATION not in machine.metadata.annotations
 
     journey(story)
 
 
 def test_a_node_upgrade_that_was_completed_leaves_the_pod_of_the_next_one_alone() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
-        await until_so(world, await begin(world, worker.name), lambda upgrade: upgrade.status.completed)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
+        await until_so(env, await begin(env, worker.name), lambda upgrade: upgrade.status.completed)
         upgraders.ran.clear()
-        again = await begin(world, worker.name, name="again")
-        await until_so(world, again, lambda upgrade: upgrade.status.completed)
+        again = await begin(env, worker.name, name="again")
+        await until_so(env, again, lambda upgrade: upgrade.status.completed)
         assert [container for _, container in upgraders.ran] == STEPS
 
     journey(story)
 
 
 def test_a_node_belongs_to_one_node_upgrade_at_a_time() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
         upgraders.failing[worker.name, "kubeadm-upgrader"] = "no"
-        first = await begin(world, worker.name)
-        await until_so(world, first, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadmFailed")
-        second = await begin(world, worker.name, name="second")
-        waiting = ready(await until_so(world, second, lambda upgrade: ready(upgrade).reason == "NodeTaken"))
+        first = await begin(env, worker.name)
+        await until_so(env, first, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadmFailed")
+        second = await begin(env, worker.name, name="second")
+        waiting = ready(await until_so(env, second, lambda upgrade: ready(upgrade).reason == "NodeTaken"))
         assert waiting.message == f"waiting for NodeUpgrade eksa-system/{first} to be done with node {worker.name}"
-        third = await begin(world, worker.name, name="third")
-        await until_so(world, third, lambda upgrade: ready(upgrade).reason == "NodeTaken")
-        await world.client.delete(NodeUpgrade.resource, third, SYSTEM_NAMESPACE)
-        cache = world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
+        third = await begin(env, worker.name, name="third")
+        await until_so(env, third, lambda upgrade: ready(upgrade).reason == "NodeTaken")
+        await env.client.delete(NodeUpgrade.resource, third, SYSTEM_NAMESPACE)
+        cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
         await until(cache, Key(SYSTEM_NAMESPACE, third), lambda found: found is None)
-        assert len(await leftovers(world)) == 4, "pod and rights of the first are still there"
+        assert len(await leftovers(env)) == 4, "pod and rights of the first are still there"
         upgraders.failing.clear()
         upgraders.ran.clear()
-        await world.client.delete(NodeUpgrade.resource, first, SYSTEM_NAMESPACE)
-        await until_so(world, second, lambda upgrade: upgrade.status.completed)
+        await env.client.delete(NodeUpgrade.resource, first, SYSTEM_NAMESPACE)
+        await until_so(env, second, lambda upgrade: upgrade.status.completed)
         assert [container for _, container in upgraders.ran] == STEPS
 
     journey(story)
 
 
 def test_the_pod_is_bound_to_its_node_privileged_where_it_works_on_the_host_and_never_restarted() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
         upgraders.hanging.add((worker.name, "kubeadm-upgrader"))
-        name = await begin(world, worker.name)
-        await until_so(world, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadm")
-        pod = (await reach(world).client.get(POD, f"{worker.name}-node-upgrader", SYSTEM_NAMESPACE)).tree
+        name = await begin(env, worker.name)
+        await until_so(env, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadm")
+        pod = (await reach(env).client.get(POD, f"{worker.name}-node-upgrader", SYSTEM_NAMESPACE)).tree
         assert pod["spec"]["nodeName"] == worker.name
         assert pod["spec"]["restartPolicy"] == "Never"
         assert pod["spec"]["tolerations"] == [{"operator": "Exists"}]
@@ -193,7 +193,7 @@ def test_the_pod_is_bound_to_its_node_privileged_where_it_works_on_the_host_and_
         assert list(containers) == STEPS
         privileged = {name for name, one in containers.items() if one["securityContext"].get("privileged")}
         assert privileged == set(STEPS) - {"drainer", "uncordoner"}
-        role = await reach(world).client.get(CLUSTER_ROLE, f"{worker.name}-node-upgrader")
+        role = await reach(env).client.get(CLUSTER_ROLE, f"{worker.name}-node-upgrader")
         assert role.tree["rules"] == [
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"], "resourceNames": [worker.name]},
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
@@ -204,52 +204,52 @@ def test_the_pod_is_bound_to_its_node_privileged_where_it_works_on_the_host_and_
 
 
 def test_kubeadm_is_told_what_it_was_told_when_the_machine_was_made() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
         told = {
             "nodeRegistration": {"ignorePreflightErrors": ["Swap", "Mem"]},
             "patches": {"directory": "/etc/patches"},
         }
         change: Tree = {"spec": {"joinConfiguration": told}}
         resource = KubeadmConfig.resource
-        await world.client.patch(resource, worker.name, SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
-        first, second = await machines(world, control_plane=False)
+        await env.client.patch(resource, worker.name, SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
+        first, second = await machines(env, control_plane=False)
         host: Tree = {"metadata": {"annotations": {KUBEADM_PATCHES: "/opt/patches"}}}
         for name in (first.name, second.name):
             resource = DockerMachine.resource
-            await world.client.patch(resource, name, SYSTEM_NAMESPACE, patch=host, type=PatchType.MERGE)
+            await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=host, type=PatchType.MERGE)
         mark: Tree = {"metadata": {"annotations": {IGNORED_CHECKS: "SystemVerification, Swap"}}}
         machine = Machine.resource
-        await world.client.patch(machine, worker.name, SYSTEM_NAMESPACE, patch=mark, type=PatchType.MERGE)
-        await until_so(world, await begin(world, worker.name), lambda upgrade: upgrade.status.completed)
+        await env.client.patch(machine, worker.name, SYSTEM_NAMESPACE, patch=mark, type=PatchType.MERGE)
+        await until_so(env, await begin(env, worker.name), lambda upgrade: upgrade.status.completed)
         assert upgraders.commands[worker.name, "kubeadm-upgrader"][-4:] == [
             *("--ignore-preflight-errors", "Swap,Mem,SystemVerification"),
             *("--patches", "/etc/patches"),
         ]
-        await until_so(world, await begin(world, second.name), lambda upgrade: upgrade.status.completed)
+        await until_so(env, await begin(env, second.name), lambda upgrade: upgrade.status.completed)
         assert upgraders.commands[second.name, "kubeadm-upgrader"][-2:] == ["--patches", "/opt/patches"]
 
     journey(story)
 
 
 def test_a_step_that_fails_is_named_and_goes_on_from_there_when_the_pod_is_deleted() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
         upgraders.failing[worker.name, "kubelet-kubectl-upgrader"] = "the new kubelet does not come up"
-        name = await begin(world, worker.name)
-        failed = await until_so(world, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeletFailed")
+        name = await begin(env, worker.name)
+        failed = await until_so(env, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeletFailed")
         assert "step kubelet-kubectl-upgrader failed on node" in ready(failed).message
         assert "the new kubelet does not come up" in ready(failed).message
         assert f"espalier upgrades retry {name}" in ready(failed).message
         assert not failed.status.completed
-        client = reach(world).client
+        client = reach(env).client
         assert (await client.get(POD, f"{worker.name}-node-upgrader", SYSTEM_NAMESPACE)).tree["status"][
             "phase"
         ] == "Failed"
         upgraders.failing.clear()
         upgraders.ran.clear()
         await client.delete(POD, f"{worker.name}-node-upgrader", SYSTEM_NAMESPACE)
-        done = await until_so(world, name, lambda upgrade: upgrade.status.completed)
+        done = await until_so(env, name, lambda upgrade: upgrade.status.completed)
         assert [container for _, container in upgraders.ran] == [
             "components-copier",
             "kubelet-kubectl-upgrader",
@@ -257,43 +257,43 @@ def test_a_step_that_fails_is_named_and_goes_on_from_there_when_the_pod_is_delet
             "done",
         ]
         assert "Failed" not in str(done.status.conditions)
-        assert not (await node(world, worker.name))["spec"].get("unschedulable")
+        assert not (await node(env, worker.name))["spec"].get("unschedulable")
 
     journey(story)
 
 
 def test_a_node_upgrade_that_is_deleted_lets_the_running_step_end_and_gives_the_node_back() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
-        name = await begin(world, worker.name)
-        await until_so(world, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubelet")
-        assert (await node(world, worker.name))["spec"]["unschedulable"]
-        await world.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
-        waiting = ready(await until_so(world, name, lambda upgrade: ready(upgrade).reason == "StepRuns"))
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
+        name = await begin(env, worker.name)
+        await until_so(env, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubelet")
+        assert (await node(env, worker.name))["spec"]["unschedulable"]
+        await env.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        waiting = ready(await until_so(env, name, lambda upgrade: ready(upgrade).reason == "StepRuns"))
         assert waiting.message.startswith(f"waiting for the upgrader pod on node {worker.name} to end: to break off")
-        cache = world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
+        cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
         await until(cache, Key(SYSTEM_NAMESPACE, name), lambda found: found is None)
         assert [container for _, container in upgraders.ran] == STEPS
-        assert not (await node(world, worker.name))["spec"].get("unschedulable")
-        assert await leftovers(world) == []
-        machine = await world.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
+        assert not (await node(env, worker.name))["spec"].get("unschedulable")
+        assert await leftovers(env) == []
+        machine = await env.client.get(Machine.resource, worker.name, SYSTEM_NAMESPACE)
         assert SKIP_REMEDIATION not in machine.metadata.annotations
 
     journey(story)
 
 
 def test_a_failed_node_upgrade_that_is_deleted_leaves_no_cordoned_node() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
         upgraders.failing[worker.name, "kubelet-kubectl-upgrader"] = "no"
-        name = await begin(world, worker.name)
-        await until_so(world, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeletFailed")
-        assert (await node(world, worker.name))["spec"]["unschedulable"]
-        await world.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
-        cache = world.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
+        name = await begin(env, worker.name)
+        await until_so(env, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeletFailed")
+        assert (await node(env, worker.name))["spec"]["unschedulable"]
+        await env.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
         await until(cache, Key(SYSTEM_NAMESPACE, name), lambda found: found is None)
-        assert not (await node(world, worker.name))["spec"].get("unschedulable")
-        assert await leftovers(world) == []
+        assert not (await node(env, worker.name))["spec"].get("unschedulable")
+        assert await leftovers(env) == []
 
     journey(story)
 
@@ -311,67 +311,67 @@ def test_a_failed_node_upgrade_that_is_deleted_leaves_no_cordoned_node() -> None
 def test_what_can_not_be_done_is_said_and_nothing_on_the_node_is_touched(
     change: Tree, reason: str, message: str
 ) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
         spec = {"machine": {"name": worker.name}, "kubernetesVersion": NEW, "nodeType": "Worker"} | change
         body = {"metadata": {"name": "odd", "namespace": SYSTEM_NAMESPACE}, "spec": spec}
-        await world.client.create(NodeUpgrade.resource, body)
-        upgrade = await until_so(world, "odd", lambda upgrade: ready(upgrade).reason == reason)
+        await env.client.create(NodeUpgrade.resource, body)
+        upgrade = await until_so(env, "odd", lambda upgrade: ready(upgrade).reason == reason)
         assert message in ready(upgrade).message
         assert upgraders.ran == []
-        assert await leftovers(world) == []
+        assert await leftovers(env) == []
 
     journey(story)
 
 
 def test_a_machine_without_a_node_is_named_and_waited_for() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
         kept = {key: worker.tree["spec"][key] for key in ("clusterName", "version", "bootstrap")}
         reference = worker.tree["spec"]["infrastructureRef"] | {"name": "nothing"}
         body = {
             "metadata": {"name": "bare", "namespace": SYSTEM_NAMESPACE, "labels": worker.metadata.labels},
             "spec": kept | {"infrastructureRef": reference},
         }
-        await world.client.create(Machine.resource, body)
-        name = await begin(world, "bare")
-        upgrade = await until_so(world, name, lambda upgrade: ready(upgrade).reason == "NodeMissing")
+        await env.client.create(Machine.resource, body)
+        name = await begin(env, "bare")
+        upgrade = await until_so(env, name, lambda upgrade: ready(upgrade).reason == "NodeMissing")
         assert ready(upgrade).message == "Machine eksa-system/bare has no node"
         assert upgraders.ran == []
-        assert await leftovers(world) == []
+        assert await leftovers(env) == []
 
     journey(story)
 
 
 def test_a_node_that_is_not_ready_is_left_alone_until_it_is() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0].name
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0].name
 
         async def say(status: str) -> None:
-            found = (await node(world, worker))["status"]["conditions"]
+            found = (await node(env, worker))["status"]["conditions"]
             told = [one | ({"status": status} if one["type"] == "Ready" else {}) for one in found]
             patch: Tree = {"status": {"conditions": told}}
-            client = reach(world).client
+            client = reach(env).client
             await client.patch(NODE, worker, patch=patch, type=PatchType.MERGE, subresource="status")
 
         await say("Unknown")
-        name = await begin(world, worker)
-        upgrade = await until_so(world, name, lambda upgrade: ready(upgrade).reason == "NodeNotReady")
+        name = await begin(env, worker)
+        upgrade = await until_so(env, name, lambda upgrade: ready(upgrade).reason == "NodeNotReady")
         assert "before it is touched" in ready(upgrade).message
         assert upgraders.ran == []
         await say("True")
-        await until_so(world, name, lambda upgrade: upgrade.status.completed)
+        await until_so(env, name, lambda upgrade: upgrade.status.completed)
 
     journey(story)
 
 
 def test_the_spec_never_changes() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0]
-        name = await begin(world, worker.name)
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
+        name = await begin(env, worker.name)
         change: Tree = {"spec": {"kubernetesVersion": OLD}}
         with pytest.raises(Invalid, match="never changes"):
-            await world.client.patch(NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
+            await env.client.patch(NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
 
     journey(story)
 
@@ -397,14 +397,14 @@ class PodSecurity(Interceptor):
 def test_a_pod_that_pod_security_refuses_says_which_label_its_namespace_lacks() -> None:
     enforced = PodSecurity()
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        worker = (await machines(world, control_plane=False))[0].name
-        name = await begin(world, worker)
-        found = await until_so(world, name, lambda one: ready(one).reason == "PodRefused")
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0].name
+        name = await begin(env, worker)
+        found = await until_so(env, name, lambda one: ready(one).reason == "PodRefused")
         label = "pod-security.kubernetes.io/enforce=privileged"
         assert f"label Namespace {SYSTEM_NAMESPACE} of the workload cluster with {label}" in ready(found).message
         enforced.is_enforced = False
-        await until_so(world, name, lambda one: one.status.completed)
+        await until_so(env, name, lambda one: one.status.completed)
         assert (worker, "done") in upgraders.ran
 
     journey(story, wrap=enforced)

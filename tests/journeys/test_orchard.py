@@ -23,7 +23,7 @@ from espalier.runtime.controller import RESYNC
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys import linked_stories as orchard
 from tests.journeys.in_place import IN_PLACE, NEW, OLD, identities
-from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.orchard import (
     CARRIED,
     KINDS,
@@ -57,37 +57,37 @@ def fields(*, version: str = "1.35", workers: int = 1, in_place: bool = True) ->
     }
 
 
-async def prepare(world: ManagedLaptop) -> None:
+async def prepare(env: ManagedEnvironment) -> None:
     """Make what the Cluster links."""
-    await orchard.put(world, SECRET, orchard.CREDENTIALS, data=orchard.password("rose"))
-    await orchard.put(world, CONFIG_MAP, orchard.MORE_MOUNTS, data={"paths": "/srv/plums"})
-    await orchard.put(world, orchard.DATACENTER, "garden", spec=orchard.of_datacenter("/srv/apples"))
+    await orchard.put(env, SECRET, orchard.CREDENTIALS, data=orchard.password("rose"))
+    await orchard.put(env, CONFIG_MAP, orchard.MORE_MOUNTS, data={"paths": "/srv/plums"})
+    await orchard.put(env, orchard.DATACENTER, "garden", spec=orchard.of_datacenter("/srv/apples"))
     for name in ("plane", "workers"):
-        await orchard.put(world, orchard.MACHINES, name, spec={"users": ["ann"]})
+        await orchard.put(env, orchard.MACHINES, name, spec={"users": ["ann"]})
 
 
-async def live(world: ManagedLaptop) -> None:
+async def live(env: ManagedEnvironment) -> None:
     """Create, scale, upgrade in place, plan, roll, drift and delete."""
-    Upgraders(world.workloads)
-    await prepare(world)
-    await world.apply(**fields())
-    await world.until_ready()
-    machine = (await world.client.list(Machine.resource, SYSTEM_NAMESPACE)).items[0].decode(Machine)
+    Upgraders(env.workloads)
+    await prepare(env)
+    await env.apply(**fields())
+    await env.until_ready()
+    machine = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items[0].decode(Machine)
     assert machine.spec.infrastructure_ref.kind == OrchardMachine.resource.kind
     assert machine.spec.provider_id == f"orchard://garden/{machine.spec.infrastructure_ref.name}"
 
-    await world.apply(**fields(workers=2))
-    await world.until_ready()
-    assert await world.versions() == [OLD] * 3
+    await env.apply(**fields(workers=2))
+    await env.until_ready()
+    assert await env.versions() == [OLD] * 3
 
-    before = await identities(world)
-    await world.apply(**fields(workers=2, version="1.36"))
-    await world.until_ready()
-    assert await world.versions() == [NEW] * 3
-    assert await identities(world) == before, "not one machine was replaced"
+    before = await identities(env)
+    await env.apply(**fields(workers=2, version="1.36"))
+    await env.until_ready()
+    assert await env.versions() == [NEW] * 3
+    assert await identities(env) == before, "not one machine was replaced"
 
     planned = [tree_of_datacenter("/srv/pears")]
-    preview = await world.preview(GARDEN, planned)
+    preview = await env.preview(GARDEN, planned)
     assert preview.objects == (), "not even a template is made"
     assert {group.refused for group in preview.groups} == {("infrastructure.mounts",)}
     assert preview.stops.startswith("InPlaceUpgradeRefused: infrastructure.mounts of ")
@@ -100,88 +100,88 @@ def tree_of_datacenter(mount: str) -> Tree:
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
 
 
-async def roll(world: ManagedLaptop) -> None:
+async def roll(env: ManagedEnvironment) -> None:
     """What can't be had in place is had by replacing machines, once the Cluster allows it."""
-    before = set((await identities(world)).values())
-    await world.apply(**fields(workers=2, version="1.36", in_place=False))
-    await orchard.edit(world, orchard.DATACENTER, "garden", spec=orchard.of_datacenter("/srv/pears"))
-    await world.until_machines_rest("garden")
-    await world.until_all(OrchardMachine.resource, "garden", lambda tree: "/srv/pears" not in tree["spec"]["mounts"])
-    await world.until_ready()
-    assert not before & set((await identities(world)).values())
+    before = set((await identities(env)).values())
+    await env.apply(**fields(workers=2, version="1.36", in_place=False))
+    await orchard.edit(env, orchard.DATACENTER, "garden", spec=orchard.of_datacenter("/srv/pears"))
+    await env.until_machines_rest("garden")
+    await env.until_all(OrchardMachine.resource, "garden", lambda tree: "/srv/pears" not in tree["spec"]["mounts"])
+    await env.until_ready()
+    assert not before & set((await identities(env)).values())
 
 
-async def drift(world: ManagedLaptop) -> None:
+async def drift(env: ManagedEnvironment) -> None:
     """What somebody changes by hand is said, and brought back."""
     marks = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
-    await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=marks, type=MERGE)
-    clusters = world.capi_objects.of(OrchardCluster.resource)
+    await env.client.patch(Cluster.resource, "garden", NAMESPACE, patch=marks, type=MERGE)
+    clusters = env.capi_objects.of(OrchardCluster.resource)
     edit: Tree = {"metadata": {"annotations": {CARRIED: "by hand"}}}
-    await world.client.patch(OrchardCluster.resource, "garden", SYSTEM_NAMESPACE, patch=edit, type=MERGE)
+    await env.client.patch(OrchardCluster.resource, "garden", SYSTEM_NAMESPACE, patch=edit, type=MERGE)
     for expected in ("by hand", carried(b"rose")):
         is_so = partial(is_carried, expected)
-        await world.until_any(clusters, "garden", is_so)
+        await env.until_any(clusters, "garden", is_so)
 
 
 def is_carried(expected: str, tree: Tree) -> bool:
     return bool(tree["metadata"]["annotations"][CARRIED] == expected)
 
 
-async def extra_objects(world: ManagedLaptop) -> None:
+async def extra_objects(env: ManagedEnvironment) -> None:
     """Objects of the provider's own are planned, made, brought back, and go when nothing asks for them."""
     with_domains = orchard.of_datacenter("/srv/pears") | {"domains": [{"name": "east"}, {"name": "west"}]}
-    preview = await world.preview(GARDEN, [tree_of_datacenter("/srv/pears") | {"spec": with_domains}])
+    preview = await env.preview(GARDEN, [tree_of_datacenter("/srv/pears") | {"spec": with_domains}])
     assert [(one.verb, str(one)) for one in preview.objects] == [
         ("create", "OrchardZone garden-garden-east"),
         ("create", "OrchardZone garden-garden-west"),
     ]
     assert preview.groups == ()
-    await orchard.edit(world, orchard.DATACENTER, "garden", spec=with_domains)
+    await orchard.edit(env, orchard.DATACENTER, "garden", spec=with_domains)
     await asyncio.sleep(CALM)
-    assert await zones(world) == ["garden-garden-east", "garden-garden-west"]
+    assert await zones(env) == ["garden-garden-east", "garden-garden-west"]
 
-    await world.client.delete(OrchardZone.resource, "garden-garden-east")
+    await env.client.delete(OrchardZone.resource, "garden-garden-east")
     by_hand: Tree = {"data": orchard.password("by hand")}
-    await world.client.patch(SECRET, "orchard-garden", SYSTEM_NAMESPACE, patch=by_hand, type=MERGE)
-    synced = await world.until(lambda cluster: told(cluster, names.SYNCED).count("orchard-garden") == 1)
+    await env.client.patch(SECRET, "orchard-garden", SYSTEM_NAMESPACE, patch=by_hand, type=MERGE)
+    synced = await env.until(lambda cluster: told(cluster, names.SYNCED).count("orchard-garden") == 1)
     assert "Secret eksa-system/orchard-garden: data.password" in told(synced, names.SYNCED)
-    await world.until(lambda cluster: told(cluster, names.SYNCED).startswith("all objects are as "))
-    assert (await secret(world)).data["password"] == b"rose"
-    assert await zones(world) == ["garden-garden-east", "garden-garden-west"]
+    await env.until(lambda cluster: told(cluster, names.SYNCED).startswith("all objects are as "))
+    assert (await secret(env)).data["password"] == b"rose"
+    assert await zones(env) == ["garden-garden-east", "garden-garden-west"]
 
-    await orchard.edit(world, orchard.DATACENTER, "garden", spec={"domains": [{"name": "west"}]})
+    await orchard.edit(env, orchard.DATACENTER, "garden", spec={"domains": [{"name": "west"}]})
     await asyncio.sleep(CALM)
-    assert await zones(world) == ["garden-garden-west"]
+    assert await zones(env) == ["garden-garden-west"]
 
 
-async def failure_domains(world: ManagedLaptop) -> None:
+async def failure_domains(env: ManagedEnvironment) -> None:
     """A worker node group in two failure domains has a MachineDeployment, with a template, in each of them."""
     spread = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
-    await world.apply(**fields(version="1.36", workers=3, in_place=False))
-    await orchard.edit(world, orchard.DATACENTER, "garden", spec={"domains": spread})
-    await world.until_machines_rest("garden")
+    await env.apply(**fields(version="1.36", workers=3, in_place=False))
+    await orchard.edit(env, orchard.DATACENTER, "garden", spec={"domains": spread})
+    await env.until_machines_rest("garden")
     await asyncio.sleep(CALM)
-    await world.until_ready()
-    assert await replicas(world) == {"garden-md-0-east": 2, "garden-md-0-west": 1}
-    machines = await world.client.list(Machine.resource, SYSTEM_NAMESPACE)
+    await env.until_ready()
+    assert await replicas(env) == {"garden-md-0-east": 2, "garden-md-0-west": 1}
+    machines = await env.client.list(Machine.resource, SYSTEM_NAMESPACE)
     found = sorted(one.tree["spec"].get("failureDomain", "") for one in machines.items)
     assert found == ["", "east", "east", "west"]
-    hardware = await world.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
+    hardware = await env.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
     assert sorted(one.tree["spec"].get("zone", "") for one in hardware.items) == ["", "east", "east", "west"]
-    config = await world.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)
+    config = await env.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)
     assert sorted(one.name for one in config.items) == ["garden-md-0-east-1", "garden-md-0-west-1"]
 
-    await world.apply(**fields(version="1.36", workers=2, in_place=False))
-    await world.until_ready()
-    assert await replicas(world) == {"garden-md-0-east": 1, "garden-md-0-west": 1}
+    await env.apply(**fields(version="1.36", workers=2, in_place=False))
+    await env.until_ready()
+    assert await replicas(env) == {"garden-md-0-east": 1, "garden-md-0-west": 1}
     without: Tree = {"spec": orchard.of_datacenter("/srv/pears") | {"domains": []}}
-    preview = await world.preview(GARDEN, [tree_of_datacenter("/srv/pears") | without])
+    preview = await env.preview(GARDEN, [tree_of_datacenter("/srv/pears") | without])
     assert {group.name for group in preview.groups} == {"garden-md-0", "garden-md-0-east", "garden-md-0-west"}
 
 
-async def in_workload_cluster(world: ManagedLaptop) -> None:
+async def in_workload_cluster(env: ManagedEnvironment) -> None:
     """What the provider has in the workload cluster is planned, follows, is compared, and goes."""
-    workload = await world.workload()
+    workload = await env.workload()
     assert await domains_there(workload) == ["domain-east", "domain-west"]
     await workload.delete(DEPLOYMENT, "orchard-controller", "kube-system")
     await asyncio.sleep(2 * RESYNC)  # nothing there is watched
@@ -189,15 +189,15 @@ async def in_workload_cluster(world: ManagedLaptop) -> None:
 
     east = {"domains": [{"name": "east", "groups": ["md-0"]}]}
     planned: Tree = {"spec": orchard.of_datacenter("/srv/pears") | east}
-    preview = await world.preview(GARDEN, [tree_of_datacenter("/srv/pears") | planned])
+    preview = await env.preview(GARDEN, [tree_of_datacenter("/srv/pears") | planned])
     assert [(one.verb, str(one)) for one in preview.workload if one.verb == "delete"] == [
         ("delete", "ConfigMap kube-system/domain-west")
     ]
-    await orchard.edit(world, orchard.DATACENTER, "garden", spec=east)
+    await orchard.edit(env, orchard.DATACENTER, "garden", spec=east)
     await asyncio.sleep(CALM)
-    await world.until_ready()
+    await env.until_ready()
     assert await domains_there(workload) == ["domain-east"]
-    preview = await world.preview(GARDEN, [])
+    preview = await env.preview(GARDEN, [])
     assert preview.workload == ()
 
 
@@ -206,17 +206,17 @@ async def domains_there(workload: Client) -> list[str]:
     return [one.name for one in found.items if one.name.startswith("domain-")]
 
 
-async def resolved(world: ManagedLaptop) -> None:
+async def resolved(env: ManagedEnvironment) -> None:
     """What a controller of the provider finds out is content, and waited for where it is not known."""
-    await orchard.edit(world, orchard.MACHINES, "workers", spec={"variety": "plum"})
-    waits = await world.until(lambda cluster: "the provider to resolve it" in told(cluster, "Ready"))
+    await orchard.edit(env, orchard.MACHINES, "workers", spec={"variety": "plum"})
+    waits = await env.until(lambda cluster: "the provider to resolve it" in told(cluster, "Ready"))
     assert "OrchardMachineConfig workers: spec.variety" in told(waits, "Ready")
-    config = await world.client.get(orchard.MACHINES, "workers", NAMESPACE)
+    config = await env.client.get(orchard.MACHINES, "workers", NAMESPACE)
     assert config.tree["status"]["failureMessage"] == "the market has no plum"
-    await orchard.edit(world, orchard.MACHINES, "workers", spec={"variety": "pear"})
-    await world.until_all(OrchardMachineTemplate.resource, "garden", lacks_rootstock)
-    await world.until_ready()
-    hardware = await world.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
+    await orchard.edit(env, orchard.MACHINES, "workers", spec={"variety": "pear"})
+    await env.until_all(OrchardMachineTemplate.resource, "garden", lacks_rootstock)
+    await env.until_ready()
+    hardware = await env.client.list(OrchardMachine.resource, SYSTEM_NAMESPACE)
     assert sorted(one.tree["spec"].get("rootstock", "") for one in hardware.items) == ["", "Quince C", "Quince C"]
     assert all(one.tree["status"]["ready"] for one in hardware.items), "by contract v1beta1"
     assert all("initialization" not in one.tree["status"] for one in hardware.items)
@@ -227,8 +227,8 @@ def lacks_rootstock(tree: Tree) -> object:
     return is_of_workers and tree["spec"]["template"]["spec"].get("rootstock") != "Quince C"
 
 
-async def replicas(world: ManagedLaptop) -> dict[str, int]:
-    found = await world.client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
+async def replicas(env: ManagedEnvironment) -> dict[str, int]:
+    found = await env.client.list(MachineDeployment.resource, SYSTEM_NAMESPACE)
     return {one.name: one.decode(MachineDeployment).status.replicas or 0 for one in found.items}
 
 
@@ -237,15 +237,15 @@ def told(cluster: Cluster, type_: str) -> str:
     return found.message if found is not None else ""
 
 
-async def zones(world: ManagedLaptop) -> list[str]:
-    return [one.name for one in (await world.client.list(OrchardZone.resource)).items]
+async def zones(env: ManagedEnvironment) -> list[str]:
+    return [one.name for one in (await env.client.list(OrchardZone.resource)).items]
 
 
-async def secret(world: ManagedLaptop) -> Secret:
-    return (await world.client.get(SECRET, "orchard-garden", SYSTEM_NAMESPACE)).decode(Secret)
+async def secret(env: ManagedEnvironment) -> Secret:
+    return (await env.client.get(SECRET, "orchard-garden", SYSTEM_NAMESPACE)).decode(Secret)
 
 
-async def delete(world: ManagedLaptop) -> None:
+async def delete(env: ManagedEnvironment) -> None:
     """Nothing is left, templates included; what names the credentials goes before them."""
     gone: list[str] = []
     kinds = (OrchardCluster.resource, OrchardZone.resource, SECRET)
@@ -254,30 +254,30 @@ async def delete(world: ManagedLaptop) -> None:
         if new is None and old is not None:
             gone.append(old.kind)
 
-    ends = [world.capi_objects.of(kind).subscribe(changed) for kind in kinds]
-    await world.client.delete(Cluster.resource, "garden", NAMESPACE)
-    await world.until_gone()
+    ends = [env.capi_objects.of(kind).subscribe(changed) for kind in kinds]
+    await env.client.delete(Cluster.resource, "garden", NAMESPACE)
+    await env.until_gone()
     await asyncio.sleep(1)
     for end in ends:
         end()
     for made in (OrchardCluster, OrchardMachine, OrchardMachineTemplate, Machine):
-        assert (await world.client.list(made.resource, SYSTEM_NAMESPACE)).items == []
-    assert await zones(world) == []
-    assert "orchard-garden" not in [one.name for one in (await world.client.list(SECRET, SYSTEM_NAMESPACE)).items]
+        assert (await env.client.list(made.resource, SYSTEM_NAMESPACE)).items == []
+    assert await zones(env) == []
+    assert "orchard-garden" not in [one.name for one in (await env.client.list(SECRET, SYSTEM_NAMESPACE)).items]
     assert gone.index("OrchardCluster") < gone.index("OrchardZone")
 
 
 def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, providers=ORCHARD, kinds=KINDS) as world:
-            await live(world)
-            await roll(world)
-            await drift(world)
-            await extra_objects(world)
-            await failure_domains(world)
-            await in_workload_cluster(world)
-            await resolved(world)
-            await delete(world)
+        async with managed_environment(simulation.clock, providers=ORCHARD, kinds=KINDS) as env:
+            await live(env)
+            await roll(env)
+            await drift(env)
+            await extra_objects(env)
+            await failure_domains(env)
+            await in_workload_cluster(env)
+            await resolved(env)
+            await delete(env)
 
     run(main, epoch=EPOCH, seed=1)
 

@@ -12,7 +12,7 @@ from espalier.kube.errors import ApiError, Conflict, Forbidden, Invalid, ServerF
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from tests.journeys.managed import managed_laptop
+from tests.journeys.managed import managed_environment
 from tests.support.faults import Interceptor, is_of_manager, refusal
 from tests.support.many_clusters import all_ready, apply
 from tests.support.sampling import sampled
@@ -52,11 +52,11 @@ class Outage(Interceptor):
 def test_after_an_hour_of_failed_writes_a_cluster_is_ready_within_minutes(failing: Failing) -> None:
     async def main(simulation: Simulation) -> None:
         outage = Outage(failing)
-        async with managed_laptop(simulation.clock, wrap=outage) as world:
+        async with managed_environment(simulation.clock, wrap=outage) as env:
             outage.lasts = True
-            await apply(world.client, 3)
+            await apply(env.client, 3)
             await asyncio.sleep(3600)
             outage.lasts = False
-            await all_ready(world.clusters, 3, seconds=60 + 120)
+            await all_ready(env.clusters, 3, seconds=60 + 120)
 
     virtual.run(main, epoch=EPOCH, seed=1)

@@ -31,7 +31,7 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.journeys.recorded import Happened, Leaves, Recorder, compared, recorder
 
 pytestmark = pytest.mark.embedded
@@ -173,11 +173,11 @@ CHANGES: tuple[Change, ...] = (
 )
 
 
-async def previews(world: ManagedLaptop, *versions: str, **manager: Any) -> Previews:
+async def previews(env: ManagedEnvironment, *versions: str, **manager: Any) -> Previews:
     """As `espalier plan` makes them: everything is read anew. `manager` says how the one asked about is run."""
-    reader = Client(InProcessTransport(world.server), user_agent="plan")
+    reader = Client(InProcessTransport(env.server), user_agent="plan")
     there = await reading.read(reader, [GARDEN], versions=versions, providers=PROVIDERS)
-    asked = {(verb, plural) for verb, plural, _, agent in world.server.requests if agent == "plan"}
+    asked = {(verb, plural) for verb, plural, _, agent in env.server.requests if agent == "plan"}
     assert {verb for verb, _ in asked} <= {"get", "list"}
     assert {plural for _, plural in asked} <= {resource.plural for resource in reading.kinds(PROVIDERS)}
     assert ("list", "secrets") not in asked
@@ -187,11 +187,11 @@ async def previews(world: ManagedLaptop, *versions: str, **manager: Any) -> Prev
     return Previews(snapshot, observer, there.fleets, now=EPOCH, secrets=there.secrets)
 
 
-async def planned(world: ManagedLaptop, manifest: list[Tree], **manager: Any) -> Preview:
+async def planned(env: ManagedEnvironment, manifest: list[Tree], **manager: Any) -> Preview:
     """The preview of a manifest."""
     cluster = next(tree for tree in manifest if tree["kind"] == "Cluster")
     versions = [cluster["spec"]["eksaVersion"]] if "eksaVersion" in cluster["spec"] else []
-    return (await previews(world, *versions, **manager)).of_change(GARDEN, copy.deepcopy(manifest))
+    return (await previews(env, *versions, **manager)).of_change(GARDEN, copy.deepcopy(manifest))
 
 
 def manifest_of_the_example() -> list[Tree]:
@@ -201,9 +201,9 @@ def manifest_of_the_example() -> list[Tree]:
     return sorted(trees, key=lambda tree: tree["kind"] == "Cluster")
 
 
-async def apply(world: ManagedLaptop, manifest: list[Tree]) -> None:
+async def apply(env: ManagedEnvironment, manifest: list[Tree]) -> None:
     for tree in manifest:
-        await world.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+        await env.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
 
 
 def leaves_of_change(change: ObjectChange) -> Leaves:
@@ -270,21 +270,21 @@ def assert_shipped(preview: Preview, happened: Happened) -> None:
         assert seen.get(key, {}).keys() <= leaves.keys()
 
 
-async def asked_for(world: ManagedLaptop) -> Tree:
+async def asked_for(env: ManagedEnvironment) -> Tree:
     """The Cluster as it is stored, without what the manager notes on it."""
-    tree = (await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree
+    tree = (await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree
     annotations = tree["metadata"].get("annotations", {})
     asked = {name: value for name, value in annotations.items() if name == names.PATCHES_ANNOTATION}
     return {"spec": tree["spec"], **({"metadata": {"annotations": asked}} if asked else {})}
 
 
-async def told(world: ManagedLaptop, watch: Recorder, manifest: list[Tree], seen: Counter[str]) -> bool:
+async def told(env: ManagedEnvironment, watch: Recorder, manifest: list[Tree], seen: Counter[str]) -> bool:
     """Plan a change, make it, and compare. False when it is refused: by both, for the same fields."""
-    preview = await planned(world, manifest)
+    preview = await planned(env, manifest)
     await watch.begin()
     if preview.refusals:
         with pytest.raises(Invalid) as error:
-            await apply(world, manifest)
+            await apply(env, manifest)
         details = error.value.status.details
         assert details is not None
         # Rules that stand in the CRD are judged first, and alone; then the webhook says all that a plan says.
@@ -293,34 +293,34 @@ async def told(world: ManagedLaptop, watch: Recorder, manifest: list[Tree], seen
         assert set(said) <= {one.message for one in preview.refusals}
         seen["refused"] += 1
         return False
-    before = await asked_for(world)
-    await apply(world, manifest)
-    changed = compared(before, await asked_for(world))
+    before = await asked_for(env)
+    await apply(env, manifest)
+    changed = compared(before, await asked_for(env))
     assert [leaves_of_change(change) for change in preview.asked] == ([as_shown(changed)] if changed else [])
     await asyncio.sleep(1)  # simulated: an annotation alone makes no new generation that could be waited for
-    await world.until_ready()
-    await world.until(lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] != gate.OPENED)
+    await env.until_ready()
+    await env.until(lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] != gate.OPENED)
     happened = await watch.end()
     assert_so(preview, happened)
     seen["accepted"] += 1
     seen["with machines"] += bool(happened.going or happened.coming)
     seen["shipped exactly"] += preview.cni is not None and preview.cni.is_exact
     seen["replaced"] += sum(len(one.replaced) for one in preview.groups)
-    assert (await planned(world, manifest)).is_empty  # and then there is nothing left to do
+    assert (await planned(env, manifest)).is_empty  # and then there is nothing left to do
     return True
 
 
 async def story(simulation: Simulation, steps: Sequence[tuple[Change | None, int]], seen: Counter[str]) -> None:
-    async with managed_laptop(simulation.clock) as world:
-        watching = Client(InProcessTransport(world.server), user_agent="recorder")
+    async with managed_environment(simulation.clock) as env:
+        watching = Client(InProcessTransport(env.server), user_agent="recorder")
         manifest = manifest_of_the_example()
         cluster = manifest[-1]["spec"]
         cluster |= {"kubernetesVersion": "1.34", "eksaVersion": "v0.25.0"}
         cluster["workerNodeGroupConfigurations"] = [{"name": "md-0", "count": 1}]
-        await apply(world, manifest)
-        await world.until_ready()
+        await apply(env, manifest)
+        await env.until_ready()
         history = [manifest]
-        async with recorder(world, watching) as watch:
+        async with recorder(env, watching) as watch:
             for change, number in steps:
                 following = copy.deepcopy(history[-1])
                 if change is None:
@@ -328,7 +328,7 @@ async def story(simulation: Simulation, steps: Sequence[tuple[Change | None, int
                 else:
                     change(following[-1] if change is consent_to_a_patch else following[-1]["spec"], number)
                 _without_nulls(following[-1]["spec"])
-                if await told(world, watch, following, seen):
+                if await told(env, watch, following, seen):
                     history.append(following)
 
 

@@ -13,7 +13,7 @@ import yaml
 
 import espalier.releases
 from espalier.api.meta import Tree
-from tests.support.world import LaptopWorld, Told, laptop_world
+from tests.support.environment import LocalEnvironment, Told, local_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -24,27 +24,27 @@ RELEASES = Path(espalier.releases.__file__).parent / "data"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
-    with laptop_world(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
         assert running.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
         yield running
 
 
-def of(world: LaptopWorld, text: str, *flags: str) -> tuple[int, list[Tree]]:
-    told = world.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=text)
+def of(env: LocalEnvironment, text: str, *flags: str) -> tuple[int, list[Tree]]:
+    told = env.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=text)
     assert told.out, told.err
     return told.code, json.loads(told.out)["clusters"]
 
 
-def test_what_is_as_it_was_asked_for_has_an_empty_plan(world: LaptopWorld) -> None:
-    told = world.espalier("plan", "-f", "-", stdin=EXAMPLE)
+def test_what_is_as_it_was_asked_for_has_an_empty_plan(env: LocalEnvironment) -> None:
+    told = env.espalier("plan", "-f", "-", stdin=EXAMPLE)
     assert (told.code, told.err) == (0, "")
     assert "Nothing would change." in told.out
     assert told.out.splitlines()[-1] == "1 cluster; objects: none; machines: none"
 
 
-def test_an_upgrade_is_told_field_by_field_and_machine_by_machine(world: LaptopWorld) -> None:
-    told = world.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="120")
+def test_an_upgrade_is_told_field_by_field_and_machine_by_machine(env: LocalEnvironment) -> None:
+    told = env.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="120")
     assert told.code == 1
     for line in (
         "        spec.kubernetesVersion: 1.35 → 1.36",
@@ -58,13 +58,13 @@ def test_an_upgrade_is_told_field_by_field_and_machine_by_machine(world: LaptopW
         assert line in told.out.splitlines(), told.out
     assert "objects: 2 created, 3 changed, 2 deleted; machines: 3 replaced, 1 made" in told.out
     assert "\x1b[" not in told.out
-    narrow = world.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="60")
+    narrow = env.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="60")
     long = [line for line in narrow.out.splitlines() if len(line) > 60 and " " in line.strip().removeprefix("→ ")]
     assert long == []
 
 
-def test_the_plan_for_programs_says_the_same(world: LaptopWorld) -> None:
-    code, (cluster,) = of(world, UPGRADED)
+def test_the_plan_for_programs_says_the_same(env: LocalEnvironment) -> None:
+    code, (cluster,) = of(env, UPGRADED)
     assert (code, cluster["wouldChange"], cluster["settled"]) == (1, True, False)
     changed = {(one["kind"], one["action"]): one for one in cluster["objects"]}
     assert {"field": "spec.replicas", "old": 2, "new": 3} in changed["MachineDeployment", "change"]["fields"]
@@ -73,22 +73,20 @@ def test_the_plan_for_programs_says_the_same(world: LaptopWorld) -> None:
     assert (workers["group"], len(workers["going"]), workers["coming"]) == ("garden-md-0", 2, 3)
     assert "infrastructure.customImage" in workers["going"][0]["because"]
     assert cluster["estimate"]["measuredMachines"] == 3
-    assert yaml.safe_load(world.espalier("plan", "-f", "-", "-o", "yaml", stdin=UPGRADED).out) == {
-        "clusters": [cluster]
-    }
+    assert yaml.safe_load(env.espalier("plan", "-f", "-", "-o", "yaml", stdin=UPGRADED).out) == {"clusters": [cluster]}
 
 
-def test_nothing_is_done_by_asking(world: LaptopWorld) -> None:
+def test_nothing_is_done_by_asking(env: LocalEnvironment) -> None:
     version = ("get", "clusters", "garden", "-o", "jsonpath={.metadata.resourceVersion}")
-    before = world.espalier(*version).out
-    assert of(world, UPGRADED)[0] == 1
-    assert of(world, ORCHARD)[0] == 1
-    assert world.espalier(*version).out == before
-    assert "cluster.anywhere.eks.amazonaws.com/orchard" not in world.names("get", "clusters", "-A")
+    before = env.espalier(*version).out
+    assert of(env, UPGRADED)[0] == 1
+    assert of(env, ORCHARD)[0] == 1
+    assert env.espalier(*version).out == before
+    assert "cluster.anywhere.eks.amazonaws.com/orchard" not in env.names("get", "clusters", "-A")
 
 
-def test_several_clusters_are_planned_at_once_and_a_new_one_is_made_of_everything(world: LaptopWorld) -> None:
-    code, (garden, orchard) = of(world, f"{UPGRADED}---\n{ORCHARD}")
+def test_several_clusters_are_planned_at_once_and_a_new_one_is_made_of_everything(env: LocalEnvironment) -> None:
+    code, (garden, orchard) = of(env, f"{UPGRADED}---\n{ORCHARD}")
     assert code == 1
     assert [garden["name"], orchard["name"]] == ["garden", "orchard"]
     assert {one["action"] for one in (*orchard["asked"], *orchard["objects"])} == {"create"}
@@ -97,16 +95,16 @@ def test_several_clusters_are_planned_at_once_and_a_new_one_is_made_of_everythin
     assert orchard["workloadCluster"]["exact"]
 
 
-def test_all_that_would_be_refused_is_said(world: LaptopWorld) -> None:
+def test_all_that_would_be_refused_is_said(env: LocalEnvironment) -> None:
     wrong = (
         UPGRADED.replace('"1.36"', '"1.37"').replace("count: 1", "count: 2").replace("192.168.0.0/16", "10.0.0.0/16")
     )
-    told = world.espalier("plan", "-f", "-", stdin=wrong)
+    told = env.espalier("plan", "-f", "-", stdin=wrong)
     assert told.code == 2
     refused = [line for line in told.out.splitlines() if line.startswith("    ! refused: ")]
     assert len(refused) == 4, told.out  # the version is a step too far, and in no Bundles
     assert told.out.splitlines()[-1].endswith("; 1 refused")
-    code, (cluster,) = of(world, wrong)
+    code, (cluster,) = of(env, wrong)
     fields = {one["field"] for one in cluster["refusals"]}
     assert (code, cluster["machines"]) == (2, [])
     assert fields == {
@@ -116,26 +114,26 @@ def test_all_that_would_be_refused_is_said(world: LaptopWorld) -> None:
     }
 
 
-def test_what_the_schema_refuses_is_no_plan(world: LaptopWorld) -> None:
-    told = world.espalier("plan", "-f", "-", stdin=EXAMPLE.replace('"1.35"', "1.35"))
+def test_what_the_schema_refuses_is_no_plan(env: LocalEnvironment) -> None:
+    told = env.espalier("plan", "-f", "-", stdin=EXAMPLE.replace('"1.35"', "1.35"))
     assert (told.code, told.out) == (2, "")
     assert "spec.kubernetesVersion: wrong type; put the value in quotes; found 1.35 (a number)" in told.err
 
 
-def test_a_release_is_asked_for_without_a_manifest(world: LaptopWorld) -> None:
-    back = world.espalier("plan", "--eksa-version", "v0.25.1")
+def test_a_release_is_asked_for_without_a_manifest(env: LocalEnvironment) -> None:
+    back = env.espalier("plan", "--eksa-version", "v0.25.1")
     assert back.code == 2
     assert "a cluster can't be downgraded from v0.26.0" in back.out
-    assert world.espalier("plan", "--eksa-version", "v0.26.0").code == 0
-    code, (cluster,) = of(world, ORCHARD, "--eksa-version", "v0.25.1")
+    assert env.espalier("plan", "--eksa-version", "v0.26.0").code == 0
+    code, (cluster,) = of(env, ORCHARD, "--eksa-version", "v0.25.1")
     assert code == 1
     assert any("one minor version behind the management cluster" in warning for warning in cluster["warnings"])
     assert [one["name"] for one in cluster["offeredPatches"]] == ["short-lived-tokens"]
 
 
-def test_a_manager_of_this_build_leaves_all_clusters_alone(world: LaptopWorld) -> None:
+def test_a_manager_of_this_build_leaves_all_clusters_alone(env: LocalEnvironment) -> None:
     for isolation in ("layers", "gate", "off"):
-        told = world.espalier("plan", "--manager", "-A", "--isolation", isolation)
+        told = env.espalier("plan", "--manager", "-A", "--isolation", isolation)
         assert (told.code, "Nothing would change." in told.out) == (0, True), told.out
 
 
@@ -150,10 +148,10 @@ def test_a_manager_of_this_build_leaves_all_clusters_alone(world: LaptopWorld) -
     ],
 )
 def test_an_error_is_told_apart_from_a_change_by_its_code(
-    world: LaptopWorld, tmp_path: Path, arguments: tuple[str, ...], code: int, complaint: str
+    env: LocalEnvironment, tmp_path: Path, arguments: tuple[str, ...], code: int, complaint: str
 ) -> None:
     (tmp_path / "away").write_text(AWAY)
-    told = world.espalier("plan", *arguments, folder=tmp_path)
+    told = env.espalier("plan", *arguments, folder=tmp_path)
     assert (told.code, told.out) == (code, "")
     assert complaint in told.err
 
@@ -168,30 +166,30 @@ users: [{name: away, user: {}}]
 
 
 def generated(folder: Path, text: str, *flags: str) -> list[Tree]:
-    told = LaptopWorld(folder).espalier("generate", "objects", "-f", "-", *flags, stdin=text)
+    told = LocalEnvironment(folder).espalier("generate", "objects", "-f", "-", *flags, stdin=text)
     assert told.code == 0, told.err
     return list(yaml.safe_load_all(told.out))
 
 
 @pytest.mark.parametrize("flags", [(), ("-o", "json")])
-def test_a_reader_who_left_does_not_make_a_change_nothing(world: LaptopWorld, flags: Sequence[str]) -> None:
+def test_a_reader_who_left_does_not_make_a_change_nothing(env: LocalEnvironment, flags: Sequence[str]) -> None:
     """As of `espalier plan -f FILE | head -1` under pipefail."""
     reader, writer = os.pipe()
     os.close(reader)
-    told = world.into(writer, "plan", "-f", "-", *flags, stdin=UPGRADED)
+    told = env.into(writer, "plan", "-f", "-", *flags, stdin=UPGRADED)
     os.close(writer)
     assert told == Told(1, "", "")
 
 
-def test_output_that_can_not_be_written_is_an_error_and_no_change(world: LaptopWorld) -> None:
+def test_output_that_can_not_be_written_is_an_error_and_no_change(env: LocalEnvironment) -> None:
     with Path("/dev/full").open("wb") as full:
-        told = world.into(full.fileno(), "plan", "-f", "-", stdin=EXAMPLE)
+        told = env.into(full.fileno(), "plan", "-f", "-", stdin=EXAMPLE)
     assert told == Told(2, "", "error: the output could not be written: No space left on device\n")
 
 
-def test_the_objects_of_a_manifest_are_made_without_any_cluster(tmp_path: Path, world: LaptopWorld) -> None:
+def test_the_objects_of_a_manifest_are_made_without_any_cluster(tmp_path: Path, env: LocalEnvironment) -> None:
     objects = generated(tmp_path, ORCHARD)
-    _, (planned,) = of(world, ORCHARD)
+    _, (planned,) = of(env, ORCHARD)
     assert [(one["kind"], one["metadata"]["name"]) for one in objects] == [
         (one["kind"], one["name"]) for one in planned["objects"]
     ]
@@ -219,7 +217,7 @@ def test_the_objects_are_of_the_releases_of_a_folder(tmp_path: Path) -> None:
 
 def test_what_admission_refuses_is_not_made(tmp_path: Path) -> None:
     wrong = EXAMPLE.replace('"1.35"', '"1.30"').replace("count: 1", "count: 2")
-    told = LaptopWorld(tmp_path).espalier("generate", "objects", "-f", "-", stdin=wrong)
+    told = LocalEnvironment(tmp_path).espalier("generate", "objects", "-f", "-", stdin=wrong)
     assert (told.code, told.out) == (1, "")
     assert "standard input:17: spec.controlPlaneConfiguration.count: " in told.err
     assert (

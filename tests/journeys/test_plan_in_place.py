@@ -22,7 +22,7 @@ from tests.journeys.in_place import (
     marks,
     past_admission,
 )
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -45,8 +45,8 @@ def asked(
     }
 
 
-async def manifest(world: ManagedLaptop, change: Tree) -> list[Tree]:
-    found = (await world.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree
+async def manifest(env: ManagedEnvironment, change: Tree) -> list[Tree]:
+    found = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree
     metadata = {"name": GARDEN.name, "namespace": NAMESPACE}
     spec = {**found["spec"], **change}
     return [{"apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": metadata, "spec": spec}]
@@ -67,21 +67,21 @@ CHANGES: dict[str, tuple[Tree, Tree]] = {
 def test_machines_are_upgraded_in_place_or_replaced_as_planned(change: str) -> None:
     strategy, wanted = CHANGES[change]
 
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before = {one.name for one in await machines(world)}
-        preview = await world.preview(GARDEN, await manifest(world, wanted))
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = {one.name for one in await machines(env)}
+        preview = await env.preview(GARDEN, await manifest(env, wanted))
         assert (preview.refusals, preview.stops) == ((), "")
-        await world.change(**wanted)
-        await world.until_ready()
-        await world.until_machines_rest("garden")
-        after = {one.name for one in await machines(world)}
+        await env.change(**wanted)
+        await env.until_ready()
+        await env.until_machines_rest("garden")
+        after = {one.name for one in await machines(env)}
         assert {one.name for group in preview.groups for one in group.going} == before - after
         assert sum(group.coming for group in preview.groups) == len(after - before)
         planned = {one.name for group in preview.groups for one in group.upgraded}
         assert planned == {node for node, _ in upgraders.ran}
         assert {bool(group.fallback) for group in preview.groups if group.replaced} <= {True}
         assert {bool(group.fallback) for group in preview.groups if not group.replaced} <= {False}
-        assert await marks(world) == []
+        assert await marks(env) == []
 
     journey(story, strategy=strategy)
 
@@ -95,26 +95,26 @@ REFUSED: dict[str, Tree] = {
 
 @pytest.mark.parametrize("change", REFUSED)
 def test_what_will_be_refused_is_planned_as_refused(change: str) -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        before, written = await identities(world), await generations(world)
-        preview = await world.preview(GARDEN, await manifest(world, REFUSED[change]))
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before, written = await identities(env), await generations(env)
+        preview = await env.preview(GARDEN, await manifest(env, REFUSED[change]))
         with pytest.raises(ApiError) as refused:
-            await world.change(**REFUSED[change])
+            await env.change(**REFUSED[change])
         details = refused.value.status.details
         assert details is not None
         assert {(one.field, one.message) for one in preview.refusals} == {
             (one.field, one.message) for one in details.causes
         }
-        async with past_admission(world.client):
-            await world.change(**REFUSED[change])
-        stored = await as_it_is(world)
+        async with past_admission(env.client):
+            await env.change(**REFUSED[change])
+        stored = await as_it_is(env)
         assert stored.stops.startswith("InPlaceUpgradeRefused: bootstrap.")
         assert stored.objects == ()
         assert stored.groups
         assert all(nothing_but_refused(group) for group in stored.groups)
         await asyncio.sleep(600)
-        assert await identities(world) == before
-        assert await generations(world) == written
+        assert await identities(env) == before
+        assert await generations(env) == written
 
     journey(story)
 
@@ -123,26 +123,26 @@ def nothing_but_refused(group: Group) -> bool:
     return bool(group.refused) and not (group.going or group.coming or group.upgraded)
 
 
-async def as_it_is(world: ManagedLaptop, **manager: FrontEnd) -> Preview:
-    return await world.preview(GARDEN, [], **manager)
+async def as_it_is(env: ManagedEnvironment, **manager: FrontEnd) -> Preview:
+    return await env.preview(GARDEN, [], **manager)
 
 
 def test_hooks_are_planned_as_they_are_answered() -> None:
-    async def story(world: ManagedLaptop, upgraders: Upgraders) -> None:
-        written, by_hooks = await generations(world), {"front_end": FrontEnd.HOOKS}
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        written, by_hooks = await generations(env), {"front_end": FrontEnd.HOOKS}
         for change, refused in ((VERSION, ()), (asked(IN_PLACE, workers=TAINTED, count=3, **VERSION), ("taints",))):
-            preview = await world.preview(GARDEN, await manifest(world, change), **by_hooks)
+            preview = await env.preview(GARDEN, await manifest(env, change), **by_hooks)
             assert bool(preview.refusals) is bool(refused)
             assert [len(group.upgraded) for group in preview.groups] == ([] if refused else [3, 2])
             assert not any(group.going for group in preview.groups)
-        async with past_admission(world.client):
-            await world.change(**asked(IN_PLACE, workers=TAINTED, count=3, **VERSION))
-        await world.until(lambda one: any(said.reason == "InPlaceUpgradeRefused" for said in one.status.conditions))
-        stored = await as_it_is(world, **by_hooks)
+        async with past_admission(env.client):
+            await env.change(**asked(IN_PLACE, workers=TAINTED, count=3, **VERSION))
+        await env.until(lambda one: any(said.reason == "InPlaceUpgradeRefused" for said in one.status.conditions))
+        stored = await as_it_is(env, **by_hooks)
         assert stored.stops.startswith("InPlaceUpgradeRefused: bootstrap.joinConfiguration.nodeRegistration.taints")
-        assert await generations(world) == written, "Cluster API was not even asked"
+        assert await generations(env) == written, "Cluster API was not even asked"
         fallback = asked(FALLBACK, workers=TAINTED, count=3)
-        replaced = await world.preview(GARDEN, await manifest(world, fallback), **by_hooks)
+        replaced = await env.preview(GARDEN, await manifest(env, fallback), **by_hooks)
         assert [(len(one.upgraded), len(one.replaced), bool(one.fallback)) for one in replaced.groups] == [
             (3, 0, False),
             (0, 2, True),

@@ -17,7 +17,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.isolation_stories import NEXT
-from tests.journeys.managed import GARDEN, managed_laptop
+from tests.journeys.managed import GARDEN, managed_environment
 from tests.journeys.recorded import recorder
 from tests.journeys.test_plan_and_reality import (
     EPOCH,
@@ -47,30 +47,30 @@ def test_the_first_change_under_a_later_manager_does_what_was_planned_before_it_
 
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
-        async with managed_laptop(simulation.clock, store=store, stores=stores, isolation=isolation) as world:
-            await apply(world, manifest)
-            await world.until_ready()
+        async with managed_environment(simulation.clock, store=store, stores=stores, isolation=isolation) as env:
+            await apply(env, manifest)
+            await env.until_ready()
             await asyncio.sleep(CALM)
-            asked = await previews(world, **later)
+            asked = await previews(env, **later)
             now, then = asked.as_it_is(GARDEN), asked.at_next_change(GARDEN)
-            foreseen = await planned(world, scaled, **later)
+            foreseen = await planned(env, scaled, **later)
             assert now.settled
             assert now.is_empty
-            everything = {machine.name for machine in world.capi_objects.of(Machine.resource).list()}
+            everything = {machine.name for machine in env.capi_objects.of(Machine.resource).list()}
             expected = everything if isolation is Isolation.GATE else set()
             assert going(then) == going(foreseen) == expected
-        async with managed_laptop(
+        async with managed_environment(
             simulation.clock, seed=2, store=store, stores=stores, isolation=isolation, layers=NEXT
-        ) as world:
-            watching = Client(InProcessTransport(world.server), user_agent="recorder")
-            async with recorder(world, watching) as watch:
+        ) as env:
+            watching = Client(InProcessTransport(env.server), user_agent="recorder")
+            async with recorder(env, watching) as watch:
                 await watch.begin()
                 await asyncio.sleep(CALM)
                 left_alone = await watch.end()
                 assert not any((left_alone.changed, left_alone.created, left_alone.deleted, left_alone.going))
                 await watch.begin()
-                await apply(world, scaled)
-                await world.until_ready()
+                await apply(env, scaled)
+                await env.until_ready()
                 await asyncio.sleep(CALM)
                 assert_so(foreseen, await watch.end())
 

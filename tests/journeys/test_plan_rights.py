@@ -32,7 +32,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import User
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -44,29 +44,29 @@ SYSTEM = "eksa-system"
 CONFIG_MAP = "ConfigMap eksa-system/management-cluster"
 
 
-def story(tell: Callable[[ManagedLaptop, Client], Awaitable[None]], leave_out: str = "") -> None:
+def story(tell: Callable[[ManagedEnvironment, Client], Awaitable[None]], leave_out: str = "") -> None:
     """With a cluster, and a client of an administrator, who has all roles of the example but one in `eksa-system`."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await world.apply()
-            await world.until_ready()
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await env.until_ready()
             for role in ROLES:
-                await give(world, role, leave_out)
-            await tell(world, Client(InProcessTransport(world.server, JANE)))
+                await give(env, role, leave_out)
+            await tell(env, Client(InProcessTransport(env.server, JANE)))
 
     run(main, epoch=EPOCH, seed=1)
 
 
-async def give(world: ManagedLaptop, role: Tree, leave_out: str) -> None:
+async def give(env: ManagedEnvironment, role: Tree, leave_out: str) -> None:
     name, namespace = role["metadata"]["name"], role["metadata"].get("namespace", "")
     if not role["kind"].endswith("Role") or not name.startswith(ADMINS) or (name, namespace) == (leave_out, SYSTEM):
         return
     kind, of_binding = (ROLE, ROLE_BINDING) if namespace else (CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
-    await world.client.apply(kind, role)
+    await env.client.apply(kind, role)
     subjects = [{"kind": "User", "apiGroup": ROLE.group, "name": JANE.name}]
     reference = {"apiGroup": ROLE.group, "kind": role["kind"], "name": name}
-    await world.client.apply(of_binding, {"metadata": role["metadata"], "roleRef": reference, "subjects": subjects})
+    await env.client.apply(of_binding, {"metadata": role["metadata"], "roleRef": reference, "subjects": subjects})
 
 
 async def plan(client: Client) -> Planned:
@@ -74,50 +74,48 @@ async def plan(client: Client) -> Planned:
     return planned
 
 
-async def flux(world: ManagedLaptop) -> None:
+async def flux(env: ManagedEnvironment) -> None:
     """The management cluster and the cluster are under GitOps."""
     spec = {"github": {"owner": "team", "repository": "fleet", "personal": False}}
-    await world.client.create(
-        FluxConfig.resource, {"metadata": {"name": "fleet", "namespace": "default"}, "spec": spec}
-    )
+    await env.client.create(FluxConfig.resource, {"metadata": {"name": "fleet", "namespace": "default"}, "spec": spec})
     patch: dict[str, Any] = {"spec": {"gitOpsRef": {"kind": "FluxConfig", "name": "fleet"}}}
     for key in (Key("default", "laptop"), GARDEN):
-        await world.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
-    await world.until_ready()
+        await env.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+    await env.until_ready()
 
 
 @pytest.mark.parametrize("git_ops", [False, True], ids=["plain", "GitOps"])
 def test_an_administrator_of_the_examples_may_plan_and_is_told_all(git_ops: bool) -> None:
-    async def tell(world: ManagedLaptop, jane: Client) -> None:
+    async def tell(env: ManagedEnvironment, jane: Client) -> None:
         if git_ops:
-            await flux(world)
+            await flux(env)
         preview = (await plan(jane)).now
         assert (preview.stops, preview.warnings, preview.is_empty) == ("", (), True)
-        stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
         assert await preflight.judge(jane, [(Cluster.resource, stored.tree)]) == ()
 
     story(tell)
 
 
 def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> None:
-    async def tell(world: ManagedLaptop, jane: Client) -> None:
+    async def tell(env: ManagedEnvironment, jane: Client) -> None:
         (warning,) = (await plan(jane)).now.warnings
         assert warning.startswith(f"{CONFIG_MAP}, which says which Cluster is the management cluster, may not be read")
         assert "the oldest Cluster that manages itself is taken for it" in warning
-        stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
         assert await preflight.judge(jane, [(Cluster.resource, stored.tree)]) == (warning,)
 
     story(tell, leave_out=ADMINS)
 
 
 def test_without_the_right_to_read_a_gitops_configuration_a_plan_says_so() -> None:
-    async def tell(world: ManagedLaptop, jane: Client) -> None:
-        await flux(world)
-        role = (await world.client.get(CLUSTER_ROLE, ADMINS)).tree
+    async def tell(env: ManagedEnvironment, jane: Client) -> None:
+        await flux(env)
+        role = (await env.client.get(CLUSTER_ROLE, ADMINS)).tree
         rules = [
             {**rule, "resources": [one for one in rule["resources"] if one != "fluxconfigs"]} for rule in role["rules"]
         ]
-        await world.client.patch(CLUSTER_ROLE, ADMINS, patch={"rules": rules}, type=PatchType.MERGE)
+        await env.client.patch(CLUSTER_ROLE, ADMINS, patch={"rules": rules}, type=PatchType.MERGE)
         (warning,) = (await plan(jane)).now.warnings
         assert warning.startswith("FluxConfig default/fleet may not be read, so it is taken for missing")
 
@@ -125,32 +123,32 @@ def test_without_the_right_to_read_a_gitops_configuration_a_plan_says_so() -> No
 
 
 def test_who_may_read_nothing_is_told_that_a_manifest_was_judged_by_itself() -> None:
-    async def tell(world: ManagedLaptop, _jane: Client) -> None:
-        nobody = Client(InProcessTransport(world.server, User("nobody", ("system:authenticated",))))
-        stored = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    async def tell(env: ManagedEnvironment, _jane: Client) -> None:
+        nobody = Client(InProcessTransport(env.server, User("nobody", ("system:authenticated",))))
+        stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
         (notice,) = await preflight.judge(nobody, [(Cluster.resource, stored.tree)])
         assert notice.startswith("judged by its manifest alone, the rest is left to the API server: ")
 
     story(tell)
 
 
-async def limit(world: ManagedLaptop, verbs: dict[str, list[str]]) -> None:
+async def limit(env: ManagedEnvironment, verbs: dict[str, list[str]]) -> None:
     """Give our administrator these verbs on the kinds of EKS Anywhere, and no others."""
     rules = [{"apiGroups": [Cluster.resource.group], "resources": [what], "verbs": may} for what, may in verbs.items()]
-    await world.client.patch(CLUSTER_ROLE, ADMINS, patch={"rules": rules}, type=PatchType.MERGE)
+    await env.client.patch(CLUSTER_ROLE, ADMINS, patch={"rules": rules}, type=PatchType.MERGE)
 
 
-async def lose_releases(world: ManagedLaptop) -> None:
-    for webhooks in (await world.client.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
-        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, webhooks.name)
-    for found in (await world.client.list(EKSARelease.resource)).items:
-        await world.client.delete(EKSARelease.resource, found.name)
+async def lose_releases(env: ManagedEnvironment) -> None:
+    for webhooks in (await env.client.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
+        await env.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, webhooks.name)
+    for found in (await env.client.list(EKSARelease.resource)).items:
+        await env.client.delete(EKSARelease.resource, found.name)
 
 
 def test_who_may_not_install_the_release_that_he_needs_is_told_which_right_is_missing() -> None:
-    async def tell(world: ManagedLaptop, jane: Client) -> None:
-        await lose_releases(world)
-        await limit(world, {"eksareleases": ["list"]})
+    async def tell(env: ManagedEnvironment, jane: Client) -> None:
+        await lose_releases(env)
+        await limit(env, {"eksareleases": ["list"]})
         for needed in ("v0.26.0", None):  # the latter of a cluster with bundlesRef
             right = 'cannot create resource "releases" in API group "distro.eks.amazonaws.com"'
             if needed is not None:
@@ -165,12 +163,12 @@ def test_who_may_not_install_the_release_that_he_needs_is_told_which_right_is_mi
 
 
 def test_who_may_not_see_the_releases_is_told_so_and_goes_on() -> None:
-    async def tell(world: ManagedLaptop, jane: Client) -> None:
+    async def tell(env: ManagedEnvironment, jane: Client) -> None:
         assert await preflight.install_releases(jane, "v0.26.0") == ()
-        await limit(world, {"eksareleases": ["list"]})  # and none of EKS Distro: what a manager brings is there
+        await limit(env, {"eksareleases": ["list"]})  # and none of EKS Distro: what a manager brings is there
         (notice,) = await preflight.install_releases(jane, "v0.26.0")
         assert 'cannot list resource "releases"' in notice
-        await limit(world, {"clusters": ["list"]})
+        await limit(env, {"clusters": ["list"]})
         (notice,) = await preflight.install_releases(jane, "v0.26.0")
         assert 'cannot list resource "eksareleases"' in notice
 
@@ -179,12 +177,12 @@ def test_who_may_not_see_the_releases_is_told_so_and_goes_on() -> None:
 
 @pytest.mark.parametrize("reads_map", [True, False], ids=["all", "all but the ConfigMap"])
 def test_a_record_is_not_deleted_by_who_may_not_see_what_it_manages(reads_map: bool) -> None:
-    async def tell(world: ManagedLaptop, jane: Client) -> None:
+    async def tell(env: ManagedEnvironment, jane: Client) -> None:
         laptop = Key("default", "laptop")
         with pytest.raises(Failure, match="it manages clusters: default/garden") as told:
             await preflight.check_may_go(jane, laptop)
         assert ("is not known" in str(told.value)) is not reads_map
-        await limit(world, {"clusters": ["get", "delete"]})
+        await limit(env, {"clusters": ["get", "delete"]})
         with pytest.raises(Failure, match='cannot list resource "clusters"'):
             await preflight.check_may_go(jane, laptop)
 

@@ -1,4 +1,4 @@
-"""A steady world is quiet: nothing is written but Leases, however many clusters there are."""
+"""A steady environment is quiet: nothing is written but Leases, however many clusters there are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from tests.journeys.asking import NAMESPACE, manifests
-from tests.journeys.managed import CALM, managed_laptop
+from tests.journeys.managed import CALM, managed_environment
 from tests.support.audit import following
 from tests.support.control_plane import ControlPlane
 from tests.support.management import production
@@ -26,7 +26,7 @@ from tests.support.many_clusters import CALM_SECONDS, all_ready, apply, heard
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SECONDS = 60.0
-"""How long a real world is listened to."""
+"""How long a real environment is listened to."""
 REAL = int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "10"))
 """How many clusters there are on a real API server."""
 
@@ -36,14 +36,14 @@ def test_whoever_writes_every_now_and_then_is_heard() -> None:
     """How quiet many clusters are is told in test_isolation.py."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await apply(world.client, 1)
-            await all_ready(world.clusters, 1, seconds=900)
+        async with managed_environment(simulation.clock) as env:
+            await apply(env.client, 1)
+            await all_ready(env.clusters, 1, seconds=900)
             await asyncio.sleep(CALM)
-            workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden-000"))
+            workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, "garden-000"))
             assert workload is not None
-            restless = [asyncio.create_task(write_always(client, 25)) for client in (world.client, workload.client)]
-            found = await heard(world, 1)
+            restless = [asyncio.create_task(write_always(client, 25)) for client in (env.client, workload.client)]
+            found = await heard(env, 1)
             for task in restless:
                 task.cancel()
             assert found == {

@@ -16,8 +16,8 @@ from espalier.cli.home import Home
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
+from tests.support.environment import LocalEnvironment, local_environment
 from tests.support.managing import unasked
-from tests.support.world import LaptopWorld, laptop_world
 
 pytestmark = pytest.mark.embedded
 
@@ -35,8 +35,8 @@ spec:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
-    with laptop_world(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
         yield running
 
 
@@ -48,9 +48,9 @@ def mirror(folder: Path, version: str, *, commit: str = "c", bundles: str = "bun
     return str(folder)
 
 
-def test_releases_of_a_folder_are_created_and_never_overwritten(world: LaptopWorld, tmp_path: Path) -> None:
+def test_releases_of_a_folder_are_created_and_never_overwritten(env: LocalEnvironment, tmp_path: Path) -> None:
     first = mirror(tmp_path / "first", "v0.25.7", bundles="bundles-2.yaml")
-    told = world.espalier("releases", "import", first)
+    told = env.espalier("releases", "import", first)
     assert (told.code, told.out.splitlines()) == (
         0,
         [
@@ -60,105 +60,105 @@ def test_releases_of_a_folder_are_created_and_never_overwritten(world: LaptopWor
             "eksarelease.anywhere.eks.amazonaws.com/eksa-v0-25-7 created",
         ],
     )
-    assert world.espalier("releases", "import", first).out.count(" is there") == 4
+    assert env.espalier("releases", "import", first).out.count(" is there") == 4
 
-    other = world.espalier("releases", "import", mirror(tmp_path / "other", "v0.25.7", commit="d"))
+    other = env.espalier("releases", "import", mirror(tmp_path / "other", "v0.25.7", commit="d"))
     assert other.code == 1
     assert "eksarelease.anywhere.eks.amazonaws.com/eksa-v0-25-7 differs, left as it is" in other.out
     assert "give the release another version" in other.err
 
-    shown = world.espalier("releases", "show", "v0.25.7")
+    shown = env.espalier("releases", "show", "v0.25.7")
     assert "bundles-2" in shown.out
     assert "2026-12-02" in shown.out
-    missing = world.espalier("releases", "show", "v0.99.0")
+    missing = env.espalier("releases", "show", "v0.99.0")
     assert (missing.code, "there is no release v0.99.0" in missing.err) == (1, True)
 
 
-def test_a_release_of_ones_own_is_imported_with_its_own_eks_distro(world: LaptopWorld, tmp_path: Path) -> None:
+def test_a_release_of_ones_own_is_imported_with_its_own_eks_distro(env: LocalEnvironment, tmp_path: Path) -> None:
     folder = Path(mirror(tmp_path / "own", "v0.26.0+own.1", bundles="bundles-9.yaml"))
     old, new = "kubernetes-1-36-eks-1", "kubernetes-1-36-eks-9"
     bundles = (folder / "bundles-1.yaml").read_text().replace("name: bundles-1\n", "name: bundles-9\n")
     (folder / "bundles-9.yaml").write_text(bundles.replace(old, new))
     distro = (folder / "eks-distro" / f"{old}.yaml").read_text().replace(old, new)
     (folder / "eks-distro" / f"{new}.yaml").write_text(distro.replace("v3.6.8-eks-1-36-1", "v3.6.9-own"))
-    told = world.espalier("releases", "import", str(folder))
+    told = env.espalier("releases", "import", str(folder))
     assert told.code == 0, told
     assert f"release.distro.eks.amazonaws.com/{new} created" in told.out
-    shown = world.espalier("releases", "show", "v0.26.0+own.1", "-o", "json")
+    shown = env.espalier("releases", "show", "v0.26.0+own.1", "-o", "json")
     assert shown.code == 0, shown
     objects = json.loads(shown.out)["items"]
     assert [one["kind"] for one in objects] == ["Release", "Release", "Release", "Bundles", "EKSARelease"]
     assert "etcd:v3.6.9-own" in json.dumps(objects)
 
     (folder / "eks-distro" / f"{new}.yaml").write_text(distro.replace("v3.6.8-eks-1-36-1", "v3.6.10-own"))
-    again = world.espalier("releases", "import", str(folder))
+    again = env.espalier("releases", "import", str(folder))
     assert (again.code, f"release.distro.eks.amazonaws.com/{new} differs, left as it is" in again.out) == (1, True)
 
 
-def test_the_list_says_what_is_installed_and_what_this_build_brings(world: LaptopWorld) -> None:
-    rows = json.loads(world.espalier("releases", "list", "-o", "json").out)["releases"]
+def test_the_list_says_what_is_installed_and_what_this_build_brings(env: LocalEnvironment) -> None:
+    rows = json.loads(env.espalier("releases", "list", "-o", "json").out)["releases"]
     by_version = {row["version"]: (row["offered"], row["installed"]) for row in rows}
     embedded = ("v0.26.0", "v0.25.1", "v0.25.0", "v0.24.2")
     assert {version: by_version[version] for version in embedded} == dict.fromkeys(embedded, (True, True))
     assert by_version.get("v0.25.7", (False, True)) == (False, True)
-    assert "eksarelease.anywhere.eks.amazonaws.com/eksa-v0-24-2" in world.names("releases", "list")
+    assert "eksarelease.anywhere.eks.amazonaws.com/eksa-v0-24-2" in env.names("releases", "list")
 
 
 def test_without_a_cluster_the_releases_of_the_build_are_listed(tmp_path: Path) -> None:
-    told = LaptopWorld(tmp_path).espalier("releases", "list")
+    told = LocalEnvironment(tmp_path).espalier("releases", "list")
     assert told.code == 0
     assert " ".join(told.out.splitlines()[1].split()) == "v0.26.0 2026-08-14 1.34, 1.35, 1.36 bundles-1 yes unknown"
     assert "Not known which are installed" in told.err
 
 
-def test_a_manifest_of_another_release_is_refused_before_anything_is_written(world: LaptopWorld) -> None:
-    told = world.apply(EXAMPLE.replace("spec:\n  cluster", "spec:\n  eksaVersion: v0.25.1\n  cluster", 1))
+def test_a_manifest_of_another_release_is_refused_before_anything_is_written(env: LocalEnvironment) -> None:
+    told = env.apply(EXAMPLE.replace("spec:\n  cluster", "spec:\n  eksaVersion: v0.25.1\n  cluster", 1))
     assert told.code == 1
     assert "standard input:7: spec.eksaVersion: this espalier is of release v0.26.0" in told.err
     assert "use the espalier of v0.25.1" in told.err
-    assert world.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
+    assert env.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
 
 
-def test_the_command_line_gives_clusters_its_own_release(world: LaptopWorld) -> None:
+def test_the_command_line_gives_clusters_its_own_release(env: LocalEnvironment) -> None:
     plot = EXAMPLE.replace("name: garden", "name: plot")
     release = ("get", "clusters", "plot", "-o", "jsonpath={.spec.eksaVersion}")
-    assert world.apply(plot, "create", "--timeout", "60s").code == 0
-    assert world.espalier(*release).out == "v0.26.0"
-    assert world.apply(plot, "upgrade", "--timeout", "60s").code == 0
-    assert world.espalier(*release).out == "v0.26.0"
-    assert world.espalier("delete", "cluster", "plot").code == 0
+    assert env.apply(plot, "create", "--timeout", "60s").code == 0
+    assert env.espalier(*release).out == "v0.26.0"
+    assert env.apply(plot, "upgrade", "--timeout", "60s").code == 0
+    assert env.espalier(*release).out == "v0.26.0"
+    assert env.espalier("delete", "cluster", "plot").code == 0
 
 
-def test_creating_a_cluster_brings_the_releases_that_are_missing(world: LaptopWorld) -> None:
+def test_creating_a_cluster_brings_the_releases_that_are_missing(env: LocalEnvironment) -> None:
     name = "eksa-v0-26-0"
-    asyncio.run(deleted(world, name))
-    assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" not in installed(world)
-    assert world.apply(EXAMPLE.replace("name: garden", "name: bed"), "create", "--no-wait").code == 0
-    assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" in installed(world)
-    assert world.espalier("delete", "cluster", "bed").code == 0
+    asyncio.run(deleted(env, name))
+    assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" not in installed(env)
+    assert env.apply(EXAMPLE.replace("name: garden", "name: bed"), "create", "--no-wait").code == 0
+    assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" in installed(env)
+    assert env.espalier("delete", "cluster", "bed").code == 0
 
 
-def test_upgrading_a_cluster_brings_them_as_well(world: LaptopWorld) -> None:
+def test_upgrading_a_cluster_brings_them_as_well(env: LocalEnvironment) -> None:
     name = "eksa-v0-26-0"
     bed = EXAMPLE.replace("name: garden", "name: bed")
-    assert world.apply(bed, "create", "--timeout", "60s").code == 0
-    asyncio.run(deleted(world, name))
-    told = world.apply(bed.replace("count: 2", "count: 1"), "upgrade", "--timeout", "60s")
+    assert env.apply(bed, "create", "--timeout", "60s").code == 0
+    asyncio.run(deleted(env, name))
+    told = env.apply(bed.replace("count: 2", "count: 1"), "upgrade", "--timeout", "60s")
     assert told.code == 0, told.err
-    assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" in installed(world)
-    assert world.espalier("delete", "cluster", "bed").code == 0
+    assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" in installed(env)
+    assert env.espalier("delete", "cluster", "bed").code == 0
 
 
-async def deleted(world: LaptopWorld, name: str) -> None:
-    access = Kubeconfig.load([Home(world.home).kubeconfig]).context()
+async def deleted(env: LocalEnvironment, name: str) -> None:
+    access = Kubeconfig.load([Home(env.home).kubeconfig]).context()
     client = Client(HttpTransport(access, environment={}))
     async with unasked(client):  # the record of the management cluster uses it
         await client.delete(EKSARelease.resource, name)
     await client.close()
 
 
-def installed(world: LaptopWorld) -> list[str]:
-    rows = json.loads(world.espalier("releases", "list", "-o", "json").out)["releases"]
+def installed(env: LocalEnvironment) -> list[str]:
+    rows = json.loads(env.espalier("releases", "list", "-o", "json").out)["releases"]
     return [
         f"eksarelease.anywhere.eks.amazonaws.com/eksa-{row['version'].replace('.', '-')}"
         for row in rows
@@ -166,23 +166,23 @@ def installed(world: LaptopWorld) -> list[str]:
     ]
 
 
-def test_a_world_lives_on_the_releases_of_a_folder(tmp_path: Path) -> None:
+def test_an_environment_lives_on_the_releases_of_a_folder(tmp_path: Path) -> None:
     home = tmp_path / "home"
     release = ("get", "clusters", "laptop", "-o", "jsonpath={.spec.eksaVersion}")
-    with laptop_world(home, "--releases", mirror(tmp_path / "old", "v0.25.1", bundles="bundles-2.yaml")) as world:
-        assert world.espalier(*release).out == "v0.25.1"
-        assert "v0.26.0" not in world.espalier("get", "clusters", "-o", "yaml").out
-    with laptop_world(home) as world:  # the releases of this build: the management cluster is upgraded to them
-        assert world.espalier(*release).out == "v0.26.0"
-    with laptop_world(home, "--releases", mirror(tmp_path / "far", "v0.28.0")) as world:
-        assert world.espalier(*release).out == "v0.26.0"  # two minors at once are not taken
+    with local_environment(home, "--releases", mirror(tmp_path / "old", "v0.25.1", bundles="bundles-2.yaml")) as env:
+        assert env.espalier(*release).out == "v0.25.1"
+        assert "v0.26.0" not in env.espalier("get", "clusters", "-o", "yaml").out
+    with local_environment(home) as env:  # the releases of this build: the management cluster is upgraded to them
+        assert env.espalier(*release).out == "v0.26.0"
+    with local_environment(home, "--releases", mirror(tmp_path / "far", "v0.28.0")) as env:
+        assert env.espalier(*release).out == "v0.26.0"  # two minors at once are not taken
         assert "go to a release of v0.27 first" in (home / "world.log").read_text()
 
 
 def test_a_folder_that_can_not_be_used_is_said_before_anything_starts(tmp_path: Path) -> None:
-    world = LaptopWorld(tmp_path)
-    told = world.espalier("up", "--releases", mirror(tmp_path / "bad", "next"))
+    env = LocalEnvironment(tmp_path)
+    told = env.espalier("up", "--releases", mirror(tmp_path / "bad", "next"))
     assert told.code == 1
     assert "Release eks-a-release: spec.releases[0].version" in told.err
-    away = world.espalier("manager", "--releases", str(tmp_path / "nowhere"))
+    away = env.espalier("manager", "--releases", str(tmp_path / "nowhere"))
     assert (away.code, f"{tmp_path}/nowhere: no such folder" in away.err) == (1, True)

@@ -31,7 +31,7 @@ from espalier.releases import Releases, release_name
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.isolation_stories import STATUS, machines
-from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.support.managing import unasked
 from tests.support.sampling import sampled
 
@@ -56,10 +56,10 @@ def folder(path: Path, *changes: tuple[str, str, str]) -> Path:
     return made
 
 
-def story(tell: Callable[[ManagedLaptop], Awaitable[None]]) -> None:
+def story(tell: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, resync=RESYNC) as world:
-            await tell(world)
+        async with managed_environment(simulation.clock, resync=RESYNC) as env:
+            await tell(env)
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -68,24 +68,24 @@ def said(cluster: Cluster, type_: str) -> Condition:
     return next(one for one in cluster.status.conditions if one.type == type_)
 
 
-async def garden(world: ManagedLaptop) -> Cluster:
-    return (await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).decode(Cluster)
+async def garden(env: ManagedEnvironment) -> Cluster:
+    return (await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).decode(Cluster)
 
 
-async def manager_upgrade(world: ManagedLaptop, releases: Path | None) -> Preview:
+async def manager_upgrade(env: ManagedEnvironment, releases: Path | None) -> Preview:
     """What `espalier plan --manager` says of the garden."""
-    (planned,) = await Asked([], "", Isolation.LAYERS, releases).of_manager(world.client, GARDEN.namespace)
+    (planned,) = await Asked([], "", Isolation.LAYERS, releases).of_manager(env.client, GARDEN.namespace)
     assert planned.later is not None
     return planned.later
 
 
-async def etcd(world: ManagedLaptop) -> str | None:
-    found = await world.client.get(KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
+async def etcd(env: ManagedEnvironment) -> str | None:
+    found = await env.client.get(KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
     tag: str | None = found.tree["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["etcd"]["local"]["imageTag"]
     return tag
 
 
-async def bring(world: ManagedLaptop, distro: str, *more: Tree) -> None:
+async def bring(env: ManagedEnvironment, distro: str, *more: Tree) -> None:
     """A release of one's own, whose Bundles name this EKS Distro Release for Kubernetes 1.35."""
     newest = RELEASES.newest()
     bundles = msgspec.to_builtins(newest.bundles)
@@ -97,9 +97,9 @@ async def bring(world: ManagedLaptop, distro: str, *more: Tree) -> None:
     release["metadata"] = {"name": release_name(DEBUG)}
     release["spec"] |= {"version": DEBUG, "bundlesRef": release["spec"]["bundlesRef"] | {"name": "bundles-debug"}}
     for tree in more:
-        await world.client.create(DistroRelease.resource, tree)
-    await world.client.create(Bundles.resource, bundles)
-    await world.client.create(EKSARelease.resource, release)
+        await env.client.create(DistroRelease.resource, tree)
+    await env.client.create(Bundles.resource, bundles)
+    await env.client.create(EKSARelease.resource, release)
     await asyncio.sleep(1)
 
 
@@ -117,27 +117,27 @@ def test_a_manager_with_other_files_under_the_same_names_moves_nobody(tmp_path: 
     store, stores = MemoryStore(), MemoryStores()
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, store=store, stores=stores, resync=RESYNC) as world:
-            await world.apply()
-            await world.until_ready()
+        async with managed_environment(simulation.clock, store=store, stores=stores, resync=RESYNC) as env:
+            await env.apply()
+            await env.until_ready()
             await asyncio.sleep(CALM)
-            before = await machines(world.client)
-        async with managed_laptop(
+            before = await machines(env.client)
+        async with managed_environment(
             simulation.clock, store=store, stores=stores, resync=RESYNC, releases=Releases.load(other)
-        ) as world:
-            await InstallReleases(world.client, world.manager.caches, Releases.load(other)).run()
+        ) as env:
+            await InstallReleases(env.client, env.manager.caches, Releases.load(other)).run()
             await asyncio.sleep(3 * RESYNC)
-            assert said(await garden(world), names.SYNCED).status == "True"
-            assert world.written().keys() <= {STATUS}
-            assert (await manager_upgrade(world, other)).is_empty
-            assert (await manager_upgrade(world, None)).is_empty
-            await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-            await world.until_ready()
+            assert said(await garden(env), names.SYNCED).status == "True"
+            assert env.written().keys() <= {STATUS}
+            assert (await manager_upgrade(env, other)).is_empty
+            assert (await manager_upgrade(env, None)).is_empty
+            await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+            await env.until_ready()
             await asyncio.sleep(CALM)
-            after = await machines(world.client)
+            after = await machines(env.client)
             assert before.keys() <= after.keys(), "nothing is replaced"
             assert len(after) == len(before) + 1
-            assert await etcd(world) == "v3.6.6-eks-1-35-1"
+            assert await etcd(env) == "v3.6.6-eks-1-35-1"
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -146,22 +146,22 @@ def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
     store, stores = MemoryStore(), MemoryStores()
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, store=store, stores=stores, resync=RESYNC) as world:
-            await world.apply()
-            await world.until_ready()
+        async with managed_environment(simulation.clock, store=store, stores=stores, resync=RESYNC) as env:
+            await env.apply()
+            await env.until_ready()
             await asyncio.sleep(CALM)
             # As an earlier manager left it: its definitions have no such kind.
-            async with unasked(world.client):
-                await world.client.delete(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)
+            async with unasked(env.client):
+                await env.client.delete(CUSTOM_RESOURCE_DEFINITION, DistroRelease.resource.group_resource)
                 await asyncio.sleep(1)
-            preview = await manager_upgrade(world, None)
+            preview = await manager_upgrade(env, None)
             assert (preview.is_empty, preview.drift, preview.stops) == (True, (), "")
-            (planned,) = await Asked([], "v0.26.0", Isolation.LAYERS, None).of_release(world.client, GARDEN.namespace)
+            (planned,) = await Asked([], "v0.26.0", Isolation.LAYERS, None).of_release(env.client, GARDEN.namespace)
             assert planned.now.is_empty
-        async with managed_laptop(simulation.clock, store=store, stores=stores, resync=RESYNC) as world:
+        async with managed_environment(simulation.clock, store=store, stores=stores, resync=RESYNC) as env:
             await asyncio.sleep(3 * RESYNC)
-            assert world.written().keys() <= {STATUS}
-            assert len((await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
+            assert env.written().keys() <= {STATUS}
+            assert len((await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -170,14 +170,14 @@ def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
     """A reconcile that doesn't find what its cluster is made of says so; of a steady cluster that would be a lie."""
     seen: list[int] = []
 
-    async def tell(world: ManagedLaptop) -> None:
-        async with unasked(world.client):
-            for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
-                await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
-        cache = world.manager.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
+    async def tell(env: ManagedEnvironment) -> None:
+        async with unasked(env.client):
+            for found in (await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+                await env.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+        cache = env.manager.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
         await asyncio.sleep(1)
         seen.append(len(cache))
-        await InstallReleases(world.client, world.manager.caches, RELEASES).run()
+        await InstallReleases(env.client, env.manager.caches, RELEASES).run()
         seen.append(len(cache))  # without a turn of the loop in which a watch could bring it
 
     story(tell)
@@ -187,33 +187,33 @@ def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
 def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() -> None:
     resource, nowhere = VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS
 
-    async def tell(world: ManagedLaptop) -> None:
-        async with unasked(world.client):
-            for found in (await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
-                await world.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
-        before = await world.client.get(resource, nowhere)
+    async def tell(env: ManagedEnvironment) -> None:
+        async with unasked(env.client):
+            for found in (await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items:
+                await env.client.delete(DistroRelease.resource, found.name, SYSTEM_NAMESPACE)
+        before = await env.client.get(resource, nowhere)
         url = {"url": "https://127.0.0.1:1/nobody"}
         unanswered = [one | {"clientConfig": url} for one in before.tree["webhooks"]]
-        await world.client.patch(resource, nowhere, patch={"webhooks": unanswered}, type=PatchType.MERGE)
-        install = InstallReleases(world.client, world.manager.caches, RELEASES)
+        await env.client.patch(resource, nowhere, patch={"webhooks": unanswered}, type=PatchType.MERGE)
+        install = InstallReleases(env.client, env.manager.caches, RELEASES)
         installing = asyncio.create_task(install.run())
         await asyncio.sleep(PATIENCE / 2)
         assert not install.prepared.is_set(), "of a steady cluster it would be a lie that its release is missing"
         assert not installing.done()
         patch = {"webhooks": before.tree["webhooks"]}
-        await world.client.patch(resource, nowhere, patch=patch, type=PatchType.MERGE)
+        await env.client.patch(resource, nowhere, patch=patch, type=PatchType.MERGE)
         await installing
-        assert len((await world.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
+        assert len((await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
 
     story(tell)
 
 
 def test_a_release_of_ones_own_may_have_its_own_eks_distro() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await bring(world, "kubernetes-1-35-eks-1-debug", distro("kubernetes-1-35-eks-1-debug", etcd="v3.6.6-debug"))
-        await world.apply(eksaVersion=DEBUG)
-        found = await world.until_ready()
-        assert await etcd(world) == "v3.6.6-debug"
+    async def tell(env: ManagedEnvironment) -> None:
+        await bring(env, "kubernetes-1-35-eks-1-debug", distro("kubernetes-1-35-eks-1-debug", etcd="v3.6.6-debug"))
+        await env.apply(eksaVersion=DEBUG)
+        found = await env.until_ready()
+        assert await etcd(env) == "v3.6.6-debug"
         assert found.status.eksd_release_ref is not None
         assert found.status.eksd_release_ref.name == "kubernetes-1-35-eks-1-debug"
 
@@ -223,82 +223,82 @@ def test_a_release_of_ones_own_may_have_its_own_eks_distro() -> None:
 def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> None:
     name = "kubernetes-1-35-eks-7"
 
-    async def tell(world: ManagedLaptop) -> None:
-        await bring(world, name)
-        await world.apply(eksaVersion=DEBUG)
-        failed = await world.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
+    async def tell(env: ManagedEnvironment) -> None:
+        await bring(env, name)
+        await env.apply(eksaVersion=DEBUG)
+        failed = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
         assert failed.status.failure_message == (
             "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release eksa-system/kubernetes-1-35-eks-7 that "
-            f"they name is not there; {sentences.BRING_DISTRO}"
+            f"they name does not exist; {sentences.BRING_DISTRO}"
         )
         assert said(failed, names.READY).reason == names.EKSD_RELEASE_INVALID
         await asyncio.sleep(CALM)
-        assert (await world.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items == []
-        (planned,) = await Asked([], DEBUG, Isolation.LAYERS, None).of_release(world.client, GARDEN.namespace)
+        assert (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items == []
+        (planned,) = await Asked([], DEBUG, Isolation.LAYERS, None).of_release(env.client, GARDEN.namespace)
         assert planned.now.stops == f"{names.EKSD_RELEASE_INVALID}: {failed.status.failure_message}"
-        await world.client.create(DistroRelease.resource, distro(name, etcd="v3.6.6-eks-1-35-7"))
-        await world.until_ready()
-        assert await etcd(world) == "v3.6.6-eks-1-35-7"
+        await env.client.create(DistroRelease.resource, distro(name, etcd="v3.6.6-eks-1-35-7"))
+        await env.until_ready()
+        assert await etcd(env) == "v3.6.6-eks-1-35-7"
 
     story(tell)
 
 
 def test_a_steady_cluster_whose_release_went_is_told_and_left_alone() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        before, written = await machines(world.client), world.written()
-        async with unasked(world.client):
-            await world.client.delete(DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE)
+        before, written = await machines(env.client), env.written()
+        async with unasked(env.client):
+            await env.client.delete(DistroRelease.resource, DISTRO, SYSTEM_NAMESPACE)
         await asyncio.sleep(3 * RESYNC)
-        found = await garden(world)
+        found = await garden(env)
         synced = said(found, names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
-        assert f"the EKS Distro Release eksa-system/{DISTRO} that they name is not there" in synced.message
+        assert f"the EKS Distro Release eksa-system/{DISTRO} that they name does not exist" in synced.message
         assert found.status.ready
-        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-        await world.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
+        await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
         await asyncio.sleep(CALM)
-        assert await machines(world.client) == before
-        assert (world.written() - written).keys() == {STATUS}
-        await world.client.create(DistroRelease.resource, distro(DISTRO, etcd="v3.6.6-eks-1-35-1"))
-        await world.until_ready()
-        assert before.keys() <= (await machines(world.client)).keys()
+        assert await machines(env.client) == before
+        assert (env.written() - written).keys() == {STATUS}
+        await env.client.create(DistroRelease.resource, distro(DISTRO, etcd="v3.6.6-eks-1-35-1"))
+        await env.until_ready()
+        assert before.keys() <= (await machines(env.client)).keys()
 
     story(tell)
 
 
 def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_version() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await bring(world, "kubernetes-1-34-eks-1")
-        await world.apply(eksaVersion=DEBUG)
-        failed = await world.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
+    async def tell(env: ManagedEnvironment) -> None:
+        await bring(env, "kubernetes-1-34-eks-1")
+        await env.apply(eksaVersion=DEBUG)
+        failed = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
         assert failed.status.failure_message == (
             "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-1 that it references "
             f"is of Kubernetes v1.34.4-eks-1-34-1; {sentences.BRING_BUNDLES}"
         )
         await asyncio.sleep(CALM)
-        assert (await world.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items == []
+        assert (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items == []
 
     story(tell)
 
 
 def test_bundles_can_not_be_edited_under_their_clusters() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        before = await machines(world.client)
+        before = await machines(env.client)
         drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
-        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
-        tree = (await world.client.get(Bundles.resource, "bundles-1", SYSTEM_NAMESPACE)).tree
+        await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
+        tree = (await env.client.get(Bundles.resource, "bundles-1", SYSTEM_NAMESPACE)).tree
         tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-1"
         with pytest.raises(Invalid, match=sentences.BUNDLES_EDITED.partition(";")[0]):
-            await world.client.replace(Bundles.resource, tree)
+            await env.client.replace(Bundles.resource, tree)
         await asyncio.sleep(3 * RESYNC)
-        assert await machines(world.client) == before
-        assert said(await garden(world), names.SYNCED).status == "True"
+        assert await machines(env.client) == before
+        assert said(await garden(env), names.SYNCED).status == "True"
 
     story(tell)
 
@@ -306,29 +306,29 @@ def test_bundles_can_not_be_edited_under_their_clusters() -> None:
 def test_bundles_that_were_edited_all_the_same_do_not_take_clusters_to_another_kubernetes_version() -> None:
     """Where nobody refused it: the definition was an earlier one, and no webhook was registered."""
 
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        before, written = await machines(world.client), world.written()
+        before, written = await machines(env.client), env.written()
         name = Bundles.resource.group_resource
-        versions = (await world.client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree["spec"]["versions"]
+        versions = (await env.client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree["spec"]["versions"]
         versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] = []
         earlier = {"spec": {"versions": versions}}
-        await world.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=earlier, type=PatchType.MERGE)
-        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
+        await env.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=earlier, type=PatchType.MERGE)
+        await env.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
         await asyncio.sleep(1)
         drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
-        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
-        tree = (await world.client.get(Bundles.resource, "bundles-1", SYSTEM_NAMESPACE)).tree
+        await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
+        tree = (await env.client.get(Bundles.resource, "bundles-1", SYSTEM_NAMESPACE)).tree
         tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-1"
-        await world.client.replace(Bundles.resource, tree)
+        await env.client.replace(Bundles.resource, tree)
         await asyncio.sleep(3 * RESYNC)
-        synced = said(await garden(world), names.SYNCED)
+        synced = said(await garden(env), names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
         assert "Bundles bundles-1, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-1" in synced.message
-        assert (world.written() - written).keys() == {STATUS}
-        assert await machines(world.client) == before
+        assert (env.written() - written).keys() == {STATUS}
+        assert await machines(env.client) == before
 
     story(tell)
 
@@ -344,12 +344,12 @@ KINDS_OF_RELEASES = {
 def test_what_clusters_are_made_of_can_not_be_deleted(what: str) -> None:
     resource, name, namespace = KINDS_OF_RELEASES[what]
 
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         with pytest.raises(Forbidden, match="in use by clusters: 2; move them"):
-            await world.client.delete(resource, name, namespace)
-        await world.client.delete(EKSARelease.resource, "eksa-v0-24-2")
+            await env.client.delete(resource, name, namespace)
+        await env.client.delete(EKSARelease.resource, "eksa-v0-24-2")
 
     story(tell)
 
@@ -359,14 +359,14 @@ def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_mad
     """Deleted and created again while nobody asked a webhook, under a cluster whose drift is corrected."""
     resource, name, namespace = KINDS_OF_RELEASES[what]
 
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(CALM)
         drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
-        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
-        before, written = await machines(world.client), world.written()
-        original = await world.client.get(resource, name, namespace)
+        await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
+        before, written = await machines(env.client), env.written()
+        original = await env.client.get(resource, name, namespace)
         tree = original.tree
         tree["metadata"] = {key: tree["metadata"][key] for key in ("name", "namespace") if key in tree["metadata"]}
         other = msgspec.json.decode(msgspec.json.encode(tree).replace(b"v3.6.6-eks-1-35-1", b"v3.6.7-eks-1-35-1"))
@@ -377,46 +377,46 @@ def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_mad
                 entry | {"eksD": entry["eksD"] | {"name": DISTRO}} if entry["kubeVersion"] == "1.34" else entry
                 for entry in other["spec"]["versionsBundles"]
             ]
-        async with unasked(world.client):
-            await world.client.delete(resource, name, namespace)
-            await world.client.create(resource, other)
-        found = await world.until(lambda cluster: cluster.status.spec_valid is False)
+        async with unasked(env.client):
+            await env.client.delete(resource, name, namespace)
+            await env.client.create(resource, other)
+        found = await env.until(lambda cluster: cluster.status.spec_valid is False)
         await asyncio.sleep(3 * RESYNC)
-        found = await garden(world)
+        found = await garden(env)
         synced = said(found, names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
         assert f"{original.kind}/{name}" in synced.message
         assert said(found, names.SPEC_VALID).reason == names.RELEASE_REPLACED
         assert found.status.ready
-        await world.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-        await world.until(lambda cluster: cluster.status.failure_reason == names.RELEASE_REPLACED)
+        await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await env.until(lambda cluster: cluster.status.failure_reason == names.RELEASE_REPLACED)
         await asyncio.sleep(CALM)
-        assert await machines(world.client) == before
-        assert (world.written() - written).keys() <= {STATUS}
+        assert await machines(env.client) == before
+        assert (env.written() - written).keys() <= {STATUS}
         # The way out that is told: what nobody was made of can be deleted.
-        await world.client.delete(resource, name, namespace)
-        await world.client.create(resource, tree)
-        again = await world.until_ready()
+        await env.client.delete(resource, name, namespace)
+        await env.client.create(resource, tree)
+        again = await env.until_ready()
         assert again.status.spec_valid
         await asyncio.sleep(CALM)
-        assert said(await garden(world), names.SYNCED).status == "True"
-        assert before.keys() <= (await machines(world.client)).keys()
+        assert said(await garden(env), names.SYNCED).status == "True"
+        assert before.keys() <= (await machines(env.client)).keys()
 
     story(tell)
 
 
 def test_a_cluster_of_an_earlier_manager_is_taken_over_with_what_it_is_made_of() -> None:
-    async def tell(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
         await asyncio.sleep(CALM)
-        before = (await garden(world)).metadata.annotations[names.RELEASE_ANNOTATION]
+        before = (await garden(env)).metadata.annotations[names.RELEASE_ANNOTATION]
         patch = {"metadata": {"annotations": {names.RELEASE_ANNOTATION: None}}}
-        await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
+        await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
         await asyncio.sleep(CALM)
-        assert (await garden(world)).metadata.annotations[names.RELEASE_ANNOTATION] == before
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        assert "Release/kubernetes-1-36" in (await garden(world)).metadata.annotations[names.RELEASE_ANNOTATION]
+        assert (await garden(env)).metadata.annotations[names.RELEASE_ANNOTATION] == before
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        assert "Release/kubernetes-1-36" in (await garden(env)).metadata.annotations[names.RELEASE_ANNOTATION]
 
     story(tell)

@@ -9,7 +9,7 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import spec
-from tests.journeys.managed import GARDEN, managed_laptop
+from tests.journeys.managed import GARDEN, managed_environment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -19,16 +19,16 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 def test_a_cluster_that_is_upgraded_in_place_has_one_client_and_none_when_it_is_gone() -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, seed=1) as world:
-            await world.apply(**spec(1, 1))
-            await world.until_ready()
-            assert len(world.manager.remotes) == 1
-            Upgraders(world.workloads)
-            await world.change(kubernetesVersion="1.36")
-            await world.until_ready()
-            assert len(world.manager.remotes) == 1
-            await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-            await world.until_gone()
-            assert len(world.manager.remotes) == 0
+        async with managed_environment(simulation.clock, seed=1) as env:
+            await env.apply(**spec(1, 1))
+            await env.until_ready()
+            assert len(env.manager.remotes) == 1
+            Upgraders(env.workloads)
+            await env.change(kubernetesVersion="1.36")
+            await env.until_ready()
+            assert len(env.manager.remotes) == 1
+            await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+            await env.until_gone()
+            assert len(env.manager.remotes) == 0
 
     run(main, epoch=EPOCH, seed=1)

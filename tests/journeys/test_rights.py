@@ -31,7 +31,7 @@ from espalier.kube.wire import User
 from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES
 from tests.journeys.in_place import ready, spec, until_so
-from tests.journeys.managed import CALM, GARDEN, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.support.audit import Grant, grants
 from tests.support.faults import Blocked
 from tests.support.sampling import sampled
@@ -60,81 +60,81 @@ ELSEWHERE = {
 """Of the process around the controllers, which the laptop has not: elections, the webhooks' certificate, and releases
 that are created at start. `test_production` shows that they are used."""
 
-Story = Callable[[ManagedLaptop], Awaitable[None]]
+Story = Callable[[ManagedEnvironment], Awaitable[None]]
 
 
 def journey(story: Story, namespaces: Sequence[str] = (), **settings: Any) -> set[Grant]:
     """Tell a story. Returns the grants that the manager used in it."""
 
     async def main(simulation: Simulation) -> set[Grant]:
-        async with managed_laptop(simulation.clock, namespaces=namespaces, **settings) as world:
-            await story(world)
-        return world.ledger.used(grants(manifests.installed(namespaces)))
+        async with managed_environment(simulation.clock, namespaces=namespaces, **settings) as env:
+            await story(env)
+        return env.ledger.used(grants(manifests.installed(namespaces)))
 
     return run(main, epoch=EPOCH, seed=1)
 
 
-async def everything(world: ManagedLaptop) -> None:
+async def everything(env: ManagedEnvironment) -> None:
     """A cluster's whole life, with all that a manager writes in it."""
     in_place = {"upgradeRolloutStrategy": {"type": "InPlace"}}
     two = [{"name": "md-0", "count": 1, **in_place}, {"name": "md-1", "count": 1}]
     control_plane = {"count": 1, **in_place}
-    await world.apply(
+    await env.apply(
         kubernetesVersion="1.35", workerNodeGroupConfigurations=two, controlPlaneConfiguration=control_plane
     )
-    await world.until_ready()
-    Upgraders(world.workloads)
-    await world.change(workerNodeGroupConfigurations=two[:1], kubernetesVersion="1.36")
-    await world.until_ready()
-    await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-    await world.until_gone()
+    await env.until_ready()
+    Upgraders(env.workloads)
+    await env.change(workerNodeGroupConfigurations=two[:1], kubernetesVersion="1.36")
+    await env.until_ready()
+    await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    await env.until_gone()
 
 
-async def an_upgrade_that_does_not_end(world: ManagedLaptop) -> None:
+async def an_upgrade_that_does_not_end(env: ManagedEnvironment) -> None:
     """Its cluster is deleted meanwhile."""
-    await world.apply(**spec(1, 1))
-    await world.until_ready()
-    await world.change(kubernetesVersion="1.36")
-    await until_so(world, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: bool(ready(one)))
-    await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-    await world.until_gone()
+    await env.apply(**spec(1, 1))
+    await env.until_ready()
+    await env.change(kubernetesVersion="1.36")
+    await until_so(env, ControlPlaneUpgrade.resource, "garden-cp-upgrade", lambda one: bool(ready(one)))
+    await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    await env.until_gone()
 
 
-async def a_hand_that_edits(world: ManagedLaptop) -> None:
+async def a_hand_that_edits(env: ManagedEnvironment) -> None:
     """What the manager said is said again when somebody takes it away; and a NodeUpgrade needs no Cluster."""
     odd = {"machine": {"name": "nobody"}, "kubernetesVersion": "v1.36.3-eks-1-36-1", "nodeType": "Worker"}
     body = {"metadata": {"name": "odd", "namespace": SYSTEM_NAMESPACE}, "spec": odd}
-    await world.client.create(NodeUpgrade.resource, body)
-    await world.apply()
-    await world.until_ready()
+    await env.client.create(NodeUpgrade.resource, body)
+    await env.apply()
+    await env.until_ready()
     for _ in range(2):
-        await until_so(world, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "MachineNotFound")
-        await world.until(lambda cluster: bool(cluster.status.ready))
+        await until_so(env, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "MachineNotFound")
+        await env.until(lambda cluster: bool(cluster.status.ready))
         for resource, name, namespace in (
             (NodeUpgrade.resource, "odd", SYSTEM_NAMESPACE),
             (Cluster.resource, GARDEN.name, GARDEN.namespace),
         ):
             wiped = {"status": {"conditions": None, "ready": None}}
-            await world.client.patch(resource, name, namespace, patch=wiped, type=PatchType.MERGE, subresource="status")
+            await env.client.patch(resource, name, namespace, patch=wiped, type=PatchType.MERGE, subresource="status")
     no_images = {"data": None}
-    await world.client.patch(CONFIG_MAP, IMAGES, SYSTEM_NAMESPACE, patch=no_images, type=PatchType.MERGE)
+    await env.client.patch(CONFIG_MAP, IMAGES, SYSTEM_NAMESPACE, patch=no_images, type=PatchType.MERGE)
     await asyncio.sleep(CALM)
 
 
-async def known_elsewhere(world: ManagedLaptop) -> None:
+async def known_elsewhere(env: ManagedEnvironment) -> None:
     """Its users are, which linked objects say; the release has no authenticator for those of AWS."""
     company = {"issuerUrl": "https://login.example.com", "clientId": "kubernetes"}
     amazon = {"awsRegion": "us-west-2", "backendMode": ["EKSConfigMap"]}
     linked = ((OIDCConfig.resource, "company", company), (AWSIamConfig.resource, "amazon", amazon))
     for resource, name, body in linked:
         metadata = {"name": name, "namespace": GARDEN.namespace}
-        await world.client.create(resource, {"metadata": metadata, "spec": body})
-    await world.apply(identityProviderRefs=[{"kind": one.kind, "name": name} for one, name, _ in linked])
+        await env.client.create(resource, {"metadata": metadata, "spec": body})
+    await env.apply(identityProviderRefs=[{"kind": one.kind, "name": name} for one, name, _ in linked])
     await asyncio.sleep(CALM)
     for resource, name, _ in linked:
-        assert (await world.client.get(resource, name, GARDEN.namespace)).metadata.owner_references
-    await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-    await world.until_gone()
+        assert (await env.client.get(resource, name, GARDEN.namespace)).metadata.owner_references
+    await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+    await env.until_gone()
 
 
 def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
@@ -142,15 +142,15 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
     shut = asyncio.Event()
     shut.set()
 
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         proxy = {"httpProxy": "http://a:secret@proxy:1", "httpsProxy": "http://a:secret@proxy:1"}
-        await world.apply(externalEtcdConfiguration={"count": 1}, proxyConfiguration=proxy)
+        await env.apply(externalEtcdConfiguration={"count": 1}, proxyConfiguration=proxy)
         await asyncio.sleep(CALM)
-        assert (await world.client.list(KubeadmControlPlane.resource)).items
-        assert (await world.client.list(EtcdadmCluster.resource)).items
-        assert not (await world.client.list(capi.Cluster.resource)).items
-        await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        await world.until_gone()
+        assert (await env.client.list(KubeadmControlPlane.resource)).items
+        assert (await env.client.list(EtcdadmCluster.resource)).items
+        assert not (await env.client.list(capi.Cluster.resource)).items
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await env.until_gone()
 
     return journey(
         story, namespaces, wrap=Blocked("/apis/cluster.x-k8s.io/v1beta2/namespaces/eksa-system/clusters", shut)
@@ -167,9 +167,9 @@ def test_every_right_is_used(namespaces: Sequence[str]) -> None:
 
 
 def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_none() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await everything(world)
-        asked = {grant.resource for grant in world.ledger.asked if not grant.namespace}
+    async def story(env: ManagedEnvironment) -> None:
+        await everything(env)
+        asked = {grant.resource for grant in env.ledger.asked if not grant.namespace}
         assert asked == {"eksareleases", "customresourcedefinitions"}
 
     journey(story, ("default",))
@@ -183,15 +183,15 @@ def test_whoever_has_rights_on_our_kinds_and_one_secret_needs_no_others_for_the_
     ]
     jane = User("jane", ("system:authenticated",))
 
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         metadata = {"name": "gardeners", "namespace": GARDEN.namespace}
-        await world.client.create(ROLE, {"metadata": metadata, "rules": rules})
+        await env.client.create(ROLE, {"metadata": metadata, "rules": rules})
         subjects = [{"kind": "User", "apiGroup": ROLE.group, "name": jane.name}]
         role = {"apiGroup": ROLE.group, "kind": "Role", "name": "gardeners"}
-        await world.client.create(ROLE_BINDING, {"metadata": metadata, "roleRef": role, "subjects": subjects})
+        await env.client.create(ROLE_BINDING, {"metadata": metadata, "roleRef": role, "subjects": subjects})
 
-        await world.allow_copies(GARDEN.namespace)  # as the owner of the namespace does, once
-        hers = replace(world, client=Client(InProcessTransport(world.server, jane)))
+        await env.allow_copies(GARDEN.namespace)  # as the owner of the namespace does, once
+        hers = replace(env, client=Client(InProcessTransport(env.server, jane)))
         await hers.apply()
         await hers.until_ready()
         await hers.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}])
@@ -207,30 +207,30 @@ def test_whoever_has_rights_on_our_kinds_and_one_secret_needs_no_others_for_the_
 
 
 def test_clusters_of_other_namespaces_are_left_to_other_managers() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.client.apply(NAMESPACES, {"metadata": {"name": "team-c"}})
-        await world.apply(namespace="team-c", kubernetesVersion="1.20")  # no webhook of this manager judges it
-        await world.allow_copies("team-b")
+    async def story(env: ManagedEnvironment) -> None:
+        await env.client.apply(NAMESPACES, {"metadata": {"name": "team-c"}})
+        await env.apply(namespace="team-c", kubernetesVersion="1.20")  # no webhook of this manager judges it
+        await env.allow_copies("team-b")
         for namespace in ("default", "team-b"):
             name = f"of-{namespace}"
-            await world.apply(namespace=namespace, name=name, kubernetesVersion="1.35")
-            await world.until_ready(Key(namespace, name))
-        assert world.clusters.get(Key("team-c", "garden")) is None
-        stranger = await world.client.get(Cluster.resource, "garden", "team-c")
+            await env.apply(namespace=namespace, name=name, kubernetesVersion="1.35")
+            await env.until_ready(Key(namespace, name))
+        assert env.clusters.get(Key("team-c", "garden")) is None
+        stranger = await env.client.get(Cluster.resource, "garden", "team-c")
         assert "status" not in stranger.tree
 
     journey(story, ("default", "team-b"))
 
 
 def test_a_name_that_is_taken_in_a_namespace_that_is_not_watched_is_refused() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         labels = {CLUSTER_NAME_LABEL: "garden", CLUSTER_NAMESPACE_LABEL: "team-c"}
         theirs = {"metadata": {"name": "garden", "namespace": SYSTEM_NAMESPACE, "labels": labels}, "spec": {}}
-        await world.client.create(capi.Cluster.resource, theirs)
+        await env.client.create(capi.Cluster.resource, theirs)
         await asyncio.sleep(1)  # of simulated time: the watch brings it
         with pytest.raises(
             Invalid, match="there is a cluster of this name in another namespace; names of clusters are unique"
         ):
-            await world.apply(kubernetesVersion="1.35")
+            await env.apply(kubernetesVersion="1.35")
 
     journey(story, ("default",))

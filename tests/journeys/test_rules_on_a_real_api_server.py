@@ -45,8 +45,8 @@ def written(tree: Tree) -> str:
 @asynccontextmanager
 async def admission(control_plane: ControlPlane, folder: Path) -> AsyncIterator[tuple[AccountedClusters, Kubectl]]:
     """A manager that answers, and kubectl."""
-    async with managed_on(control_plane, MemoryStores()) as world:
-        yield world, Kubectl(control_plane.kubectl, control_plane.kubeconfig, folder)
+    async with managed_on(control_plane, MemoryStores()) as env:
+        yield env, Kubectl(control_plane.kubectl, control_plane.kubeconfig, folder)
 
 
 async def complaint(kubectl: Kubectl, manifest: Tree) -> str:
@@ -71,26 +71,26 @@ async def test_every_wrong_field_of_a_new_cluster_is_told(control_plane: Control
 
 
 async def test_every_change_that_is_not_allowed_is_told(control_plane: ControlPlane, tmp_path: Path) -> None:
-    async with admission(control_plane, tmp_path) as (world, kubectl):
-        await world.apply(eksaVersion="v0.26.0")
-        await world.until_ready()
+    async with admission(control_plane, tmp_path) as (env, kubectl):
+        await env.apply(eksaVersion="v0.26.0")
+        await env.until_ready()
         for edits, field, sentence in CHANGED:
             manifest = edited(edits)
             if field is not None:
                 assert sentence in await complaint(kubectl, manifest)
             else:
                 await kubectl(*APPLY, stdin=written(manifest))
-        await delete_all(world)
+        await delete_all(env)
 
 
 async def test_releases_are_taken_one_minor_at_a_time(control_plane: ControlPlane, tmp_path: Path) -> None:
     releases = dict.fromkeys(before for before, _, _ in STEPS if before.startswith("v"))
-    async with admission(control_plane, tmp_path) as (world, kubectl):
+    async with admission(control_plane, tmp_path) as (env, kubectl):
         for number, before in enumerate(releases):
             name = f"garden-{number}"
-            await world.apply(name=name, eksaVersion=before)
+            await env.apply(name=name, eksaVersion=before)
             for earlier, after, sentence in STEPS:
                 manifest = edited({VERSION: after, "metadata.name": name})
                 if earlier == before and sentence:
                     assert sentence in await complaint(kubectl, manifest)
-        await delete_all(world)
+        await delete_all(env)

@@ -15,7 +15,7 @@ from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from tests.journeys.asking import NAMESPACE
-from tests.journeys.managed import managed_laptop
+from tests.journeys.managed import managed_environment
 from tests.support.many_clusters import all_ready, apply
 
 Views = dict[tuple[bytes, type[Any]], Any]
@@ -41,13 +41,13 @@ def test_nobody_changes_a_view_that_others_see(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(objects, "_view", remembered)
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock) as world:
-            await apply(world.client, 2)
-            await all_ready(world.clusters, 2, seconds=900)
+        async with managed_environment(simulation.clock) as env:
+            await apply(env.client, 2)
+            await all_ready(env.clusters, 2, seconds=900)
             more = [{"op": "replace", "path": "/spec/workerNodeGroupConfigurations/0/count", "value": 3}]
-            await world.client.patch(Cluster.resource, "garden-000", NAMESPACE, patch=more, type=PatchType.JSON)
+            await env.client.patch(Cluster.resource, "garden-000", NAMESPACE, patch=more, type=PatchType.JSON)
             await asyncio.sleep(600)
-            await world.client.delete(Cluster.resource, "garden-001", NAMESPACE)
+            await env.client.delete(Cluster.resource, "garden-001", NAMESPACE)
             await asyncio.sleep(600)
 
     virtual.run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)

@@ -27,15 +27,15 @@ from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.stores import MemoryStores
-from tests.journeys.laptop import (
+from tests.journeys.environment import (
     EPOCH,
     NEW,
     OLD,
-    Laptop,
+    Environment,
     condition,
     controlled,
+    environment,
     is_settled,
-    laptop,
     machines,
     manifest,
     pod_network,
@@ -59,8 +59,8 @@ async def versions(workload: Client) -> dict[str, str]:
 @pytest.mark.embedded
 def test_a_cluster_comes_up_with_nodes_that_are_ready_and_pods_that_run() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            workload = await world.create("garden")
+        async with environment(simulation.clock) as env:
+            workload = await env.create("garden")
             nodes = (await workload.list(NODE)).items
             assert len(nodes) == 3
             assert all(condition(node, "Ready") == "True" for node in nodes)
@@ -83,7 +83,7 @@ def test_a_cluster_comes_up_with_nodes_that_are_ready_and_pods_that_run() -> Non
                 ]
             )
 
-            for machine in machines(world, "garden"):
+            for machine in machines(env, "garden"):
                 assert machine.status.phase == "Running"
                 assert machine.spec.provider_id == f"docker:////{machine.metadata.name}"
                 assert machine.status.node_ref is not None
@@ -94,9 +94,9 @@ def test_a_cluster_comes_up_with_nodes_that_are_ready_and_pods_that_run() -> Non
 @pytest.mark.embedded
 def test_a_node_waits_for_its_network_and_the_machine_says_so() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            await create_without_network(world, "garden")
-            machine = next(iter(world.cache(Machine.resource).list()))
+        async with environment(simulation.clock) as env:
+            await create_without_network(env, "garden")
+            machine = next(iter(env.cache(Machine.resource).list()))
             assert condition(machine, "Ready") == "False"
             assert any(
                 "cni plugin not initialized" in entry["message"]
@@ -113,15 +113,15 @@ def test_whatever_object_is_seen_last_the_cluster_comes_up(first: int) -> None:
     """Each kind has a watch of its own, so nobody knows in which order objects are seen."""
 
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
+        async with environment(simulation.clock) as env:
             objects = list(manifest("garden", 1, 2))
             for resource, body in reversed(objects[first + 1 :] + objects[: first + 1]):
-                await world.client.create(resource, body)
-                await settled(world)
-            workload = await world.connect("garden")
+                await env.client.create(resource, body)
+                await settled(env)
+            workload = await env.connect("garden")
             await workload.create(DAEMON_SET, pod_network())
-            await world.until(Cluster.resource, "garden", lambda found: condition(found, "Available") == "True")
-            assert len(machines(world, "garden")) == 3
+            await env.until(Cluster.resource, "garden", lambda found: condition(found, "Available") == "True")
+            assert len(machines(env, "garden")) == 3
 
     simulate(story)
 
@@ -129,12 +129,12 @@ def test_whatever_object_is_seen_last_the_cluster_comes_up(first: int) -> None:
 @pytest.mark.embedded
 def test_workers_are_scaled_out_and_in() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            workload = await world.create("garden")
+        async with environment(simulation.clock) as env:
+            workload = await env.create("garden")
             for replicas in (4, 1):
-                await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": replicas}})
-                await world.until_rolled_out("garden-md-0", replicas)
-                await settled(world)
+                await env.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": replicas}})
+                await env.until_rolled_out("garden-md-0", replicas)
+                await settled(env)
                 nodes = (await workload.list(NODE)).items
                 assert len(nodes) == replicas + 1
                 pods = (await workload.list(POD)).items
@@ -146,9 +146,9 @@ def test_workers_are_scaled_out_and_in() -> None:
 @pytest.mark.embedded
 def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            workload = await world.create("garden", control_planes=3, workers=3)
-            before = {machine.metadata.name for machine in machines(world, "garden")}
+        async with environment(simulation.clock) as env:
+            workload = await env.create("garden", control_planes=3, workers=3)
+            before = {machine.metadata.name for machine in machines(env, "garden")}
             most: dict[str, int] = {"control plane": 0, "workers": 0}
             fewest = {"control plane": 3, "workers": 3}
 
@@ -156,7 +156,7 @@ def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
                 for role, is_control_plane in (("control plane", True), ("workers", False)):
                     of_role = [
                         machine
-                        for machine in machines(world, "garden")
+                        for machine in machines(env, "garden")
                         if ("cluster.x-k8s.io/control-plane" in machine.metadata.labels) is is_control_plane
                     ]
                     ready = [
@@ -167,12 +167,12 @@ def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
                     most[role] = max(most[role], len(of_role))
                     fewest[role] = min(fewest[role], len(ready))
 
-            world.cache(Machine.resource).subscribe(look)
-            await world.upgrade("garden", control_planes=3, workers=3)
-            await settled(world)
+            env.cache(Machine.resource).subscribe(look)
+            await env.upgrade("garden", control_planes=3, workers=3)
+            await settled(env)
             assert most == {"control plane": 4, "workers": 4}
             assert fewest == {"control plane": 3, "workers": 3}
-            after = {machine.metadata.name for machine in machines(world, "garden")}
+            after = {machine.metadata.name for machine in machines(env, "garden")}
             assert len(after) == 6
             assert not before & after
             assert set((await versions(workload)).values()) == {NEW}
@@ -186,17 +186,17 @@ def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
 @pytest.mark.embedded
 def test_without_surge_a_control_plane_machine_goes_before_its_successor_comes() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            await world.create("garden", control_planes=3, workers=0, max_surge=0)
+        async with environment(simulation.clock) as env:
+            await env.create("garden", control_planes=3, workers=0, max_surge=0)
             most = 0
 
             def look(*_: object) -> None:
                 nonlocal most
-                most = max(most, len(machines(world, "garden")))
+                most = max(most, len(machines(env, "garden")))
 
-            world.cache(Machine.resource).subscribe(look)
-            await world.change(KubeadmControlPlane.resource, "garden", {"spec": {"version": NEW}})
-            await world.until(KubeadmControlPlane.resource, "garden", lambda found: is_settled(found, 3, NEW))
+            env.cache(Machine.resource).subscribe(look)
+            await env.change(KubeadmControlPlane.resource, "garden", {"spec": {"version": NEW}})
+            await env.until(KubeadmControlPlane.resource, "garden", lambda found: is_settled(found, 3, NEW))
             assert most == 3
 
     simulate(story)
@@ -205,19 +205,19 @@ def test_without_surge_a_control_plane_machine_goes_before_its_successor_comes()
 @pytest.mark.embedded
 def test_labels_reach_machines_in_place() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            await world.create("garden")
-            before = {machine.metadata.name for machine in machines(world, "garden")}
+        async with environment(simulation.clock) as env:
+            await env.create("garden")
+            before = {machine.metadata.name for machine in machines(env, "garden")}
             template = {
                 "metadata": {"labels": {"team": "roses"}},
                 "spec": {"deletion": {"nodeDrainTimeoutSeconds": 60}},
             }
-            await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"template": template}})
-            await settled(world)
-            workers = [m for m in machines(world, "garden") if m.metadata.labels.get("team") == "roses"]
+            await env.change(MachineDeployment.resource, "garden-md-0", {"spec": {"template": template}})
+            await settled(env)
+            workers = [m for m in machines(env, "garden") if m.metadata.labels.get("team") == "roses"]
             assert len(workers) == 2
             assert all(m.spec.deletion and m.spec.deletion.node_drain_timeout_seconds == 60 for m in workers)
-            assert {machine.metadata.name for machine in machines(world, "garden")} == before
+            assert {machine.metadata.name for machine in machines(env, "garden")} == before
 
     simulate(story)
 
@@ -225,20 +225,17 @@ def test_labels_reach_machines_in_place() -> None:
 @pytest.mark.embedded
 def test_a_deleted_cluster_leaves_nothing_behind() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            await world.create("garden")
-            await world.create("orchard", workers=1)
-            await world.delete("garden")
-            await settled(world)
+        async with environment(simulation.clock) as env:
+            await env.create("garden")
+            await env.create("orchard", workers=1)
+            await env.delete("garden")
+            await settled(env)
             left = [
-                str(found.key)
-                for cache in world.caches.all
-                for found in cache.list()
-                if found.name.startswith("garden")
+                str(found.key) for cache in env.caches.all for found in cache.list() if found.name.startswith("garden")
             ]
             assert left == []
-            assert world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden")) is None
-            assert condition(world.cache(Cluster.resource).get(Key(SYSTEM_NAMESPACE, "orchard")), "Available") == "True"
+            assert env.workloads.reach(Key(SYSTEM_NAMESPACE, "garden")) is None
+            assert condition(env.cache(Cluster.resource).get(Key(SYSTEM_NAMESPACE, "orchard")), "Available") == "True"
 
     simulate(story)
 
@@ -246,8 +243,8 @@ def test_a_deleted_cluster_leaves_nothing_behind() -> None:
 @pytest.mark.embedded
 def test_deletion_goes_in_order_workers_control_plane_infrastructure() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            await world.create("garden")
+        async with environment(simulation.clock) as env:
+            await env.create("garden")
             gone: list[str] = []
             for resource in (MachineDeployment.resource, KubeadmControlPlane.resource, DockerCluster.resource):
 
@@ -255,23 +252,23 @@ def test_deletion_goes_in_order_workers_control_plane_infrastructure() -> None:
                     if new is None:
                         gone.append(kind)
 
-                world.cache(resource).subscribe(noted)
-            await world.delete("garden")
+                env.cache(resource).subscribe(noted)
+            await env.delete("garden")
             assert gone == ["MachineDeployment", "KubeadmControlPlane", "DockerCluster"]
 
     simulate(story)
 
 
 @pytest.mark.embedded
-def test_a_settled_world_is_quiet() -> None:
+def test_a_settled_environment_is_quiet() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            await world.create("garden")
-            workload = await world.create("orchard")
-            await settled(world)
-            before = await world.revision(), (await workload.list(NODE)).resource_version
+        async with environment(simulation.clock) as env:
+            await env.create("garden")
+            workload = await env.create("orchard")
+            await settled(env)
+            before = await env.revision(), (await workload.list(NODE)).resource_version
             await asyncio.sleep(24 * 3600)
-            assert (await world.revision(), (await workload.list(NODE)).resource_version) == before
+            assert (await env.revision(), (await workload.list(NODE)).resource_version) == before
 
     simulate(story)
 
@@ -279,15 +276,15 @@ def test_a_settled_world_is_quiet() -> None:
 @pytest.mark.embedded
 def test_a_paused_cluster_is_left_alone() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            await world.create("garden")
-            await world.change(Cluster.resource, "garden", {"spec": {"paused": True}})
-            await settled(world)
-            await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 5}})
-            await settled(world)
-            assert len(machines(world, "garden")) == 3
-            await world.change(Cluster.resource, "garden", {"spec": {"paused": False}})
-            await world.until_rolled_out("garden-md-0", 5)
+        async with environment(simulation.clock) as env:
+            await env.create("garden")
+            await env.change(Cluster.resource, "garden", {"spec": {"paused": True}})
+            await settled(env)
+            await env.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 5}})
+            await settled(env)
+            assert len(machines(env, "garden")) == 3
+            await env.change(Cluster.resource, "garden", {"spec": {"paused": False}})
+            await env.until_rolled_out("garden-md-0", 5)
 
     simulate(story)
 
@@ -295,24 +292,24 @@ def test_a_paused_cluster_is_left_alone() -> None:
 @pytest.mark.embedded
 def test_what_was_asked_of_a_machine_while_its_cluster_was_paused_is_done_afterwards() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            await world.create("garden")
-            await world.change(Cluster.resource, "garden", {"spec": {"paused": True}})
-            await settled(world)
-            worker = next(m for m in machines(world, "garden") if m.metadata.name.startswith("garden-md-0"))
-            await world.client.delete(Machine.resource, worker.metadata.name, SYSTEM_NAMESPACE)
-            await settled(world)
-            assert worker.metadata.name in {m.metadata.name for m in machines(world, "garden")}
-            await world.change(Cluster.resource, "garden", {"spec": {"paused": False}})
-            await settled(world)
-            await world.until_rolled_out("garden-md-0", 2)
-            assert worker.metadata.name not in {m.metadata.name for m in machines(world, "garden")}
+        async with environment(simulation.clock) as env:
+            await env.create("garden")
+            await env.change(Cluster.resource, "garden", {"spec": {"paused": True}})
+            await settled(env)
+            worker = next(m for m in machines(env, "garden") if m.metadata.name.startswith("garden-md-0"))
+            await env.client.delete(Machine.resource, worker.metadata.name, SYSTEM_NAMESPACE)
+            await settled(env)
+            assert worker.metadata.name in {m.metadata.name for m in machines(env, "garden")}
+            await env.change(Cluster.resource, "garden", {"spec": {"paused": False}})
+            await settled(env)
+            await env.until_rolled_out("garden-md-0", 2)
+            assert worker.metadata.name not in {m.metadata.name for m in machines(env, "garden")}
 
     simulate(story)
 
 
 @pytest.mark.embedded
-def test_the_same_seed_gives_the_same_world_bit_by_bit() -> None:
+def test_the_same_seed_gives_the_same_environment_bit_by_bit() -> None:
     def history(seed: int) -> list[tuple[int, bytes]]:
         changes: list[tuple[int, bytes]] = []
 
@@ -323,9 +320,9 @@ def test_the_same_seed_gives_the_same_world_bit_by_bit() -> None:
                 changes.append((change.revision, change.after.raw))
 
             store.follow(noted)
-            async with laptop(simulation.clock, seed=seed, store=store) as world:
-                await world.create("garden")
-                await world.delete("garden")
+            async with environment(simulation.clock, seed=seed, store=store) as env:
+                await env.create("garden")
+                await env.delete("garden")
 
         simulate(story, seed=seed)
         return changes
@@ -337,61 +334,59 @@ def test_the_same_seed_gives_the_same_world_bit_by_bit() -> None:
 
 @pytest.mark.embedded
 @pytest.mark.parametrize("writes", sampled([1, 4, 9, 14, 20, 27, 35, 44, 54, 65, 77, 90], 1, 4, 7, 10))
-def test_a_world_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
+def test_an_environment_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
         crash = Crash(writes)
-        async with laptop(
+        async with environment(
             simulation.clock,
             store=store,
             stores=stores,
             wrap=crash,
-        ) as world:
-            creation = asyncio.create_task(create_without_network(world, "garden"))
+        ) as env:
+            creation = asyncio.create_task(create_without_network(env, "garden"))
             await asyncio.wait({creation, asyncio.create_task(crash.died.wait())}, return_when=asyncio.FIRST_COMPLETED)
             creation.cancel()
             await asyncio.gather(creation, return_exceptions=True)
             assert crash.died.is_set(), "the world was finished before it died"
-        async with laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
-            await world.until(KubeadmControlPlane.resource, "garden", lambda f: condition(f, "Initialized") == "True")
-            workload = await world.connect("garden")
+        async with environment(simulation.clock, seed=2, store=store, stores=stores) as env:
+            await env.until(KubeadmControlPlane.resource, "garden", lambda f: condition(f, "Initialized") == "True")
+            workload = await env.connect("garden")
             await workload.create(DAEMON_SET, pod_network())
-            await world.until(Cluster.resource, "garden", lambda found: condition(found, "Available") == "True")
-            await settled(world)
-            assert len(machines(world, "garden")) == 3
+            await env.until(Cluster.resource, "garden", lambda found: condition(found, "Available") == "True")
+            await settled(env)
+            assert len(machines(env, "garden")) == 3
             assert len((await workload.list(NODE)).items) == 3
             for resource in (DockerMachine.resource, KubeadmConfig.resource):
-                assert {found.name for found in world.cache(resource).list()} == {
-                    machine.metadata.name for machine in machines(world, "garden")
+                assert {found.name for found in env.cache(resource).list()} == {
+                    machine.metadata.name for machine in machines(env, "garden")
                 }
-            await world.delete("garden")
+            await env.delete("garden")
 
     simulate(story)
 
 
 @pytest.mark.embedded
-def test_a_world_that_stopped_goes_on_with_the_clusters_it_had() -> None:
+def test_an_environment_that_stopped_goes_on_with_the_clusters_it_had() -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
-        async with laptop(simulation.clock, store=store, stores=stores) as world:
-            await world.create("garden")
-            await settled(world)
-            names = {machine.metadata.name for machine in machines(world, "garden")}
-            revision = await world.revision()
+        async with environment(simulation.clock, store=store, stores=stores) as env:
+            await env.create("garden")
+            await settled(env)
+            names = {machine.metadata.name for machine in machines(env, "garden")}
+            revision = await env.revision()
         unready: list[str] = []
-        async with laptop(simulation.clock, seed=2, store=store, stores=stores) as world:
+        async with environment(simulation.clock, seed=2, store=store, stores=stores) as env:
             key = Key(SYSTEM_NAMESPACE, "garden")
-            world.cache(Cluster.resource).subscribe(
-                lambda _old, new, _first: unready.append(condition(new, "Available"))
-            )
-            await settled(world)
+            env.cache(Cluster.resource).subscribe(lambda _old, new, _first: unready.append(condition(new, "Available")))
+            await settled(env)
             assert set(unready) <= {"True"}, "nobody may take a cluster for broken because its manager restarts"
-            workload = world.workloads.reach(key)
+            workload = env.workloads.reach(key)
             assert workload is not None
             assert {node.name for node in (await workload.client.list(NODE)).items} == names
-            assert await world.revision() == revision, "nothing changed, so nothing is written"
-            await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 3}})
-            await world.until_rolled_out("garden-md-0", 3)
+            assert await env.revision() == revision, "nothing changed, so nothing is written"
+            await env.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 3}})
+            await env.until_rolled_out("garden-md-0", 3)
 
     simulate(story)
 
@@ -399,11 +394,11 @@ def test_a_world_that_stopped_goes_on_with_the_clusters_it_had() -> None:
 @pytest.mark.embedded
 def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> None:
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            workload = await world.create("garden", workers=3)
-            await world.client.create(MachineHealthCheck.resource, health_check("garden"))
-            await settled(world)
-            sick = next(m for m in machines(world, "garden") if m.metadata.name.startswith("garden-md-0"))
+        async with environment(simulation.clock) as env:
+            workload = await env.create("garden", workers=3)
+            await env.client.create(MachineHealthCheck.resource, health_check("garden"))
+            await settled(env)
+            sick = next(m for m in machines(env, "garden") if m.metadata.name.startswith("garden-md-0"))
             assert sick.status.node_ref is not None
             node = await workload.get(NODE, sick.status.node_ref.name)
             conditions = node.tree["status"]["conditions"]
@@ -413,11 +408,11 @@ def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> No
             patch = {"status": {"conditions": conditions}, "spec": {"taints": []}}
             await workload.patch(NODE, node.name, patch=patch, type=PatchType.MERGE, subresource="status")
             await asyncio.sleep(100)
-            assert sick.metadata.name in {m.metadata.name for m in machines(world, "garden")}
+            assert sick.metadata.name in {m.metadata.name for m in machines(env, "garden")}
             await asyncio.sleep(400)
-            await settled(world)
-            assert sick.metadata.name not in {m.metadata.name for m in machines(world, "garden")}
-            await world.until_rolled_out("garden-md-0", 3)
+            await settled(env)
+            assert sick.metadata.name not in {m.metadata.name for m in machines(env, "garden")}
+            await env.until_rolled_out("garden-md-0", 3)
 
     simulate(story)
 
@@ -432,17 +427,17 @@ def test_any_provider_that_keeps_the_contract_is_simulated() -> None:
     )
 
     async def story(simulation: Simulation) -> None:
-        async with laptop(simulation.clock, provider=orchard) as world:
-            workload = await world.create("garden", provider=orchard)
+        async with environment(simulation.clock, provider=orchard) as env:
+            workload = await env.create("garden", provider=orchard)
             nodes = await workload.list(NODE)
             assert {node.tree["spec"]["providerID"] for node in nodes.items} == {
-                f"orchard://garden/{machine.metadata.name}" for machine in machines(world, "garden")
+                f"orchard://garden/{machine.metadata.name}" for machine in machines(env, "garden")
             }
-            await world.upgrade("garden", control_planes=1, workers=2)
+            await env.upgrade("garden", control_planes=1, workers=2)
             assert set((await versions(workload)).values()) == {NEW}
-            await world.delete("garden")
-            assert not (await world.client.list(orchard.machine)).items
-            assert not (await world.client.list(orchard.cluster)).items
+            await env.delete("garden")
+            assert not (await env.client.list(orchard.machine)).items
+            assert not (await env.client.list(orchard.cluster)).items
 
     simulate(story)
 
@@ -451,19 +446,19 @@ def test_any_provider_that_keeps_the_contract_is_simulated() -> None:
 async def test_the_same_controllers_do_the_same_on_a_real_api_server(control_plane: ControlPlane) -> None:
     access = Kubeconfig.load([control_plane.kubeconfig]).context()
     users, own = HttpTransport(access), HttpTransport(access)
-    async with controlled(SystemClock(), users, own, random.Random(1), boot_seconds=0.1) as world:
-        workload = await world.create("garden")
+    async with controlled(SystemClock(), users, own, random.Random(1), boot_seconds=0.1) as env:
+        workload = await env.create("garden")
         assert set((await versions(workload)).values()) == {OLD}
-        await world.upgrade("garden", control_planes=1, workers=2)
+        await env.upgrade("garden", control_planes=1, workers=2)
         await every_node_runs(workload, NEW)
-        await world.delete("garden")
+        await env.delete("garden")
         for resource in (
             Machine.resource,
             DockerMachine.resource,
             DockerCluster.resource,
             KubeadmControlPlane.resource,
         ):
-            assert not world.cache(resource).list()
+            assert not env.cache(resource).list()
 
 
 async def every_node_runs(workload: Client, version: str) -> None:
@@ -479,14 +474,14 @@ async def every_node_runs(workload: Client, version: str) -> None:
                 nodes[event.object.name] = event.object
 
 
-async def create_without_network(world: Laptop, name: str) -> None:
+async def create_without_network(env: Environment, name: str) -> None:
     for resource, body in manifest(name, 1, 2):
-        await world.client.create(resource, body)
-    await world.until(KubeadmControlPlane.resource, name, lambda found: condition(found, "Initialized") == "True")
-    await settled(world)
+        await env.client.create(resource, body)
+    await env.until(KubeadmControlPlane.resource, name, lambda found: condition(found, "Initialized") == "True")
+    await settled(env)
 
 
-async def settled(world: Laptop) -> None:
+async def settled(env: Environment) -> None:
     """Long enough, on a simulated clock, for everything that was asked for."""
     await asyncio.sleep(60)
 

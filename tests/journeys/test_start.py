@@ -31,7 +31,7 @@ from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.isolation_stories import STATUS, machines
-from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, Wrap, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedEnvironment, Wrap, managed_environment
 from tests.support.faults import Interceptor, is_of_manager, refusal
 from tests.support.managing import unasked
 from tests.support.sampling import sampled
@@ -49,7 +49,7 @@ KINDS: tuple[type[KubeObject], ...] = (DistroRelease, Bundles, EKSARelease)
 APPLY = "apply the output of this version's `espalier manifests`, which"
 
 Change = Callable[[Client], Awaitable[None]]
-Tell = Callable[[ManagedLaptop], Awaitable[None]]
+Tell = Callable[[ManagedEnvironment], Awaitable[None]]
 
 
 def passing(transport: Transport) -> Transport:
@@ -61,38 +61,38 @@ def story(before_start: Change, tell: Tell, wrap: Wrap = passing) -> None:
     store, stores = MemoryStore(), MemoryStores()
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, store=store, stores=stores) as world:
-            await world.apply()
-            await world.apply(name=MEADOW.name, kubernetesVersion="1.36")
+        async with managed_environment(simulation.clock, store=store, stores=stores) as env:
+            await env.apply()
+            await env.apply(name=MEADOW.name, kubernetesVersion="1.36")
             for key in (GARDEN, MEADOW):
-                await world.until_ready(key)
+                await env.until_ready(key)
             await asyncio.sleep(CALM)
-            there = await machines(world.client)
-        async with managed_laptop(
+            there = await machines(env.client)
+        async with managed_environment(
             simulation.clock,
             seed=2,  # uids are given once
             store=store,
             stores=stores,
             wrap=wrap,
             before_start=before_start,
-        ) as world:
-            await tell(world)
-            assert there.keys() <= (await machines(world.client)).keys(), "a machine was replaced"
-            world.ledger.refused.clear()
+        ) as env:
+            await tell(env)
+            assert there.keys() <= (await machines(env.client)).keys(), "a machine was replaced"
+            env.ledger.refused.clear()
 
     run(main, epoch=EPOCH, seed=1)
 
 
-async def cluster(world: ManagedLaptop, key: Key = GARDEN) -> Cluster:
-    return (await world.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
+async def cluster(env: ManagedEnvironment, key: Key = GARDEN) -> Cluster:
+    return (await env.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
 
 
-async def said(world: ManagedLaptop, key: Key, type_: str = names.SYNCED) -> Condition:
-    return next(one for one in (await cluster(world, key)).status.conditions if one.type == type_)
+async def said(env: ManagedEnvironment, key: Key, type_: str = names.SYNCED) -> Condition:
+    return next(one for one in (await cluster(env, key)).status.conditions if one.type == type_)
 
 
-async def scale(world: ManagedLaptop, key: Key, count: int) -> None:
-    await world.change(key, workerNodeGroupConfigurations=[{"name": "md-0", "count": count}])
+async def scale(env: ManagedEnvironment, key: Key, count: int) -> None:
+    await env.change(key, workerNodeGroupConfigurations=[{"name": "md-0", "count": count}])
 
 
 async def define(kind: type[KubeObject], client: Client) -> None:
@@ -182,14 +182,14 @@ def test_a_kind_that_can_not_be_listed_is_waited_for_and_named(case: str) -> Non
     """Nobody is managed from half of what there is: the manager does not even stand for election."""
     unlisted = UNLISTED[case]
 
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         await asyncio.sleep(LONG)
-        assert not world.managing.task.done()
-        assert not world.manager.leading.is_set()
-        assert world.manager.checks["caches"]() == unlisted.says
-        assert world.written() == {}
-        await unlisted.mend(world.client)
-        await goes_on(world)
+        assert not env.managing.task.done()
+        assert not env.manager.leading.is_set()
+        assert env.manager.checks["caches"]() == unlisted.says
+        assert env.written() == {}
+        await unlisted.mend(env.client)
+        await goes_on(env)
 
     story(unlisted.before, tell)
 
@@ -200,33 +200,33 @@ def test_an_api_server_that_is_away_is_waited_for() -> None:
     async def nothing(_client: Client) -> None:
         pass
 
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         await asyncio.sleep(LONG)
-        assert not world.managing.task.done()
-        said = world.manager.checks["caches"]()
+        assert not env.managing.task.done()
+        said = env.manager.checks["caches"]()
         assert said.startswith("not listed yet: clusters.anywhere.eks.amazonaws.com, ")
         assert said.endswith(" (no route to the API server)")
         away.is_away = False
-        await goes_on(world)
+        await goes_on(env)
 
     story(nothing, tell, away)
 
 
-async def goes_on(world: ManagedLaptop) -> None:
+async def goes_on(env: ManagedEnvironment) -> None:
     """Without being started again: what was brought is there, steady clusters are as they were, and they can change."""
     async with asyncio.timeout(90):
-        await world.manager.leading.wait()
+        await env.manager.leading.wait()
     await asyncio.sleep(CALM)
-    assert world.manager.checks["caches"]() == ""
-    assert str(world.uninstalled) == ""
+    assert env.manager.checks["caches"]() == ""
+    assert str(env.uninstalled) == ""
     for kind in KINDS:
-        assert (await world.client.list(kind.resource)).items
+        assert (await env.client.list(kind.resource)).items
     for key in (GARDEN, MEADOW):
-        assert (await said(world, key)).reason == "AsRendered"
+        assert (await said(env, key)).reason == "AsRendered"
     created = {("create", kind.resource.plural, "") for kind in KINDS}
-    assert world.written().keys() <= {STATUS, *created}
-    await scale(world, GARDEN, 3)
-    await world.until_ready()
+    assert env.written().keys() <= {STATUS, *created}
+    await scale(env, GARDEN, 3)
+    await env.until_ready()
 
 
 class Denied(Interceptor):
@@ -333,35 +333,35 @@ def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: s
         await no_releases(client)
         await refused.before(client)
 
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         async with asyncio.timeout(refused.seconds):
-            await world.manager.leading.wait()
+            await env.manager.leading.wait()
         await asyncio.sleep(CALM)
         missing = f"releases.distro.eks.amazonaws.com eksa-system/{DISTRO} could not be installed: {refused.says}"
-        assert missing in str(world.uninstalled)
-        assert [check() for check in world.manager.checks.values()] == ["", ""], "its webhooks are to be called"
-        synced = await said(world, GARDEN)
+        assert missing in str(env.uninstalled)
+        assert [check() for check in env.manager.checks.values()] == ["", ""], "its webhooks are to be called"
+        synced = await said(env, GARDEN)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
         assert missing in synced.message
-        assert (await cluster(world)).status.ready
-        await world.apply(name=NEWCOMER.name)
-        told = await world.until(lambda one: one.status.failure_reason == names.EKSD_RELEASE_INVALID, NEWCOMER)
+        assert (await cluster(env)).status.ready
+        await env.apply(name=NEWCOMER.name)
+        told = await env.until(lambda one: one.status.failure_reason == names.EKSD_RELEASE_INVALID, NEWCOMER)
         assert missing in (told.status.failure_message or "")
         if refused.others:
-            assert (await said(world, MEADOW)).reason == "AsRendered"
-            await scale(world, MEADOW, 3)
-            await world.until_ready(MEADOW)
+            assert (await said(env, MEADOW)).reason == "AsRendered"
+            await scale(env, MEADOW, 3)
+            await env.until_ready(MEADOW)
         await asyncio.sleep(LONG)
-        assert not world.managing.task.done()
+        assert not env.managing.task.done()
 
-        await refused.mend(world.client)
-        await world.until_ready(NEWCOMER)
+        await refused.mend(env.client)
+        await env.until_ready(NEWCOMER)
         await asyncio.sleep(CALM)
-        assert str(world.uninstalled) == ""
+        assert str(env.uninstalled) == ""
         for key in (GARDEN, MEADOW):
-            assert (await said(world, key)).reason == "AsRendered"
-        await scale(world, GARDEN, 3)
-        await world.until_ready()
+            assert (await said(env, key)).reason == "AsRendered"
+        await scale(env, GARDEN, 3)
+        await env.until_ready()
 
     story(before_start, tell, refused.wrap)
 
@@ -371,18 +371,18 @@ def test_a_cluster_whose_own_release_was_refused_is_told_so() -> None:
         await no_releases(client)
         await no_right(CLUSTER_ROLE, EKSARelease.resource, "create", client)
 
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         await asyncio.sleep(CALM)
         missing = f"eksareleases.anywhere.eks.amazonaws.com {RELEASE} could not be installed: "
-        assert missing in (await said(world, GARDEN)).message
+        assert missing in (await said(env, GARDEN)).message
         with pytest.raises(Invalid, match="has no EKSARelease"):
-            await world.apply(name=NEWCOMER.name)
-        await scale(world, GARDEN, 3)
-        told = await world.until(lambda one: bool(one.status.failure_reason))
+            await env.apply(name=NEWCOMER.name)
+        await scale(env, GARDEN, 3)
+        told = await env.until(lambda one: bool(one.status.failure_reason))
         assert told.status.failure_reason == names.EKSA_VERSION_INVALID
         assert missing in (told.status.failure_message or "")
-        await give_rights(world.client)
-        await world.until_ready()
+        await give_rights(env.client)
+        await env.until_ready()
 
     story(before_start, tell)
 
@@ -392,11 +392,11 @@ def test_what_is_said_follows_what_is_in_the_way() -> None:
         await no_releases(client)
         await a_rule_against_it(client)
 
-    async def tell(world: ManagedLaptop) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
         await asyncio.sleep(CALM)
-        assert "this one is not for us" in (await said(world, GARDEN)).message
-        await set_rules([{"rule": f"self.metadata.name != '{DISTRO}'", "message": "ask Jane"}], world.client)
+        assert "this one is not for us" in (await said(env, GARDEN)).message
+        await set_rules([{"rule": f"self.metadata.name != '{DISTRO}'", "message": "ask Jane"}], env.client)
         await asyncio.sleep(CALM)
-        assert "ask Jane" in (await said(world, GARDEN)).message
+        assert "ask Jane" in (await said(env, GARDEN)).message
 
     story(before_start, tell)

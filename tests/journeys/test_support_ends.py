@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import espalier.releases
-from tests.support.world import LaptopWorld, laptop_world
+from tests.support.environment import LocalEnvironment, local_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -23,7 +23,7 @@ ENDED = "spec.kubernetesVersion: Kubernetes 1.35 (support ended on 2020-01-01); 
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
     """Of releases in which support of 1.35 ended long ago, and that of 1.36 ends in a far future."""
     releases = tmp_path_factory.mktemp("releases") / "data"
     shutil.copytree(DATA, releases)
@@ -32,28 +32,28 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
     field = re.compile(r"endOfStandardSupport: '.*'")
     bundles.write_text(field.sub(lambda _: f"endOfStandardSupport: '{next(dates)}'", bundles.read_text()))
     home = tmp_path_factory.mktemp("world")
-    with laptop_world(home, "--boot-seconds", "0.05", "--releases", str(releases)) as running:
+    with local_environment(home, "--boot-seconds", "0.05", "--releases", str(releases)) as running:
         yield running
 
 
-def test_whoever_asks_for_a_version_without_support_is_told(world: LaptopWorld) -> None:
-    created = world.apply(EXAMPLE, "create", "--timeout", "60s")
+def test_whoever_asks_for_a_version_without_support_is_told(env: LocalEnvironment) -> None:
+    created = env.apply(EXAMPLE, "create", "--timeout", "60s")
     assert (created.code, created.err.splitlines().count(f"Warning: {ENDED}")) == (0, 1), created.err
 
-    plan = world.espalier("plan", "-f", "-", stdin=GROWN, COLUMNS="80")
+    plan = env.espalier("plan", "-f", "-", stdin=GROWN, COLUMNS="80")
     assert plan.code == 1
     assert "    ! warning: spec.kubernetesVersion: Kubernetes 1.35 (support ended on" in plan.out.splitlines()
     assert "        2020-01-01); plan an upgrade" in plan.out.splitlines()
-    (cluster,) = json.loads(world.espalier("plan", "-f", "-", "-o", "json", stdin=GROWN).out)["clusters"]
+    (cluster,) = json.loads(env.espalier("plan", "-f", "-", "-o", "json", stdin=GROWN).out)["clusters"]
     assert cluster["warnings"] == [ENDED]
 
-    grown = world.apply(GROWN, "upgrade", "--no-wait")
+    grown = env.apply(GROWN, "upgrade", "--no-wait")
     assert (grown.code, grown.err.splitlines().count(f"Warning: {ENDED}")) == (0, 1), grown.err
-    assert "Kubernetes 1.35 (support ended on 2020-01-01)" in world.espalier("describe", "cluster", "garden").out
+    assert "Kubernetes 1.35 (support ended on 2020-01-01)" in env.espalier("describe", "cluster", "garden").out
 
 
-def test_whoever_asks_for_another_is_not(world: LaptopWorld) -> None:
-    plan = world.espalier("plan", "-f", "-", stdin=UPGRADED)
+def test_whoever_asks_for_another_is_not(env: LocalEnvironment) -> None:
+    plan = env.espalier("plan", "-f", "-", stdin=UPGRADED)
     assert (plan.code, "support" in plan.out) == (1, False), plan.out
-    upgraded = world.apply(UPGRADED, "upgrade", "--timeout", "60s")
+    upgraded = env.apply(UPGRADED, "upgrade", "--timeout", "60s")
     assert (upgraded.code, "support" in upgraded.err) == (0, False), upgraded.err

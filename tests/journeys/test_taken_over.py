@@ -17,7 +17,7 @@ from espalier.apiserver.store import Change
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.in_place import NEW, OLD, marks
-from tests.journeys.managed import CALM, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.stored import ARCHIVES, Stored, unpack
 from tests.support.upgraders import GARDEN as WORKLOAD
 from tests.support.upgraders import Upgraders
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.embedded
 
 GARDEN, ROLLING, SETTLED = (Key(NAMESPACE, name) for name in ("garden", "rolling", "settled"))
 MACHINES, NODES, NODE_UPGRADES = (one.group_resource for one in (Machine.resource, NODE, NodeUpgrade.resource))
-Story = Callable[[ManagedLaptop], Awaitable[None]]
+Story = Callable[[ManagedEnvironment], Awaitable[None]]
 
 
 @pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.partition(".")[0])
@@ -38,9 +38,9 @@ def go_on(stored: Stored, story: Story) -> None:
     """Start this version where the other one was killed and when: no certificate of it has run out then."""
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, store=stored.management, stores=stored.workloads) as world:
-            Upgraders(world.workloads)
-            await story(world)
+        async with managed_environment(simulation.clock, store=stored.management, stores=stored.workloads) as env:
+            Upgraders(env.workloads)
+            await story(env)
 
     run(main, epoch=stored.at, seed=1)
 
@@ -68,15 +68,15 @@ def test_the_copy_was_taken_in_the_middle(stored: Stored) -> None:
 def test_an_upgrade_in_place_is_ended_with_the_same_machines(stored: Stored) -> None:
     before, nodes = machines(stored, GARDEN), _nodes(stored)
 
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         changes: list[Change] = []
         stored.management.follow(changes.append)
-        await world.until_ready(GARDEN)
+        await env.until_ready(GARDEN)
         await asyncio.sleep(CALM)
         assert machines(stored, GARDEN) == before
         assert _nodes(stored) == nodes
         assert _versions(stored, GARDEN) == {NEW}
-        assert [one for one in await marks(world) if one.startswith("garden")] == []
+        assert [one for one in await marks(env) if one.startswith("garden")] == []
         assert not stored.management.table(NODE_UPGRADES).objects
         made = [one.key.name for one in changes if one.table == MACHINES and one.before is None]
         assert [name for name in made if name.startswith("garden")] == []
@@ -96,8 +96,8 @@ def test_so_it_is_when_all_that_was_told_of_it_had_other_reasons(stored: Stored)
             stored.management.put(resource.group_resource, key, Object(encode_json(tree)))
     before = machines(stored, GARDEN)
 
-    async def story(world: ManagedLaptop) -> None:
-        await world.until_ready(GARDEN)
+    async def story(env: ManagedEnvironment) -> None:
+        await env.until_ready(GARDEN)
         assert machines(stored, GARDEN) == before
         assert _versions(stored, GARDEN) == {NEW}
 
@@ -105,8 +105,8 @@ def test_so_it_is_when_all_that_was_told_of_it_had_other_reasons(stored: Stored)
 
 
 def test_a_rollout_is_ended(stored: Stored) -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.until_ready(ROLLING)
+    async def story(env: ManagedEnvironment) -> None:
+        await env.until_ready(ROLLING)
         await asyncio.sleep(CALM)
         assert _versions(stored, ROLLING) == {NEW}
         assert len(machines(stored, ROLLING)) == 3
@@ -117,9 +117,9 @@ def test_a_rollout_is_ended(stored: Stored) -> None:
 def test_a_cluster_of_which_nothing_is_asked_gets_no_write_but_of_statuses(stored: Stored) -> None:
     before = machines(stored, SETTLED)
 
-    async def story(world: ManagedLaptop) -> None:
-        await world.until_ready(GARDEN)
-        await world.until_ready(SETTLED)
+    async def story(env: ManagedEnvironment) -> None:
+        await env.until_ready(GARDEN)
+        await env.until_ready(SETTLED)
         await asyncio.sleep(CALM)
 
     written: list[str] = []

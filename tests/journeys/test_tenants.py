@@ -23,7 +23,7 @@ from espalier.kube.wire import User
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.asking import EXAMPLES
-from tests.journeys.managed import managed_laptop
+from tests.journeys.managed import managed_environment
 from tests.journeys.tenant_stories import ALICE, BOB, all_of_it, manifest, tenants
 from tests.support.control_plane import ControlPlane
 from tests.support.real_api_server import managed_on
@@ -35,12 +35,12 @@ PATIENCE = 240.0
 
 def embedded(seed: int) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, seed=seed, copies_to=(ALICE, BOB)) as world:
+        async with managed_environment(simulation.clock, seed=seed, copies_to=(ALICE, BOB)) as env:
 
             def connect(user: str, group: str) -> Client:
-                return Client(InProcessTransport(world.server, User(user, (group, "system:authenticated"))))
+                return Client(InProcessTransport(env.server, User(user, (group, "system:authenticated"))))
 
-            await all_of_it(world, connect, seed)
+            await all_of_it(env, connect, seed)
 
     run(main, epoch=EPOCH, seed=seed)
 
@@ -74,8 +74,8 @@ async def test_a_tenant_harms_no_other_on_a_real_api_server(control_plane: Contr
         return client
 
     try:
-        async with asyncio.timeout(PATIENCE), managed_on(control_plane, MemoryStores()) as world:
-            await all_of_it(world, connect, 1)
+        async with asyncio.timeout(PATIENCE), managed_on(control_plane, MemoryStores()) as env:
+            await all_of_it(env, connect, 1)
     finally:
         for client in clients:
             await client.close()
@@ -84,21 +84,21 @@ async def test_a_tenant_harms_no_other_on_a_real_api_server(control_plane: Contr
 @pytest.mark.embedded
 def test_the_example_roles_give_what_they_say_and_nobody_else_anything() -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, copies_to=(ALICE, BOB)) as world:
+        async with managed_environment(simulation.clock, copies_to=(ALICE, BOB)) as env:
 
             def connect(user: str, *groups: str) -> Client:
-                return Client(InProcessTransport(world.server, User(user, (*groups, "system:authenticated"))))
+                return Client(InProcessTransport(env.server, User(user, (*groups, "system:authenticated"))))
 
-            alice, _ = await tenants(world, connect)
+            alice, _ = await tenants(env, connect)
             nobody, viewer, admin = connect("nobody"), connect("victor"), connect("ada")
             for role, user, namespace in (("espalier-viewer", "victor", ALICE), ("espalier-admin", "ada", "")):
-                await bind(world.client, role, user, namespace)
+                await bind(env.client, role, user, namespace)
             await alice.cluster("garden")
-            await world.until_ready(alice.key("garden"))
-            assert (await alice.world.client.get(SECRET, "garden-kubeconfig", ALICE)).tree["data"]["value"]
+            await env.until_ready(alice.key("garden"))
+            assert (await alice.env.client.get(SECRET, "garden-kubeconfig", ALICE)).tree["data"]["value"]
             assert [one.name for one in (await viewer.list(Cluster.resource, ALICE)).items] == ["garden"]
             assert (await admin.list(Cluster.resource)).items
-            for client, namespace in ((viewer, ALICE), (nobody, ALICE), (viewer, BOB), (alice.world.client, BOB)):
+            for client, namespace in ((viewer, ALICE), (nobody, ALICE), (viewer, BOB), (alice.env.client, BOB)):
                 with pytest.raises(Forbidden):
                     await client.create(Cluster.resource, manifest(alice.key("other")._replace(namespace=namespace)))
             for client in (viewer, nobody, admin):

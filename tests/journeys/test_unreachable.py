@@ -15,7 +15,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_workload
 
 pytestmark = pytest.mark.embedded
@@ -48,16 +48,16 @@ class Mute(Interceptor):
         return await transport.request(request)
 
 
-async def seconds_to_ready(world: ManagedLaptop, key: Key) -> float:
+async def seconds_to_ready(env: ManagedEnvironment, key: Key) -> float:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await world.apply(name=key.name)
-    await world.until_ready(key)
+    await env.apply(name=key.name)
+    await env.until_ready(key)
     return loop.time() - began
 
 
-async def stored(world: ManagedLaptop, key: Key) -> Cluster:
-    return (await world.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
+async def stored(env: ManagedEnvironment, key: Key) -> Cluster:
+    return (await env.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
 
 
 def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_answer() -> None:
@@ -65,15 +65,15 @@ def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_ans
 
     async def main(simulation: Simulation) -> None:
         mute = Mute()
-        async with managed_laptop(simulation.clock, wrap=mute) as world:
+        async with managed_environment(simulation.clock, wrap=mute) as env:
             for key in MANY:
-                await world.apply(name=key.name)
+                await env.apply(name=key.name)
             began = asyncio.get_running_loop().time()
             for key, later in QUICK.items():
                 mute.spreads = True
                 await asyncio.sleep(began + later - asyncio.get_running_loop().time())
                 mute.spreads = False
-                assert await seconds_to_ready(world, key) < 5
+                assert await seconds_to_ready(env, key) < 5
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -81,9 +81,9 @@ def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_ans
 def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> None:
     async def main(simulation: Simulation) -> None:
         mute = Mute()
-        async with managed_laptop(simulation.clock, wrap=mute) as world:
+        async with managed_environment(simulation.clock, wrap=mute) as env:
             key = MANY[0]
-            await world.apply(name=key.name)
+            await env.apply(name=key.name)
 
             def says_why(cluster: Cluster) -> bool:
                 return any(
@@ -91,21 +91,21 @@ def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> No
                     for one in cluster.status.conditions
                 )
 
-            cluster = await world.until(says_why, key, seconds=60)
+            cluster = await env.until(says_why, key, seconds=60)
             ready = next(one for one in cluster.status.conditions if one.type == names.READY)
             assert ready.message == (
                 "the CNI could not be installed in the workload cluster: no answer within 30 seconds"
             )
-            written = world.written()
+            written = env.written()
             await asyncio.sleep(600)
-            assert world.written() == written, "told once, however often it is tried"
-            cluster = await stored(world, key)
+            assert env.written() == written, "told once, however often it is tried"
+            cluster = await stored(env, key)
             assert says_why(cluster)
             assert cluster.metadata.annotations[names.GATE_ANNOTATION] == gate.OPENED
             mute.over = True
-            await world.until_ready(key)
+            await env.until_ready(key)
             cni = next(
-                one for one in (await stored(world, key)).status.conditions if one.type == names.DEFAULT_CNI_CONFIGURED
+                one for one in (await stored(env, key)).status.conditions if one.type == names.DEFAULT_CNI_CONFIGURED
             )
             assert (cni.status, cni.reason) != ("False", readiness.CNI_INSTALLATION)
 
@@ -118,24 +118,24 @@ def test_a_change_of_the_cni_that_is_taken_back_half_way_leaves_nothing_of_it() 
     async def main(simulation: Simulation) -> None:
         mute = Mute()
         mute.over = True
-        async with managed_laptop(simulation.clock, wrap=mute) as world:
-            await world.apply("docker-cilium.yaml", name=GARDEN.name)
-            await world.until_ready()
-            workload = await world.workload()
+        async with managed_environment(simulation.clock, wrap=mute) as env:
+            await env.apply("docker-cilium.yaml", name=GARDEN.name)
+            await env.until_ready()
+            workload = await env.workload()
 
             async def policy() -> str:
                 found = await workload.get(CONFIG_MAP, "cilium-config", "kube-system")
                 return str(found.tree["data"]["enable-policy"])
 
             mute.over, mute.last = False, "cilium-config"
-            await world.change(clusterNetwork={"cniConfig": {"cilium": {"policyEnforcementMode": "always"}}})
+            await env.change(clusterNetwork={"cniConfig": {"cilium": {"policyEnforcementMode": "always"}}})
             await asyncio.sleep(5)
             assert await policy() == "always"
-            await world.change(clusterNetwork={"cniConfig": {"cilium": {"policyEnforcementMode": None}}})
+            await env.change(clusterNetwork={"cniConfig": {"cilium": {"policyEnforcementMode": None}}})
             await asyncio.sleep(5)
-            assert (await stored(world, GARDEN)).metadata.annotations[names.GATE_ANNOTATION] == gate.OPENED
+            assert (await stored(env, GARDEN)).metadata.annotations[names.GATE_ANNOTATION] == gate.OPENED
             mute.over = True
-            await world.until_ready()
+            await env.until_ready()
             assert await policy() == "default"
 
     run(main, epoch=EPOCH, seed=1)
@@ -154,20 +154,18 @@ class Slow(Interceptor):
 
 def test_a_cluster_that_answers_slowly_is_installed_and_brought_back_as_any_other() -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, wrap=Slow()) as world:
-            await world.apply()
-            await world.until_ready()
-            workload = await world.workload()
+        async with managed_environment(simulation.clock, wrap=Slow()) as env:
+            await env.apply()
+            await env.until_ready()
+            workload = await env.workload()
             await workload.delete(CLUSTER_ROLE, "kindnet")
             correct = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
-            await world.client.patch(
-                Cluster.resource, GARDEN.name, GARDEN.namespace, patch=correct, type=PatchType.MERGE
-            )
+            await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=correct, type=PatchType.MERGE)
             await asyncio.sleep(120)
             assert (await workload.get(CLUSTER_ROLE, "kindnet")).tree["rules"]
-            synced = next(one for one in (await stored(world, GARDEN)).status.conditions if one.type == names.SYNCED)
+            synced = next(one for one in (await stored(env, GARDEN)).status.conditions if one.type == names.SYNCED)
             assert synced.status == "True"
-            events = (await world.client.list(CORE_EVENT, GARDEN.namespace)).items
+            events = (await env.client.list(CORE_EVENT, GARDEN.namespace)).items
             told = [event.tree["message"] for event in events if event.tree["reason"] == "DriftCorrected"]
             assert told == ["ClusterRole kindnet of the workload cluster is missing"]
 

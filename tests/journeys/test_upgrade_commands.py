@@ -13,20 +13,20 @@ from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from tests.support.world import LaptopWorld, laptop_world
+from tests.support.environment import LocalEnvironment, local_environment
 
 pytestmark = pytest.mark.embedded
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
-    with laptop_world(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
         yield running
 
 
-def create(world: LaptopWorld, machine: str) -> None:
+def create(env: LocalEnvironment, machine: str) -> None:
     async def main() -> None:
-        client = Client(HttpTransport(Kubeconfig.load([world.home / "kubeconfig"]).context()))
+        client = Client(HttpTransport(Kubeconfig.load([env.home / "kubeconfig"]).context()))
         spec = {"machine": {"name": machine}, "kubernetesVersion": "v1.36.3-eks-1-36-1", "nodeType": "Worker"}
         body = {"metadata": {"name": f"{machine}-node-upgrader", "namespace": SYSTEM_NAMESPACE}, "spec": spec}
         await client.create(NodeUpgrade.resource, body)
@@ -35,27 +35,27 @@ def create(world: LaptopWorld, machine: str) -> None:
     asyncio.run(main())
 
 
-def test_upgrades_are_listed_described_and_tried_again(world: LaptopWorld) -> None:
-    nothing = world.espalier("upgrades", "list")
+def test_upgrades_are_listed_described_and_tried_again(env: LocalEnvironment) -> None:
+    nothing = env.espalier("upgrades", "list")
     assert (nothing.code, nothing.out) == (0, "")
     assert "No upgrades in place found" in nothing.err
-    create(world, "nobody")
+    create(env, "nobody")
     told = ""
     for _ in range(100):
-        told = world.espalier("upgrades", "list").out
+        told = env.espalier("upgrades", "list").out
         if "MachineNotFound" in told:
             break
     assert "nobody-node-upgrader" in told
     assert "Machine eksa-system/nobody does not exist" in " ".join(told.split())
-    described = world.espalier("upgrades", "describe", "nobody-node-upgrader").out
+    described = env.espalier("upgrades", "describe", "nobody-node-upgrader").out
     assert "KubeadmUpgraded" in described
-    listed = json.loads(world.espalier("upgrades", "list", "-o", "json").out)
+    listed = json.loads(env.espalier("upgrades", "list", "-o", "json").out)
     assert [one["kind"] for one in listed["items"]] == ["NodeUpgrade"]
     assert (
-        world.espalier("upgrades", "retry", "nobody-node-upgrader").out
+        env.espalier("upgrades", "retry", "nobody-node-upgrader").out
         == "NodeUpgrade nobody-node-upgrader is being retried\n"
     )
-    unknown = world.espalier("upgrades", "retry", "somebody")
+    unknown = env.espalier("upgrades", "retry", "somebody")
     assert unknown.code == 1
     assert "there is no upgrade named 'somebody'" in unknown.err
     assert "nobody-node-upgrader" in unknown.err

@@ -130,7 +130,7 @@ def test_the_program_finds_all_it_needs_to_ask_an_api_server_and_leaves_its_sent
     assert "Traceback" not in ended.stderr
 
 
-def test_a_world_of_real_nodes_makes_the_image_once_when_a_node_asks_for_it(base: Base, tmp_path: Path) -> None:
+def test_an_environment_of_real_nodes_makes_the_image_once_when_a_node_asks_for_it(base: Base, tmp_path: Path) -> None:
     releases = Releases.load()
     names = {version: name for name, version in versions_by_image(releases).items()}
     version, name = next((of, name) for of, name in names.items() if of.startswith(f"v{base.version}-"))

@@ -15,7 +15,7 @@ from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, NO
 from espalier.api.meta import Tree
 from espalier.cli.upgrader_images import program
 from espalier.kube.client import PatchType
-from tests.support.simulated_pods import NODE_NAME, World, running_pods
+from tests.support.simulated_pods import NODE_NAME, Environment, running_pods
 
 pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("quick_upgraders")]
 
@@ -41,7 +41,7 @@ ACCOUNT = "node-1-node-upgrader"
 
 
 @asynccontextmanager
-async def node(home: Path) -> AsyncIterator[World]:
+async def node(home: Path) -> AsyncIterator[Environment]:
     """A control plane node of the old version, with a pod of a Deployment on it."""
     upgrader = program(home / "images", NEW)
     async with running_pods(home, lambda image: upgrader if image == IMAGE else None) as here:
@@ -118,7 +118,7 @@ def container(name: str, words: str) -> Tree:
     }
 
 
-async def upgrade(here: World, name: str) -> None:
+async def upgrade(here: Environment, name: str) -> None:
     """Make an upgrader pod."""
     await here.make(
         name,
@@ -137,7 +137,7 @@ def said(status: Tree) -> dict[str, str]:
     }
 
 
-async def kubelet_version(here: World) -> str:
+async def kubelet_version(here: Environment) -> str:
     found = await here.workload.client.get(NODE, NODE_NAME)
     return str(found.tree["status"]["nodeInfo"]["kubeletVersion"])
 

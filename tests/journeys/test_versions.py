@@ -31,7 +31,7 @@ from espalier.kube.errors import ApiError
 from espalier.providers.kinds import CATALOG
 from espalier.releases import Releases, release_name
 from tests.journeys.cluster_lives import KUBERNETES, groups, journey
-from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedLaptop
+from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
 
 pytestmark = pytest.mark.embedded
 
@@ -39,67 +39,67 @@ LAPTOP = Key("default", "laptop")
 BUNDLES_1 = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "bundles-1", "namespace": SYSTEM_NAMESPACE}
 
 
-async def refusal(world: ManagedLaptop, key: Key = GARDEN, **spec: object) -> str:
+async def refusal(env: ManagedEnvironment, key: Key = GARDEN, **spec: object) -> str:
     with pytest.raises(ApiError) as error:
-        await world.change(key, **spec)
+        await env.change(key, **spec)
     return str(error.value)
 
 
-async def spec_of(world: ManagedLaptop, key: Key = GARDEN) -> Tree:
-    spec: Tree = (await world.client.get(Cluster.resource, key.name, key.namespace)).tree["spec"]
+async def spec_of(env: ManagedEnvironment, key: Key = GARDEN) -> Tree:
+    spec: Tree = (await env.client.get(Cluster.resource, key.name, key.namespace)).tree["spec"]
     return spec
 
 
-def machines(world: ManagedLaptop) -> set[str]:
-    return {found.metadata.uid for found in world.capi_objects.of(Machine.resource).list()}
+def machines(env: ManagedEnvironment) -> set[str]:
+    return {found.metadata.uid for found in env.capi_objects.of(Machine.resource).list()}
 
 
-async def pod_network_image(world: ManagedLaptop, cluster: str = "garden") -> str:
-    secret = await world.client.get(SECRET, f"{cluster}-kubeconfig", NAMESPACE)
-    workload = world.workloads.connect(secret.decode(Secret).data["value"])
+async def pod_network_image(env: ManagedEnvironment, cluster: str = "garden") -> str:
+    secret = await env.client.get(SECRET, f"{cluster}-kubeconfig", NAMESPACE)
+    workload = env.workloads.connect(secret.decode(Secret).data["value"])
     found = await workload.get(DAEMON_SET, "kindnet", "kube-system")
     image: str = found.tree["spec"]["template"]["spec"]["containers"][0]["image"]
     return image
 
 
-async def bring(world: ManagedLaptop, version: str, bundles: Tree | None = None) -> None:
+async def bring(env: ManagedEnvironment, version: str, bundles: Tree | None = None) -> None:
     """Create a release of one's own; with Bundles of one's own, or those of the newest release."""
     newest = Releases.load().newest()
     tree = msgspec.to_builtins(newest.eksa_release)
     tree["metadata"] = {"name": release_name(version)}
     tree["spec"]["version"] = version
     if bundles is not None:
-        await world.client.create(Bundles.resource, bundles)
+        await env.client.create(Bundles.resource, bundles)
         tree["spec"]["bundlesRef"]["name"] = bundles["metadata"]["name"]
-    await world.client.create(EKSARelease.resource, tree)
+    await env.client.create(EKSARelease.resource, tree)
     await asyncio.sleep(1)
 
 
-async def born_before_releases(world: ManagedLaptop) -> None:
+async def born_before_releases(env: ManagedEnvironment) -> None:
     """A cluster of the time when Bundles were named."""
-    async with nobody_judges(world):
-        await world.apply(bundlesRef=BUNDLES_1)
-    await world.until_ready()
+    async with nobody_judges(env):
+        await env.apply(bundlesRef=BUNDLES_1)
+    await env.until_ready()
 
 
 @asynccontextmanager
-async def nobody_judges(world: ManagedLaptop) -> AsyncIterator[None]:
+async def nobody_judges(env: ManagedEnvironment) -> AsyncIterator[None]:
     """Neither the webhook nor the rules of the definition."""
-    webhooks = (await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)).tree
-    definition = (await world.client.get(CUSTOM_RESOURCE_DEFINITION, Cluster.resource.group_resource)).tree
-    await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
-    await _define(world, without_rules(definition["spec"]))
+    webhooks = (await env.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)).tree
+    definition = (await env.client.get(CUSTOM_RESOURCE_DEFINITION, Cluster.resource.group_resource)).tree
+    await env.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
+    await _define(env, without_rules(definition["spec"]))
     yield
-    await _define(world, definition["spec"])
-    await world.client.create(
+    await _define(env, definition["spec"])
+    await env.client.create(
         VALIDATING_WEBHOOK_CONFIGURATION, webhooks | {"metadata": {"name": rbac.VALIDATING_WEBHOOKS}}
     )
 
 
-async def _define(world: ManagedLaptop, spec: Tree) -> None:
+async def _define(env: ManagedEnvironment, spec: Tree) -> None:
     """Give the definition of Clusters this spec."""
-    definition = (await world.client.get(CUSTOM_RESOURCE_DEFINITION, Cluster.resource.group_resource)).tree
-    await world.client.replace(CUSTOM_RESOURCE_DEFINITION, definition | {"spec": spec})
+    definition = (await env.client.get(CUSTOM_RESOURCE_DEFINITION, Cluster.resource.group_resource)).tree
+    await env.client.replace(CUSTOM_RESOURCE_DEFINITION, definition | {"spec": spec})
 
 
 def without_rules(value: Any) -> Any:
@@ -110,174 +110,172 @@ def without_rules(value: Any) -> Any:
 
 
 def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_cluster() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply(eksaVersion="v0.24.2")
-        await world.until_ready()
-        assert (await pod_network_image(world)).endswith(":v0.29.0-eks-a-1")
-        assert "go to a release of v0.25 first" in await refusal(world, eksaVersion="v0.26.0")
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply(eksaVersion="v0.24.2")
+        await env.until_ready()
+        assert (await pod_network_image(env)).endswith(":v0.29.0-eks-a-1")
+        assert "go to a release of v0.25 first" in await refusal(env, eksaVersion="v0.26.0")
 
         for version, network in (("v0.25.0", "v0.30.0-eks-a-1"), ("v0.26.0", "v0.31.0-eks-a-1")):
-            await world.change(eksaVersion=version)
-            await world.until_ready()
-            assert (await pod_network_image(world)).endswith(network)
-        assert "can't be downgraded from v0.26.0" in await refusal(world, eksaVersion="v0.25.1")
-        assert (await spec_of(world, LAPTOP))["eksaVersion"] == "v0.26.0"
+            await env.change(eksaVersion=version)
+            await env.until_ready()
+            assert (await pod_network_image(env)).endswith(network)
+        assert "can't be downgraded from v0.26.0" in await refusal(env, eksaVersion="v0.25.1")
+        assert (await spec_of(env, LAPTOP))["eksaVersion"] == "v0.26.0"
 
     journey(story)
 
 
 def test_each_of_two_clusters_has_the_components_of_its_own_release() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply(eksaVersion="v0.25.1")
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply(eksaVersion="v0.25.1")
         other = [document.tree for document in read_manifests((EXAMPLES / "docker.yaml").read_bytes(), source="other")]
         for tree in other:
             tree["metadata"] = {"name": "orchard", "namespace": NAMESPACE}
         cluster = next(tree for tree in other if tree["kind"] == "Cluster")
         cluster["spec"] |= {"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "orchard"}}
         for tree in other:
-            await world.client.apply(
-                CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl"
-            )
-        await world.until_ready()
-        await world.until_ready(Key(NAMESPACE, "orchard"))
-        assert (await pod_network_image(world)).endswith(":v0.30.0-eks-a-1")
-        assert (await pod_network_image(world, "orchard")).endswith(":v0.31.0-eks-a-1")
+            await env.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+        await env.until_ready()
+        await env.until_ready(Key(NAMESPACE, "orchard"))
+        assert (await pod_network_image(env)).endswith(":v0.30.0-eks-a-1")
+        assert (await pod_network_image(env, "orchard")).endswith(":v0.31.0-eks-a-1")
 
     journey(story)
 
 
 def test_releases_that_share_bundles_have_the_same_machines() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply(eksaVersion="v0.25.0")
-        await world.until_ready()
-        before = machines(world)
-        await world.change(eksaVersion="v0.25.1")
-        await world.until_ready()
-        assert machines(world) == before
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply(eksaVersion="v0.25.0")
+        await env.until_ready()
+        before = machines(env)
+        await env.change(eksaVersion="v0.25.1")
+        await env.until_ready()
+        assert machines(env) == before
 
     journey(story)
 
 
 def test_a_release_of_ones_own_brings_its_own_bundles() -> None:
-    async def story(world: ManagedLaptop) -> None:
+    async def story(env: ManagedEnvironment) -> None:
         bundles = msgspec.to_builtins(Releases.load().newest().bundles)
         bundles["metadata"] = {"name": "bundles-debug", "namespace": SYSTEM_NAMESPACE}
         for entry in bundles["spec"]["versionsBundles"]:
             entry["kindnetd"]["image"]["uri"] = "registry.example.com/kindnetd:debug"
-        assert "has no EKSARelease of this version" in await _creation_refused(world, eksaVersion="v0.26.0+debug.1")
-        await bring(world, "v0.26.0+debug.1", bundles)
-        await world.apply(eksaVersion="v0.26.0+debug.1")
-        await world.until_ready()
-        assert await pod_network_image(world) == "registry.example.com/kindnetd:debug"
+        assert "has no EKSARelease of this version" in await _creation_refused(env, eksaVersion="v0.26.0+debug.1")
+        await bring(env, "v0.26.0+debug.1", bundles)
+        await env.apply(eksaVersion="v0.26.0+debug.1")
+        await env.until_ready()
+        assert await pod_network_image(env) == "registry.example.com/kindnetd:debug"
 
     journey(story)
 
 
-async def _creation_refused(world: ManagedLaptop, **spec: Any) -> str:
+async def _creation_refused(env: ManagedEnvironment, **spec: Any) -> str:
     with pytest.raises(ApiError) as error:
-        await world.apply(**spec)
+        await env.apply(**spec)
     return str(error.value)
 
 
 def test_a_cluster_that_names_bundles_goes_on_and_moves_to_a_release_in_one_write() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await born_before_releases(world)
-        await world.change(workerNodeGroupConfigurations=groups(3))
-        await world.until_ready()
-        await bring(world, "v0.26.1")
-        await world.change(LAPTOP, eksaVersion="v0.26.1")
+    async def story(env: ManagedEnvironment) -> None:
+        await born_before_releases(env)
+        await env.change(workerNodeGroupConfigurations=groups(3))
+        await env.until_ready()
+        await bring(env, "v0.26.1")
+        await env.change(LAPTOP, eksaVersion="v0.26.1")
         await asyncio.sleep(60)
-        assert "eksaVersion" not in await spec_of(world)
+        assert "eksaVersion" not in await spec_of(env)
 
-        before = machines(world)
-        assert "already says which Bundles" in await refusal(world, eksaVersion="v0.26.0")
-        assert "same write" in await refusal(world, bundlesRef=None)
-        assert "can't be changed" in await refusal(world, bundlesRef={**BUNDLES_1, "name": "bundles-2"})
-        await world.change(bundlesRef=None, eksaVersion="v0.26.0")
-        await world.until_ready()
-        assert machines(world) == before
+        before = machines(env)
+        assert "already says which Bundles" in await refusal(env, eksaVersion="v0.26.0")
+        assert "same write" in await refusal(env, bundlesRef=None)
+        assert "can't be changed" in await refusal(env, bundlesRef={**BUNDLES_1, "name": "bundles-2"})
+        await env.change(bundlesRef=None, eksaVersion="v0.26.0")
+        await env.until_ready()
+        assert machines(env) == before
 
     journey(story)
 
 
 def test_the_command_line_exchanges_bundles_for_its_own_release_in_one_write() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await born_before_releases(world)
-        before = await world.client.get(Cluster.resource, "garden", NAMESPACE)
+    async def story(env: ManagedEnvironment) -> None:
+        await born_before_releases(env)
+        before = await env.client.get(Cluster.resource, "garden", NAMESPACE)
         documents_ = documents.read([str(EXAMPLES / "docker.yaml")])
         cluster = documents.cluster_of(documents_).tree
         cluster["spec"] |= {"bundlesRef": BUNDLES_1, "workerNodeGroupConfigurations": groups(4)}
         prepared = documents.in_namespace(documents_, NAMESPACE)
 
         assert chosen_release.choose(cluster, before, "v0.26.0")
-        *_, after = await documents.apply_all(world.client, prepared, dry_run=False)
+        *_, after = await documents.apply_all(env.client, prepared, dry_run=False)
         assert after.metadata.generation == before.metadata.generation + 1
         assert "bundlesRef" not in after.tree["spec"]
         assert after.tree["spec"]["eksaVersion"] == "v0.26.0"
-        await world.until_ready()
-        assert len(await world.nodes()) == 5
+        await env.until_ready()
+        assert len(await env.nodes()) == 5
 
     journey(story)
 
 
 def test_a_new_cluster_can_not_name_bundles() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        assert "a new cluster uses the Bundles of its release" in await _creation_refused(world, bundlesRef=BUNDLES_1)
+    async def story(env: ManagedEnvironment) -> None:
+        assert "a new cluster uses the Bundles of its release" in await _creation_refused(env, bundlesRef=BUNDLES_1)
 
     journey(story)
 
 
 def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await bring(world, "v0.27.0")
-        await world.apply(eksaVersion="v0.24.2")
-        await world.until_ready()
-        assert "behind: 1; upgrade them first" in await refusal(world, LAPTOP, eksaVersion="v0.27.0")
-        await world.change(eksaVersion="v0.25.1")
-        await world.until_ready()
-        before = machines(world)
-        await world.change(LAPTOP, eksaVersion="v0.27.0")
-        assert "go to a release of v0.26 first" in await refusal(world, eksaVersion="v0.27.0")
+    async def story(env: ManagedEnvironment) -> None:
+        await bring(env, "v0.27.0")
+        await env.apply(eksaVersion="v0.24.2")
+        await env.until_ready()
+        assert "behind: 1; upgrade them first" in await refusal(env, LAPTOP, eksaVersion="v0.27.0")
+        await env.change(eksaVersion="v0.25.1")
+        await env.until_ready()
+        before = machines(env)
+        await env.change(LAPTOP, eksaVersion="v0.27.0")
+        assert "go to a release of v0.26 first" in await refusal(env, eksaVersion="v0.27.0")
 
         # Those that are near enough stay what they are, and can be scaled.
-        await world.change(workerNodeGroupConfigurations=groups(3))
-        await world.until_ready()
-        assert len(await world.nodes()) == 4
-        assert before < machines(world)
-        assert (await spec_of(world))["eksaVersion"] == "v0.25.1"
-        assert (await pod_network_image(world)).endswith(":v0.30.0-eks-a-1")
+        await env.change(workerNodeGroupConfigurations=groups(3))
+        await env.until_ready()
+        assert len(await env.nodes()) == 4
+        assert before < machines(env)
+        assert (await spec_of(env))["eksaVersion"] == "v0.25.1"
+        assert (await pod_network_image(env)).endswith(":v0.30.0-eks-a-1")
 
     journey(story)
 
 
 def test_gitops_that_forgets_the_release_is_told_so() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply(eksaVersion="v0.26.0")
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply(eksaVersion="v0.26.0")
         with pytest.raises(ApiError, match="put it into the manifest in Git"):
-            await world.apply()
-        await world.apply("docker.yaml", eksaVersion="v0.26.0")
-        assert (await spec_of(world))["eksaVersion"] == "v0.26.0"
+            await env.apply()
+        await env.apply("docker.yaml", eksaVersion="v0.26.0")
+        assert (await spec_of(env))["eksaVersion"] == "v0.26.0"
 
     journey(story)
 
 
 def test_an_upgrade_of_kubernetes_is_taken_back_before_any_machine_has_it() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply()
-        await world.until_ready()
-        before = machines(world)
-        await _pause(world, "true")
-        await world.change(kubernetesVersion="1.36")
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        before = machines(env)
+        await _pause(env, "true")
+        await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(60)
-        await world.change(kubernetesVersion="1.35")
-        await _pause(world, None)
-        await world.until_ready()
-        assert machines(world) == before
-        assert await world.versions() == [KUBERNETES["1.35"]] * 3
+        await env.change(kubernetesVersion="1.35")
+        await _pause(env, None)
+        await env.until_ready()
+        assert machines(env) == before
+        assert await env.versions() == [KUBERNETES["1.35"]] * 3
 
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        assert "can't be downgraded from 1.36" in await refusal(world, kubernetesVersion="1.35")
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        assert "can't be downgraded from 1.36" in await refusal(env, kubernetesVersion="1.35")
 
     journey(story)
 
@@ -285,64 +283,64 @@ def test_an_upgrade_of_kubernetes_is_taken_back_before_any_machine_has_it() -> N
 def test_a_hasty_operator_waits_for_machines_and_for_releases() -> None:
     """Three upgrades in a row, while machines take their time: each begins where the one before it ended."""
 
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply(kubernetesVersion="1.34", eksaVersion="v0.24.2")
-        await world.until_ready()
-        await world.change(kubernetesVersion="1.35")
-        assert "v0.24.2, is still in progress" in await refusal(world, eksaVersion="v0.25.1")
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply(kubernetesVersion="1.34", eksaVersion="v0.24.2")
+        await env.until_ready()
+        await env.change(kubernetesVersion="1.35")
+        assert "v0.24.2, is still in progress" in await refusal(env, eksaVersion="v0.25.1")
         await asyncio.sleep(1)
-        assert "v0.24.2, is still in progress" in await refusal(world, eksaVersion="v0.25.1", kubernetesVersion="1.36")
-        await world.change(workerNodeGroupConfigurations=groups(3))  # all else goes on
-        await world.until_ready()
+        assert "v0.24.2, is still in progress" in await refusal(env, eksaVersion="v0.25.1", kubernetesVersion="1.36")
+        await env.change(workerNodeGroupConfigurations=groups(3))  # all else goes on
+        await env.until_ready()
 
-        await world.change(eksaVersion="v0.25.1")
-        await world.until_ready()
-        await world.change(eksaVersion="v0.26.0")
-        await world.until_ready()
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        assert await world.versions() == [KUBERNETES["1.36"]] * 4
+        await env.change(eksaVersion="v0.25.1")
+        await env.until_ready()
+        await env.change(eksaVersion="v0.26.0")
+        await env.until_ready()
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        assert await env.versions() == [KUBERNETES["1.36"]] * 4
 
     journey(story)
 
 
 def test_kubernetes_goes_a_minor_further_when_all_machines_have_the_one_before() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply(kubernetesVersion="1.34")
-        await world.until_ready()
-        await world.change(kubernetesVersion="1.35")
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply(kubernetesVersion="1.34")
+        await env.until_ready()
+        await env.change(kubernetesVersion="1.35")
         for _ in range(100):
-            cluster = (await world.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
+            cluster = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
             if cluster.status.observed_generation == cluster.metadata.generation:
                 break
-            assert "Kubernetes 1.34; wait until all" in await refusal(world, kubernetesVersion="1.36")
+            assert "Kubernetes 1.34; wait until all" in await refusal(env, kubernetesVersion="1.36")
             await asyncio.sleep(5)
-        await world.change(kubernetesVersion="1.36")
-        await world.until_ready()
-        assert await world.versions() == [KUBERNETES["1.36"]] * 3
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        assert await env.versions() == [KUBERNETES["1.36"]] * 3
 
     journey(story)
 
 
 def test_a_version_too_far_that_nobody_could_refuse_is_not_made() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.apply(kubernetesVersion="1.34")
-        await world.until_ready()
-        before = machines(world)
-        async with nobody_judges(world):
-            await world.change(kubernetesVersion="1.36")
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply(kubernetesVersion="1.34")
+        await env.until_ready()
+        before = machines(env)
+        async with nobody_judges(env):
+            await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(60)
-        assert machines(world) == before
-        told = await world.until(lambda cluster: cluster.status.failure_reason == "ClusterInvalid")
+        assert machines(env) == before
+        told = await env.until(lambda cluster: cluster.status.failure_reason == "ClusterInvalid")
         assert "the control plane still has machines of Kubernetes 1.34" in (told.status.failure_message or "")
 
-        await world.change(kubernetesVersion="1.35")
-        await world.until_ready()
-        assert await world.versions() == [KUBERNETES["1.35"]] * 3
+        await env.change(kubernetesVersion="1.35")
+        await env.until_ready()
+        assert await env.versions() == [KUBERNETES["1.35"]] * 3
 
     journey(story)
 
 
-async def _pause(world: ManagedLaptop, value: str | None) -> None:
+async def _pause(env: ManagedEnvironment, value: str | None) -> None:
     patch: Tree = {"metadata": {"annotations": {PAUSED_ANNOTATION: value}}}
-    await world.client.patch(Cluster.resource, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)
+    await env.client.patch(Cluster.resource, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)

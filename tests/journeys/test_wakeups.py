@@ -1,4 +1,4 @@
-"""No controller of the laptop sleeps through what concerns it: in a settled world, one that is woken has nothing to do.
+"""No controller sleeps through what concerns it: in a settled environment, one that is woken has nothing to do.
 
 Controllers are not woken by every change (`simulator/capi/predicates.py`). Whatever is left undone because a view lacks
 what a controller reads shows here, as soon as all of them are made to look.
@@ -21,7 +21,7 @@ from espalier.api.resource import Key, Resource
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine, DockerMachineTemplate
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from tests.journeys.laptop import EPOCH, NEW, Laptop, condition, laptop, machines, manifest, pod_network
+from tests.journeys.environment import EPOCH, NEW, Environment, condition, environment, machines, manifest, pod_network
 from tests.support.sampling import sampled
 
 KINDS: tuple[Resource, ...] = (
@@ -42,19 +42,19 @@ PAUSE: Tree = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}
 GO_ON: Tree = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
 
 
-def simulate(story: Callable[[Laptop], Awaitable[None]]) -> None:
+def simulate(story: Callable[[Environment], Awaitable[None]]) -> None:
     async def main(simulation: Simulation) -> None:
-        async with laptop(simulation.clock) as world:
-            await story(world)
+        async with environment(simulation.clock) as env:
+            await story(env)
 
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
-async def state(world: Laptop) -> dict[str, Tree]:
+async def state(env: Environment) -> dict[str, Tree]:
     """All objects of Cluster API without what says only when, or for which generation, something was written."""
     found: dict[str, Tree] = {}
     for resource in KINDS:
-        for object_ in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
+        for object_ in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
             tree = object_.tree
             for name in ("resourceVersion", "managedFields", "annotations"):
                 tree["metadata"].pop(name, None)
@@ -64,17 +64,15 @@ async def state(world: Laptop) -> dict[str, Tree]:
     return found
 
 
-async def nobody_slept(world: Laptop) -> None:
-    """Wake every controller for every object, once the world is settled: nothing comes of it."""
+async def nobody_slept(env: Environment) -> None:
+    """Wake every controller for every object, once the environment is settled: nothing comes of it."""
     await asyncio.sleep(60)
-    before = await state(world)
+    before = await state(env)
     for resource in KINDS:
-        for object_ in (await world.client.list(resource, SYSTEM_NAMESPACE)).items:
-            await world.change(
-                resource, object_.name, {"metadata": {"annotations": {TOUCHED: object_.resource_version}}}
-            )
+        for object_ in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
+            await env.change(resource, object_.name, {"metadata": {"annotations": {TOUCHED: object_.resource_version}}})
     await asyncio.sleep(60)
-    assert await state(world) == before
+    assert await state(env) == before
 
 
 def objects_of(name: str) -> list[tuple[Resource, Tree]]:
@@ -87,23 +85,23 @@ def objects_of(name: str) -> list[tuple[Resource, Tree]]:
     return [*manifest(name, 1, 2), (resource, body)]
 
 
-async def made(world: Laptop, objects: Iterable[tuple[Resource, Tree]]) -> None:
+async def made(env: Environment, objects: Iterable[tuple[Resource, Tree]]) -> None:
     for resource, body in objects:
-        await world.client.create(resource, body)
+        await env.client.create(resource, body)
 
 
 @pytest.mark.embedded
 @pytest.mark.parametrize("first", sampled(range(8), 0, 3, 6))
 def test_whatever_of_a_cluster_is_missing_those_that_are_there_have_done_what_they_can(first: int) -> None:
-    async def story(world: Laptop) -> None:
+    async def story(env: Environment) -> None:
         objects = objects_of("garden")
         for one in objects[first:] + objects[:first]:
-            await made(world, [one])
-            await nobody_slept(world)
-        workload = await world.connect("garden")
+            await made(env, [one])
+            await nobody_slept(env)
+        workload = await env.connect("garden")
         await workload.create(DAEMON_SET, pod_network())
-        await nobody_slept(world)
-        cluster = world.cache(Cluster.resource).list()[0]
+        await nobody_slept(env)
+        cluster = env.cache(Cluster.resource).list()[0]
         assert condition(cluster, "Available") == "True"
 
     simulate(story)
@@ -111,20 +109,20 @@ def test_whatever_of_a_cluster_is_missing_those_that_are_there_have_done_what_th
 
 @pytest.mark.embedded
 def test_nobody_sleeps_through_an_upgrade_a_scaling_or_a_pause() -> None:
-    async def story(world: Laptop) -> None:
-        await world.create("garden", workers=2)
-        await nobody_slept(world)
-        await world.change(Cluster.resource, "garden", PAUSE)
-        await world.change(KubeadmControlPlane.resource, "garden", {"spec": {"replicas": 3}})
-        await world.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 3}})
-        await nobody_slept(world)
-        assert len(machines(world, "garden")) == 3
-        await world.change(Cluster.resource, "garden", GO_ON)
-        await nobody_slept(world)
-        assert len(machines(world, "garden")) == 6
-        await world.upgrade("garden", control_planes=3, workers=3)
-        await nobody_slept(world)
-        assert {machine.spec.version for machine in machines(world, "garden")} == {NEW}
+    async def story(env: Environment) -> None:
+        await env.create("garden", workers=2)
+        await nobody_slept(env)
+        await env.change(Cluster.resource, "garden", PAUSE)
+        await env.change(KubeadmControlPlane.resource, "garden", {"spec": {"replicas": 3}})
+        await env.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 3}})
+        await nobody_slept(env)
+        assert len(machines(env, "garden")) == 3
+        await env.change(Cluster.resource, "garden", GO_ON)
+        await nobody_slept(env)
+        assert len(machines(env, "garden")) == 6
+        await env.upgrade("garden", control_planes=3, workers=3)
+        await nobody_slept(env)
+        assert {machine.spec.version for machine in machines(env, "garden")} == {NEW}
 
     simulate(story)
 
@@ -132,44 +130,44 @@ def test_nobody_sleeps_through_an_upgrade_a_scaling_or_a_pause() -> None:
 @pytest.mark.embedded
 @pytest.mark.parametrize("resource", [KubeadmConfig.resource, DockerMachine.resource], ids=lambda one: str(one.kind))
 def test_what_a_waiting_machine_consists_of_comes_back_when_somebody_removes_it(resource: Resource) -> None:
-    async def story(world: Laptop) -> None:
-        await made(world, [one for one in objects_of("garden") if one[0] != KubeadmControlPlane.resource])
+    async def story(env: Environment) -> None:
+        await made(env, [one for one in objects_of("garden") if one[0] != KubeadmControlPlane.resource])
         await asyncio.sleep(60)
-        part = world.cache(resource).list()[0]
-        await world.client.delete(resource, part.name, SYSTEM_NAMESPACE)
+        part = env.cache(resource).list()[0]
+        await env.client.delete(resource, part.name, SYSTEM_NAMESPACE)
         await asyncio.sleep(60)
-        again = world.cache(resource).get(part.key)
+        again = env.cache(resource).get(part.key)
         assert again is not None
         assert again.metadata.uid != part.metadata.uid
-        await nobody_slept(world)
+        await nobody_slept(env)
 
     simulate(story)
 
 
 @pytest.mark.embedded
 def test_an_api_server_has_the_version_of_its_machine_also_when_that_changes_where_it_stands() -> None:
-    async def story(world: Laptop) -> None:
-        await world.create("garden")
-        await world.change(KubeadmControlPlane.resource, "garden", PAUSE)
-        [machine] = [one for one in machines(world, "garden") if "-md-" not in one.metadata.name]
-        await world.change(Machine.resource, machine.metadata.name, {"spec": {"version": NEW}})
+    async def story(env: Environment) -> None:
+        await env.create("garden")
+        await env.change(KubeadmControlPlane.resource, "garden", PAUSE)
+        [machine] = [one for one in machines(env, "garden") if "-md-" not in one.metadata.name]
+        await env.change(Machine.resource, machine.metadata.name, {"spec": {"version": NEW}})
         await asyncio.sleep(60)
-        workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
+        workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, "garden"))
         assert workload is not None
         assert workload.version == NEW
-        await nobody_slept(world)
+        await nobody_slept(env)
 
     simulate(story)
 
 
 @pytest.mark.embedded
 def test_a_control_plane_machine_whose_bootstrap_configuration_is_changed_by_hand_is_replaced() -> None:
-    async def story(world: Laptop) -> None:
-        await world.create("garden")
-        [machine] = [one for one in machines(world, "garden") if "-md-" not in one.metadata.name]
-        await world.change(KubeadmConfig.resource, machine.metadata.name, {"spec": {"preKubeadmCommands": ["true"]}})
-        await nobody_slept(world)
-        [another] = [one for one in machines(world, "garden") if "-md-" not in one.metadata.name]
+    async def story(env: Environment) -> None:
+        await env.create("garden")
+        [machine] = [one for one in machines(env, "garden") if "-md-" not in one.metadata.name]
+        await env.change(KubeadmConfig.resource, machine.metadata.name, {"spec": {"preKubeadmCommands": ["true"]}})
+        await nobody_slept(env)
+        [another] = [one for one in machines(env, "garden") if "-md-" not in one.metadata.name]
         assert another.metadata.uid != machine.metadata.uid
 
     simulate(story)

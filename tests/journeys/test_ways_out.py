@@ -21,7 +21,7 @@ from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys import test_lost_cni as lost_cni
-from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedLaptop, managed_laptop
+from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.journeys.test_exported import KINDS, delete, exported
 from tests.journeys.test_kubeconfig_copies import NAME, trouble
 from tests.journeys.test_management import LAPTOP, lose, the_cluster, without_webhooks
@@ -32,13 +32,13 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0
 
 
-def journey(story: Callable[[ManagedLaptop], Awaitable[None]], *, resync: float = 36000.0) -> None:
+def journey(story: Callable[[ManagedEnvironment], Awaitable[None]], *, resync: float = 36000.0) -> None:
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, resync=resync) as world:
-            await world.apply()
-            await world.until_ready()
+        async with managed_environment(simulation.clock, resync=resync) as env:
+            await env.apply()
+            await env.until_ready()
             await asyncio.sleep(CALM)
-            await story(world)
+            await story(env)
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -47,22 +47,22 @@ def said(cluster: Cluster) -> dict[str, tuple[str, str]]:
     return {one.type: (one.reason, one.message) for one in cluster.status.conditions if one.status != "True"}
 
 
-async def hold(world: ManagedLaptop, finalizer: str) -> None:
-    found = await world.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+async def hold(env: ManagedEnvironment, finalizer: str) -> None:
+    found = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
     finalizers = {"metadata": {"finalizers": [*found.metadata.finalizers, finalizer]}}
-    await world.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=finalizers, type=PatchType.MERGE)
+    await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=finalizers, type=PatchType.MERGE)
 
 
-async def ask_to_go(world: ManagedLaptop) -> None:
-    await world.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+async def ask_to_go(env: ManagedEnvironment) -> None:
+    await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
 
 
 def test_a_cluster_that_others_hold_says_who_and_gives_no_advice_for_one_that_stays() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await hold(world, "example.com/backup")
-        await ask_to_go(world)
+    async def story(env: ManagedEnvironment) -> None:
+        await hold(env, "example.com/backup")
+        await ask_to_go(env)
         await asyncio.sleep(HOUR)
-        found = said(await the_cluster(world))
+        found = said(await the_cluster(env))
         reason, message = found.pop("Ready")
         assert reason == "Deleting"
         assert message.endswith("waiting for other controllers to remove their finalizers: example.com/backup")
@@ -75,34 +75,34 @@ def test_a_cluster_that_others_hold_says_who_and_gives_no_advice_for_one_that_st
 def test_a_deletion_that_somebody_paused_says_what_is_paused_and_doing_it_ends_it(kind: Resource) -> None:
     name = "garden-md-0" if kind == MachineDeployment.resource else "garden"
 
-    async def paused(world: ManagedLaptop, value: str | None) -> None:
+    async def paused(env: ManagedEnvironment, value: str | None) -> None:
         patch = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": value}}}
-        await world.client.patch(kind, name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+        await env.client.patch(kind, name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
-    async def story(world: ManagedLaptop) -> None:
-        await paused(world, "true")
-        await ask_to_go(world)
+    async def story(env: ManagedEnvironment) -> None:
+        await paused(env, "true")
+        await ask_to_go(env)
         await asyncio.sleep(HOUR)
-        status = (await the_cluster(world)).status
+        status = (await the_cluster(env)).status
         assert status.failure_reason == "ClusterAPIPaused"
         assert f"{kind.kind} {SYSTEM_NAMESPACE}/{name} is paused: remove annotation" in (status.failure_message or "")
-        await paused(world, None)
+        await paused(env, None)
         await asyncio.sleep(HOUR)
         with pytest.raises(NotFound):
-            await the_cluster(world)
+            await the_cluster(env)
 
     journey(story)
 
 
 def test_machines_are_not_replaced_for_ever_while_a_linked_object_is_missing_either() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        await world.change(controlPlaneConfiguration={"count": 3})
-        await world.until_ready()
-        await lost_cni.lose_cni(world)
-        await world.client.delete(DockerDatacenterConfig.resource, "garden", "default")
-        lost = sorted((await world.machine_names(GARDEN.name))[""])[0]
-        made = lost_cni.made_since(world)
-        await world.client.delete(Machine.resource, lost, SYSTEM_NAMESPACE)
+    async def story(env: ManagedEnvironment) -> None:
+        await env.change(controlPlaneConfiguration={"count": 3})
+        await env.until_ready()
+        await lost_cni.lose_cni(env)
+        await env.client.delete(DockerDatacenterConfig.resource, "garden", "default")
+        lost = sorted((await env.machine_names(GARDEN.name))[""])[0]
+        made = lost_cni.made_since(env)
+        await env.client.delete(Machine.resource, lost, SYSTEM_NAMESPACE)
         await asyncio.sleep(12 * HOUR)
         assert len(made) <= 5
 
@@ -110,36 +110,36 @@ def test_machines_are_not_replaced_for_ever_while_a_linked_object_is_missing_eit
 
 
 def test_a_copy_of_the_kubeconfig_that_may_not_be_made_again_is_said_to_be_missing() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        for binding in (await world.client.list(ROLE_BINDING, NAMESPACE)).items:
-            await world.client.delete(ROLE_BINDING, binding.name, NAMESPACE)
-        await world.client.delete(SECRET, NAME, NAMESPACE)
+    async def story(env: ManagedEnvironment) -> None:
+        for binding in (await env.client.list(ROLE_BINDING, NAMESPACE)).items:
+            await env.client.delete(ROLE_BINDING, binding.name, NAMESPACE)
+        await env.client.delete(SECRET, NAME, NAMESPACE)
         await asyncio.sleep(3 * HOUR)
-        found = trouble(await the_cluster(world))
+        found = trouble(await the_cluster(env))
         assert found is not None
         assert found.reason == "KubeconfigCopyNotAllowed"
-        assert world.ledger.refused
-        world.ledger.refused.clear()
+        assert env.ledger.refused
+        env.ledger.refused.clear()
 
     journey(story)
 
 
 def test_an_exported_cluster_is_made_anew_though_the_management_clusters_record_was_another_meanwhile() -> None:
-    async def story(world: ManagedLaptop) -> None:
-        record = await world.client.get(Cluster.resource, LAPTOP.name, LAPTOP.namespace)
-        await without_webhooks(world)
-        await lose(world)
+    async def story(env: ManagedEnvironment) -> None:
+        record = await env.client.get(Cluster.resource, LAPTOP.name, LAPTOP.namespace)
+        await without_webhooks(env)
+        await lose(env)
         metadata = {name: record.tree["metadata"][name] for name in ("name", "namespace")}
         again = {name: part for name, part in record.tree.items() if name != "status"} | {"metadata": metadata}
-        await world.client.create(Cluster.resource, again)
+        await env.client.create(Cluster.resource, again)
         await asyncio.sleep(HOUR)
-        assert (await the_cluster(world)).status.ready
-        trees = await exported(world)
-        await delete(world)
+        assert (await the_cluster(env)).status.ready
+        trees = await exported(env)
+        await delete(env)
         for resource, tree in zip(KINDS, trees, strict=True):
-            await world.client.create(resource, tree)
+            await env.client.create(resource, tree)
         await asyncio.sleep(HOUR)
-        cluster = await the_cluster(world)
+        cluster = await the_cluster(env)
         assert cluster.status.ready, said(cluster)
         assert cluster.metadata.annotations[names.IDENTITY_ANNOTATION].endswith(cluster.metadata.uid)
 

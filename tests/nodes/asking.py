@@ -11,14 +11,14 @@ import aiohttp
 
 from espalier.realnodes.nspawn.state import State
 from tests.nodes import workload as use
-from tests.support.real_world import RealLaptop
+from tests.support.real_environment import RealEnvironment
 
 
 class Asking:
     """Asks the Service at its port of the nodes again and again, as a load balancer's clients would."""
 
-    def __init__(self, laptop: RealLaptop) -> None:
-        self._laptop = laptop
+    def __init__(self, env: RealEnvironment) -> None:
+        self._laptop = env
         self.answered = 0
         self.failed: list[str] = []
 
@@ -47,9 +47,9 @@ class Asking:
 
 
 @asynccontextmanager
-async def asked_throughout(laptop: RealLaptop) -> AsyncIterator[Asking]:
+async def asked_throughout(env: RealEnvironment) -> AsyncIterator[Asking]:
     """Have the Service asked while the block runs; every answer comes."""
-    asking = Asking(laptop)
+    asking = Asking(env)
     task = asyncio.create_task(asking.run())
     try:
         yield asking

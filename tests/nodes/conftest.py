@@ -1,4 +1,4 @@
-"""A folder for a world of real nodes, and what was on the machine before."""
+"""A folder for an environment of real nodes, and what was on the machine before."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def clean(home: Path) -> Footprint:
-    """The machine before the world; a world that is gone leaves it so."""
+    """The machine before the environment; an environment that is gone leaves it so."""
     return footprint(home)

@@ -14,7 +14,7 @@ from espalier.realnodes.nspawn import container, processes
 from espalier.realnodes.nspawn.container import Running
 from espalier.realnodes.nspawn.processes import Process
 from espalier.realnodes.nspawn.state import State
-from tests.support.real_world import RealLaptop
+from tests.support.real_environment import RealEnvironment
 
 _PROGRAM = b"upgrader"
 _MADE, _MOVED_HERE = 0x100, 0x80
@@ -31,9 +31,9 @@ class Host:
         self.root = Path(f"/proc/{running.init.pid}/root")
 
     @classmethod
-    def find(cls, laptop: RealLaptop, name: str) -> Host:
+    def find(cls, env: RealEnvironment, name: str) -> Host:
         """A node by its name."""
-        state = State(laptop.home.nodes)
+        state = State(env.home.nodes)
         record = next(record for record in state.nodes() if record.name == name)
         running = container.find(state.folder(record.id))
         assert running is not None, f"node {name} is off"

@@ -1,4 +1,4 @@
-"""Real clusters to which something happens: the world is killed, a node breaks."""
+"""Real clusters to which something happens: the environment is killed, a node breaks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.nodes.asking import asked_throughout
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.support.footprint import Footprint, footprint
 from tests.support.kubectl import Kubectl
-from tests.support.real_world import RealLaptop, Tree, made, real_laptop, why_not
+from tests.support.real_environment import RealEnvironment, Tree, made, real_environment, why_not
 
 MISSING = why_not("1.35.4")
 UPGRADED = why_not("1.34.4", "1.35.4")
@@ -20,67 +20,67 @@ MANY = why_not("1.35.4", watchers=256)
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 
-async def test_a_world_that_is_killed_while_it_makes_a_cluster_goes_on_and_finishes(
+async def test_an_environment_that_is_killed_while_it_makes_a_cluster_goes_on_and_finishes(
     home: Path, clean: Footprint
 ) -> None:
-    async with real_laptop(home) as laptop:
-        await laptop.apply(manifest(1))
-        await laptop.until("dockerclusters", lambda found: "status" in found)
-        await laptop.kill()  # before there is a node, or while the first boots
-        await laptop.up()
-        await laptop.until("dockermachines", is_bootstrapping)
-        nodes = await laptop.nodes()
-        await laptop.kill()  # while the first runs its bootstrap data
-        await laptop.up()
-        await laptop.ready("garden")
-        workload = await laptop.workload("garden")
+    async with real_environment(home) as env:
+        await env.apply(manifest(1))
+        await env.until("dockerclusters", lambda found: "status" in found)
+        await env.kill()  # before there is a node, or while the first boots
+        await env.up()
+        await env.until("dockermachines", is_bootstrapping)
+        nodes = await env.nodes()
+        await env.kill()  # while the first runs its bootstrap data
+        await env.up()
+        await env.ready("garden")
+        workload = await env.workload("garden")
         await use.has_nodes(workload, control_planes=1, workers=1)
-        assert {node["pid"] for node in nodes} <= {node["pid"] for node in await laptop.nodes()}
-        await laptop.management("delete", CLUSTER, "--wait")
+        assert {node["pid"] for node in nodes} <= {node["pid"] for node in await env.nodes()}
+        await env.management("delete", CLUSTER, "--wait")
     assert made(footprint(home), home) == made(clean, home)
 
 
 @pytest.mark.skipif(bool(UPGRADED), reason=UPGRADED)
-async def test_a_world_that_is_killed_while_it_upgrades_goes_on_and_the_service_answers(home: Path) -> None:
-    async with real_laptop(home) as laptop:
-        workload = await ready_garden(laptop, kubernetes="1.34", version="v1.34.4")
-        async with asked_throughout(laptop):
-            await laptop.apply(manifest(2, kubernetes="1.35"))
-            await laptop.until("dockermachines", is_bootstrapping)
-            await laptop.kill()  # while the second control plane machine joins
-            await laptop.up()
-            await laptop.until("machines.cluster.x-k8s.io", is_worker_that_goes)
-            await laptop.kill()  # while the first worker is drained
-            await laptop.up()
-            await laptop.ready("garden")
+async def test_an_environment_that_is_killed_while_it_upgrades_goes_on_and_the_service_answers(home: Path) -> None:
+    async with real_environment(home) as env:
+        workload = await ready_garden(env, kubernetes="1.34", version="v1.34.4")
+        async with asked_throughout(env):
+            await env.apply(manifest(2, kubernetes="1.35"))
+            await env.until("dockermachines", is_bootstrapping)
+            await env.kill()  # while the second control plane machine joins
+            await env.up()
+            await env.until("machines.cluster.x-k8s.io", is_worker_that_goes)
+            await env.kill()  # while the first worker is drained
+            await env.up()
+            await env.ready("garden")
             await use.has_nodes(workload, control_planes=1, workers=2)
             await use.carries_pods(workload)
 
 
 @pytest.mark.skipif(bool(MANY), reason=MANY)
 async def test_a_control_plane_node_that_breaks_is_replaced_and_the_api_stays(home: Path) -> None:
-    async with real_laptop(home) as laptop:
-        await laptop.apply(manifest(1, 3, impatient=True))
-        await laptop.ready("garden")
-        workload = await laptop.workload("garden")
+    async with real_environment(home) as env:
+        await env.apply(manifest(1, 3, impatient=True))
+        await env.ready("garden")
+        workload = await env.workload("garden")
         await use.has_nodes(workload, control_planes=3, workers=1)
-        broken = next(node["name"] for node in await laptop.nodes() if node["role"] == "control-plane")
-        code, _, complaint = await laptop.espalier("nodes", "crash", broken)
+        broken = next(node["name"] for node in await env.nodes() if node["role"] == "control-plane")
+        code, _, complaint = await env.espalier("nodes", "crash", broken)
         assert code == 0, complaint
         await workload("get", "--raw", "/readyz")
-        await laptop.management(
+        await env.management(
             "wait", "-n", "eksa-system", "--for=delete", f"machines.cluster.x-k8s.io/{broken}", "--timeout=600s"
         )
-        await laptop.ready("garden")
+        await env.ready("garden")
         await use.has_nodes(workload, control_planes=3, workers=1)
         assert await use.etcd_members(workload) == 3
 
 
-async def ready_garden(laptop: RealLaptop, *, kubernetes: str, version: str) -> Kubectl:
+async def ready_garden(env: RealEnvironment, *, kubernetes: str, version: str) -> Kubectl:
     """A cluster of two workers in which the Service of `use` answers."""
-    await laptop.apply(manifest(2, kubernetes=kubernetes))
-    await laptop.ready("garden")
-    workload = await laptop.workload("garden")
+    await env.apply(manifest(2, kubernetes=kubernetes))
+    await env.ready("garden")
+    workload = await env.workload("garden")
     await use.has_nodes(workload, control_planes=1, workers=2, version=version)
     await use.carries_pods(workload)
     await use.answers_by_name_across_nodes(workload)

@@ -24,7 +24,7 @@ from tests.nodes.host import Host
 from tests.nodes.manifests import manifest
 from tests.support import manager_image
 from tests.support.kubectl import Kubectl
-from tests.support.real_world import RealLaptop, Tree, real_laptop, why_not
+from tests.support.real_environment import RealEnvironment, Tree, real_environment, why_not
 
 VERSION = "1.36.3"
 MISSING = why_not(VERSION) or manager_image.why_not()
@@ -39,27 +39,27 @@ async def test_two_replicas_of_its_image_run_as_deployed_and_one_takes_over_from
 ) -> None:
     archive = tmp_path / "manager.tar"
     manager_image.build(archive)
-    async with real_laptop(home) as laptop:
-        await laptop.apply(manifest(1, kubernetes="1.36"))
-        await laptop.ready("garden")
-        cluster = await laptop.workload("garden")
-        for node in await laptop.nodes():
-            await imported(laptop, node["name"], archive)
-        await prepared(laptop)
-        code, installed, complaint = await laptop.espalier("manifests", "--image", manager_image.TAG)
+    async with real_environment(home) as env:
+        await env.apply(manifest(1, kubernetes="1.36"))
+        await env.ready("garden")
+        cluster = await env.workload("garden")
+        for node in await env.nodes():
+            await imported(env, node["name"], archive)
+        await prepared(env)
+        code, installed, complaint = await env.espalier("manifests", "--image", manager_image.TAG)
         assert code == 0, complaint
         await cluster("apply", "-f", "-", stdin=installed)
         await cluster("rollout", "status", f"deployment/{manifests.NAME}", *NAMESPACE, "--timeout=300s")
 
         pods = (await cluster.tree("pods", "-l", LABEL, *NAMESPACE))["items"]
         assert len(pods) == 2
-        await runs_as_nobody_who_may_do_nothing(laptop, pods)
+        await runs_as_nobody_who_may_do_nothing(env, pods)
         await asks(cluster)
         first = await leader(cluster, among=pods)
         await cluster("apply", "-f", str(story.EXAMPLE))
         await makes(cluster, "garden")
 
-        await kill(laptop, next(pod for pod in pods if first.startswith(pod["metadata"]["name"])))
+        await kill(env, next(pod for pod in pods if first.startswith(pod["metadata"]["name"])))
         await cluster(
             "wait", f"lease/{LEASE}", *NAMESPACE, "--for=jsonpath={.spec.leaseTransitions}=1", "--timeout=120s"
         )
@@ -71,33 +71,33 @@ async def test_two_replicas_of_its_image_run_as_deployed_and_one_takes_over_from
         await cluster("rollout", "status", f"deployment/{manifests.NAME}", *NAMESPACE, "--timeout=120s")
 
 
-async def prepared(laptop: RealLaptop) -> None:
+async def prepared(env: RealEnvironment) -> None:
     """Of Cluster API only the kinds are there: what the manager writes is all that counts. Releases, and the record."""
-    kubeconfig = Kubeconfig.load([laptop.world.home / "garden.kubeconfig"])
+    kubeconfig = Kubeconfig.load([env.environment.home / "garden.kubeconfig"])
     client = Client(HttpTransport(kubeconfig.context(), environment={}), field_manager="journey", user_agent="journey")
     await prepare(client, Releases.load(), KINDS)
     await client.close()
 
 
-async def imported(laptop: RealLaptop, node: str, archive: Path) -> None:
+async def imported(env: RealEnvironment, node: str, archive: Path) -> None:
     """The image is there on a node, as if it had been pulled."""
-    host, name = Host.find(laptop, node), "/var/tmp/manager.tar"
+    host, name = Host.find(env, node), "/var/tmp/manager.tar"
     shutil.copyfile(archive, host.place(name))
     await host.run("ctr", "--namespace", "k8s.io", "images", "import", name)
 
 
-async def runs_as_nobody_who_may_do_nothing(laptop: RealLaptop, pods: list[Tree]) -> None:
+async def runs_as_nobody_who_may_do_nothing(env: RealEnvironment, pods: list[Tree]) -> None:
     """What the kernel says of the processes: who they are, no capabilities, no new rights, system calls filtered."""
     for pod in pods:
-        facts = process(laptop, pod)
+        facts = process(env, pod)
         assert set(facts["Uid"].split()) == set(facts["Gid"].split()) == {str(manager_image.USER)}
         assert {int(facts[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
         assert (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
 
 
-def process(laptop: RealLaptop, pod: Tree) -> dict[str, str]:
+def process(env: RealEnvironment, pod: Tree) -> dict[str, str]:
     """/proc/PID/status of the container's first process, with its number on this machine as `Host`."""
-    host = Host.find(laptop, pod["spec"]["nodeName"])
+    host = Host.find(env, pod["spec"]["nodeName"])
     container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
     number = host.place(f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{container}/init.pid").read_text()
     lines = host.place(f"/proc/{number}/status").read_text().splitlines()
@@ -105,10 +105,10 @@ def process(laptop: RealLaptop, pod: Tree) -> dict[str, str]:
     return facts | {"Number": number, "Node": pod["spec"]["nodeName"]}
 
 
-async def kill(laptop: RealLaptop, pod: Tree) -> None:
+async def kill(env: RealEnvironment, pod: Tree) -> None:
     """`kill -9` of the manager on its node, without a warning."""
-    facts = process(laptop, pod)
-    await Host.find(laptop, facts["Node"]).run("kill", "-9", facts["Number"])
+    facts = process(env, pod)
+    await Host.find(env, facts["Node"]).run("kill", "-9", facts["Number"])
 
 
 async def leader(cluster: Kubectl, *, among: list[Tree]) -> str:

@@ -15,7 +15,7 @@ import pytest
 from tests.nodes import workload as use
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.support.kubectl import Kubectl, columns
-from tests.support.real_world import READY_SECONDS, RealLaptop, Tree, real_laptop, why_not
+from tests.support.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
 
 WHY_NOT = why_not("1.35.4", "1.36.3")
 
@@ -42,37 +42,37 @@ STEPS = (
 
 
 async def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands(tmp_path: Path) -> None:
-    async with real_laptop(tmp_path) as laptop:
-        await laptop.management("apply", "-f", "-", stdin=manifest(1, in_place=True))
-        await laptop.ready("garden")
-        workload = await laptop.workload("garden")
+    async with real_environment(tmp_path) as env:
+        await env.management("apply", "-f", "-", stdin=manifest(1, in_place=True))
+        await env.ready("garden")
+        workload = await env.workload("garden")
         await use.has_nodes(workload, control_planes=1, workers=1, version=OLD)
         await use.carries_pods(workload)
         await workload("create", "deployment", "web", f"--image={use.PROBE}", "--replicas=2", "--", "/probe", "serve")
         await workload("rollout", "status", "deployment/web", "--timeout=120s")
-        plane, worker = sorted([node["name"] for node in await laptop.nodes()], key=lambda name: "-md-" in name)
+        plane, worker = sorted([node["name"] for node in await env.nodes()], key=lambda name: "-md-" in name)
         for name in (plane, worker):
-            await inside(laptop, name, "sh", "-c", f"echo vm.swappiness=1 > {OURS}")
-        before = await seen(laptop, workload)
+            await inside(env, name, "sh", "-c", f"echo vm.swappiness=1 > {OURS}")
+        before = await seen(env, workload)
 
-        await inside(laptop, worker, "mv", KUBELET_ACCESS, f"{KUBELET_ACCESS}.away")  # kubeadm can't do without
+        await inside(env, worker, "mv", KUBELET_ACCESS, f"{KUBELET_ACCESS}.away")  # kubeadm can't do without
 
-        async with followed(laptop.management) as story:
-            await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
-            await fails_at_kubeadm(laptop.management, workload, worker)
-            await inside(laptop, worker, "mv", f"{KUBELET_ACCESS}.away", KUBELET_ACCESS)
+        async with followed(env.management) as story:
+            await env.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+            await fails_at_kubeadm(env.management, workload, worker)
+            await inside(env, worker, "mv", f"{KUBELET_ACCESS}.away", KUBELET_ACCESS)
             await workload("delete", "pod", "-n", "eksa-system", f"{worker}-node-upgrader")
-            await laptop.ready("garden")
+            await env.ready("garden")
 
-        assert await seen(laptop, workload) == before
+        assert await seen(env, workload) == before
         await use.has_nodes(workload, control_planes=1, workers=1, version=NEW)
         await use.carries_pods(workload)
         for name in (plane, worker):
-            assert await inside(laptop, name, "/usr/local/bin/kubeadm", "version", "--output=short") == f"{NEW}\n"
-            assert NEW in await inside(laptop, name, "/usr/local/bin/kubectl", "version", "--client")
-            assert "2.3.7" in await inside(laptop, name, "/usr/local/bin/containerd", "--version")
-            assert await inside(laptop, name, "cat", OURS) == "vm.swappiness=1\n"
-            assert "espalier-upgrade" not in await inside(laptop, name, "ls", "/var/lib", "/run")
+            assert await inside(env, name, "/usr/local/bin/kubeadm", "version", "--output=short") == f"{NEW}\n"
+            assert NEW in await inside(env, name, "/usr/local/bin/kubectl", "version", "--client")
+            assert "2.3.7" in await inside(env, name, "/usr/local/bin/containerd", "--version")
+            assert await inside(env, name, "cat", OURS) == "vm.swappiness=1\n"
+            assert "espalier-upgrade" not in await inside(env, name, "ls", "/var/lib", "/run")
         assert await tags(workload) == {
             "kube-apiserver": {f"{NEW}-eks-1-36-1"},
             "kube-controller-manager": {f"{NEW}-eks-1-36-1"},
@@ -88,39 +88,39 @@ async def test_a_cluster_without_spare_hardware_is_upgraded_where_it_stands(tmp_
             assert {"UpgradingKubeadm", "UpgradingKubelet", "Upgraded"} <= set(told)
         order = [name for name, _ in story.told]
         assert order == sorted(order, key=[plane, worker].index), "the worker begins when the control plane is done"
-        assert await laptop.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
+        assert await env.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
 
 
 async def test_a_release_that_changes_flags_is_in_force_where_the_nodes_stand(tmp_path: Path) -> None:
     """v0.25.1 -> v0.26.0: a flag of the API server; then an audit policy: no other machine, no other version."""
-    async with real_laptop(tmp_path) as laptop:
+    async with real_environment(tmp_path) as env:
         older = manifest(1, in_place=True).replace("\nspec:\n", "\nspec:\n  eksaVersion: v0.25.1\n", 1)
-        await laptop.management("apply", "-f", "-", stdin=older)
-        await laptop.ready("garden")
-        workload = await laptop.workload("garden")
-        plane = next(node["name"] for node in await laptop.nodes() if "-md-" not in node["name"])
-        before = await seen(laptop, workload)
+        await env.management("apply", "-f", "-", stdin=older)
+        await env.ready("garden")
+        workload = await env.workload("garden")
+        plane = next(node["name"] for node in await env.nodes() if "-md-" not in node["name"])
+        before = await seen(env, workload)
         flag = "--service-account-extend-token-expiration=false"
         manifest_ = "/etc/kubernetes/manifests/kube-apiserver.yaml"
-        assert flag not in await inside(laptop, plane, "cat", manifest_)
+        assert flag not in await inside(env, plane, "cat", manifest_)
 
-        await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"eksaVersion": "v0.26.0"}}')
-        await laptop.ready("garden")
-        assert flag in await inside(laptop, plane, "cat", manifest_)
+        await env.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"eksaVersion": "v0.26.0"}}')
+        await env.ready("garden")
+        assert flag in await inside(env, plane, "cat", manifest_)
         running = await workload("get", "pods", "-n", "kube-system", "-l", "component=kube-apiserver", "-o", "yaml")
         assert flag in running
 
         policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
         patch = {"spec": {"controlPlaneConfiguration": {"auditPolicyContent": policy}}}
-        await laptop.management("patch", CLUSTER, "--type=merge", "-p", json.dumps(patch))
-        await laptop.ready("garden")
-        assert await inside(laptop, plane, "cat", "/etc/kubernetes/audit-policy.yaml") == policy
+        await env.management("patch", CLUSTER, "--type=merge", "-p", json.dumps(patch))
+        await env.ready("garden")
+        assert await inside(env, plane, "cat", "/etc/kubernetes/audit-policy.yaml") == policy
         annotations = await workload("get", "pods", "-n", "kube-system", "-l", "component=kube-apiserver", "-o", "yaml")
         assert "anywhere.eks.amazonaws.com/restarted-by-upgrade" in annotations
-        assert await seen(laptop, workload) == before
+        assert await seen(env, workload) == before
         await use.has_nodes(workload, control_planes=1, workers=1, version=OLD)
         await use.carries_pods(workload)
-        assert await laptop.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
+        assert await env.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
 
 
 async def fails_at_kubeadm(management: Kubectl, workload: Kubectl, node: str) -> None:
@@ -149,23 +149,23 @@ async def fails_at_kubeadm(management: Kubectl, workload: Kubectl, node: str) ->
     assert KUBELET_ACCESS in await workload("logs", *system, pod, "-c", "kubeadm-upgrader")
 
 
-async def inside(laptop: RealLaptop, node: str, *command: str) -> str:
+async def inside(env: RealEnvironment, node: str, *command: str) -> str:
     """What a command on a node says."""
-    code, out, complaint = await laptop.espalier("nodes", "shell", node, "--", *command)
+    code, out, complaint = await env.espalier("nodes", "shell", node, "--", *command)
     assert code == 0, complaint
     return out
 
 
-async def seen(laptop: RealLaptop, workload: Kubectl) -> Tree:
+async def seen(env: RealEnvironment, workload: Kubectl) -> Tree:
     """All that an upgrade in place leaves as it is."""
-    machines = (await laptop.management.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
+    machines = (await env.management.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
     nodes = (await workload.tree("nodes"))["items"]
     pods = (await workload.tree("pods", "-A"))["items"]
     return {
         "machines": {one["metadata"]["name"]: one["metadata"]["uid"] for one in machines},
         "nodes": {one["metadata"]["name"]: one["metadata"]["uid"] for one in nodes},
         "boots": {one["metadata"]["name"]: one["status"]["nodeInfo"]["bootID"] for one in nodes},
-        "first processes": {one["name"]: one["pid"] for one in await laptop.nodes()},
+        "first processes": {one["name"]: one["pid"] for one in await env.nodes()},
         "containers": {
             one["metadata"]["name"]: one["status"]["containerStatuses"][0]["containerID"]
             for one in pods

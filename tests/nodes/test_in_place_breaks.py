@@ -16,7 +16,7 @@ from tests.nodes.manifests import CLUSTER, manifest
 from tests.nodes.test_in_place import inside
 from tests.nodes.test_in_place_faults import BIN, nothing_is_left
 from tests.nodes.test_in_place_of_three import LONG, identities
-from tests.support.real_world import READY_SECONDS, RealLaptop, Tree, real_laptop, why_not
+from tests.support.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
 
 WHY_NOT = why_not("1.34.4", "1.35.4", "1.36.3", watchers=256)
 
@@ -27,63 +27,61 @@ KEPT_BY_KUBEADM = "/etc/kubernetes/tmp"
 
 
 async def test_two_versions_while_a_node_reboots_the_manager_dies_and_a_machine_is_destroyed(tmp_path: Path) -> None:
-    async with real_laptop(tmp_path) as laptop:
-        laptop.management.patience = LONG + 60
-        await laptop.apply(manifest(1, 3, kubernetes="1.34", in_place=True))
-        await laptop.ready("garden")
-        workload = await laptop.workload("garden")
+    async with real_environment(tmp_path) as env:
+        env.management.patience = LONG + 60
+        await env.apply(manifest(1, 3, kubernetes="1.34", in_place=True))
+        await env.ready("garden")
+        workload = await env.workload("garden")
         await use.has_nodes(workload, control_planes=3, workers=1, version="v1.34.4")
-        before = await identities(laptop, workload)
+        before = await identities(env, workload)
 
-        await ask_for(laptop, "1.35")
-        first = await begun(laptop)
-        await Host.find(laptop, first).appears(f"{BIN}/.kubeadm{STAGED}", within=READY_SECONDS)
-        await reboot(laptop, first)
+        await ask_for(env, "1.35")
+        first = await begun(env)
+        await Host.find(env, first).appears(f"{BIN}/.kubeadm{STAGED}", within=READY_SECONDS)
+        await reboot(env, first)
         await asyncio.sleep(5)  # nothing to wait for: it is the moment at which the manager dies that is arbitrary
-        await laptop.kill()
-        await laptop.up()
-        await upgraded(laptop, "v1.35.4")
-        after = await identities(laptop, workload)
+        await env.kill()
+        await env.up()
+        await upgraded(env, "v1.35.4")
+        after = await identities(env, workload)
         assert (after["machines"], after["nodes"]) == (before["machines"], before["nodes"])
         await use.has_nodes(workload, control_planes=3, workers=1, version="v1.35.4")
 
-        await ask_for(laptop, "1.36")
-        at_work = await begun(laptop)
-        planes = sorted(node["name"] for node in await laptop.nodes() if node["role"] == "control-plane")
+        await ask_for(env, "1.36")
+        at_work = await begun(env)
+        planes = sorted(node["name"] for node in await env.nodes() if node["role"] == "control-plane")
         lost = next(name for name in planes if name != at_work)
-        code, _, complaint = await laptop.espalier("nodes", "crash", lost)
+        code, _, complaint = await env.espalier("nodes", "crash", lost)
         assert code == 0, complaint
-        await laptop.management("delete", "machines.cluster.x-k8s.io", lost, *SYSTEM, "--wait=false")
-        await upgraded(laptop, "v1.36.3")
-        left = await identities(laptop, workload)
+        await env.management("delete", "machines.cluster.x-k8s.io", lost, *SYSTEM, "--wait=false")
+        await upgraded(env, "v1.36.3")
+        left = await identities(env, workload)
         assert set(after["machines"]) - set(left["machines"]) == {lost}
         await use.has_nodes(workload, control_planes=3, workers=1, version="v1.36.3")
         await use.carries_pods(workload)
         assert await use.etcd_members(workload) == 3
-        for node in await laptop.nodes():
-            made_by_kubeadm = await inside(
-                laptop, node["name"], "sh", "-c", f"ls {KEPT_BY_KUBEADM} 2>/dev/null || true"
-            )
+        for node in await env.nodes():
+            made_by_kubeadm = await inside(env, node["name"], "sh", "-c", f"ls {KEPT_BY_KUBEADM} 2>/dev/null || true")
             assert made_by_kubeadm == "", node["name"]
-        await nothing_is_left(laptop.management, workload)
+        await nothing_is_left(env.management, workload)
 
 
-async def ask_for(laptop: RealLaptop, version: str) -> None:
+async def ask_for(env: RealEnvironment, version: str) -> None:
     patch = f'{{"spec": {{"kubernetesVersion": "{version}"}}}}'
-    await laptop.management("patch", CLUSTER, "--type=merge", "-p", patch)
+    await env.management("patch", CLUSTER, "--type=merge", "-p", patch)
 
 
-async def upgraded(laptop: RealLaptop, version: str) -> None:
+async def upgraded(env: RealEnvironment, version: str) -> None:
     """Wait until the control plane asks for it, and all of the cluster is ready."""
     path = "{.spec.version}"
     found = ""
     async with asyncio.timeout(READY_SECONDS):
         while not found.startswith(version):
-            found = await laptop.management("get", "kubeadmcontrolplane/garden", *SYSTEM, "-o", f"jsonpath={path}")
-    await laptop.management("wait", "--for=condition=Ready", CLUSTER, f"--timeout={LONG}s")
+            found = await env.management("get", "kubeadmcontrolplane/garden", *SYSTEM, "-o", f"jsonpath={path}")
+    await env.management("wait", "--for=condition=Ready", CLUSTER, f"--timeout={LONG}s")
 
 
-async def begun(laptop: RealLaptop) -> str:
+async def begun(env: RealEnvironment) -> str:
     """The first node that has an upgrader pod."""
     seen: list[str] = []
 
@@ -95,11 +93,11 @@ async def begun(laptop: RealLaptop) -> str:
             seen.append(name)
         return bool(seen)
 
-    await laptop.until("nodeupgrades", has_begun)
+    await env.until("nodeupgrades", has_begun)
     return seen[0]
 
 
-async def reboot(laptop: RealLaptop, name: str) -> None:
+async def reboot(env: RealEnvironment, name: str) -> None:
     """The power of a node fails; its machine is switched on again."""
-    record = next(record for record in State(laptop.home.nodes).nodes() if record.name == name)
+    record = next(record for record in State(env.home.nodes).nodes() if record.name == name)
     await cgroups.end_all(record.id)

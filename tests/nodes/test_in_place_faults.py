@@ -22,7 +22,7 @@ from tests.nodes.host import Host
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.nodes.test_in_place import NEW, OLD, inside, seen
 from tests.support.kubectl import Kubectl
-from tests.support.real_world import READY_SECONDS, RealLaptop, real_laptop, why_not
+from tests.support.real_environment import READY_SECONDS, RealEnvironment, real_environment, why_not
 
 WHY_NOT = why_not("1.35.4", "1.36.3")
 
@@ -51,39 +51,39 @@ LEFT = (PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, "in-place-upgrade-needed
 
 
 async def test_whatever_breaks_meanwhile_both_nodes_are_upgraded_whole(tmp_path: Path) -> None:
-    async with real_laptop(tmp_path) as laptop:
-        await laptop.apply(manifest(1, in_place=True))
-        await laptop.ready("garden")
-        workload = await laptop.workload("garden")
+    async with real_environment(tmp_path) as env:
+        await env.apply(manifest(1, in_place=True))
+        await env.ready("garden")
+        workload = await env.workload("garden")
         await use.has_nodes(workload, control_planes=1, workers=1, version=OLD)
         await use.carries_pods(workload)
-        plane, worker = sorted([node["name"] for node in await laptop.nodes()], key=lambda name: "-md-" in name)
+        plane, worker = sorted([node["name"] for node in await env.nodes()], key=lambda name: "-md-" in name)
         for name in (plane, worker):
-            await inside(laptop, name, "sh", "-c", OTHER_BUILDS)
-        before = await seen(laptop, workload)
-        await laptop.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+            await inside(env, name, "sh", "-c", OTHER_BUILDS)
+        before = await seen(env, workload)
+        await env.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
 
-        carried = await program_killed_while_it_replaces(laptop, plane)
-        await manager_killed_while_a_step_runs(laptop, Host.find(laptop, plane))
-        await pod_deleted_while_a_step_runs(laptop, workload, worker)
-        await kubelet_away_while_a_step_runs(workload, laptop, worker)
-        await way_to_the_api_cut_while_a_step_runs(laptop, Host.find(laptop, worker))
+        carried = await program_killed_while_it_replaces(env, plane)
+        await manager_killed_while_a_step_runs(env, Host.find(env, plane))
+        await pod_deleted_while_a_step_runs(env, workload, worker)
+        await kubelet_away_while_a_step_runs(workload, env, worker)
+        await way_to_the_api_cut_while_a_step_runs(env, Host.find(env, worker))
 
-        await laptop.ready("garden")
-        assert await seen(laptop, workload) == before
+        await env.ready("garden")
+        assert await seen(env, workload) == before
         await use.has_nodes(workload, control_planes=1, workers=1, version=NEW)
         await use.carries_pods(workload)
         for name in (plane, worker):
-            await is_whole(laptop, name, carried)
-        await nothing_is_left(laptop.management, workload)
+            await is_whole(env, name, carried)
+        await nothing_is_left(env.management, workload)
 
 
-async def program_killed_while_it_replaces(laptop: RealLaptop, node: str) -> Contents:
+async def program_killed_while_it_replaces(env: RealEnvironment, node: str) -> Contents:
     """Of containerd's programs some are new and some are old then, each whole; told, and tried again, it goes on.
 
     Returns what the image carries.
     """
-    host = Host.find(laptop, node)
+    host = Host.find(env, node)
     old = {name: host.checksum(f"{BIN}/{name}") for name in ("containerd", "containerd-shim-runc-v2", "ctr")}
     first = asyncio.create_task(host.appears(f"{BIN}/.containerd{STAGED}", within=READY_SECONDS))
     await host.appears(f"{AT_WORK}/containerd.begun", within=READY_SECONDS)
@@ -100,29 +100,29 @@ async def program_killed_while_it_replaces(laptop: RealLaptop, node: str) -> Con
         assert host.checksum(f"{BIN}/{name}") in (old[name], file.checksum)
 
     upgrade = f"{node}-node-upgrader"
-    await told(laptop.management, node, "UpgradingContainerdFailed")
+    await told(env.management, node, "UpgradingContainerdFailed")
     path = '{.status.conditions[?(@.type=="ControlPlaneReady")].message}'
-    message = await laptop.management("get", CLUSTER, "-o", f"jsonpath={path}")
+    message = await env.management("get", CLUSTER, "-o", f"jsonpath={path}")
     assert f"step containerd-upgrader failed on node {node}: " in message
     assert f"espalier upgrades retry {upgrade}" in message
-    code, _, complaint = await laptop.espalier("upgrades", "retry", upgrade)
+    code, _, complaint = await env.espalier("upgrades", "retry", upgrade)
     assert code == 0, complaint
     return carried
 
 
-async def manager_killed_while_a_step_runs(laptop: RealLaptop, host: Host) -> None:
+async def manager_killed_while_a_step_runs(env: RealEnvironment, host: Host) -> None:
     """The step goes on without it, and the next manager finds it there."""
     await host.appears(f"{BIN}/.kubeadm{STAGED}", within=READY_SECONDS)
     program = host.at_work("kubeadm")
     assert program is not None
-    await laptop.kill()
+    await env.kill()
     assert program.alive
-    await laptop.up()
+    await env.up()
 
 
-async def pod_deleted_while_a_step_runs(laptop: RealLaptop, workload: Kubectl, node: str) -> None:
+async def pod_deleted_while_a_step_runs(env: RealEnvironment, workload: Kubectl, node: str) -> None:
     """Another one is made, without anybody asking for it."""
-    host, pod = Host.find(laptop, node), f"pods/{node}-node-upgrader"
+    host, pod = Host.find(env, node), f"pods/{node}-node-upgrader"
     await host.appears(WORK, within=READY_SECONDS)
     assert host.at_work("copy") is not None
     uid = await workload("get", pod, *SYSTEM, "-o", "jsonpath={.metadata.uid}")
@@ -131,21 +131,21 @@ async def pod_deleted_while_a_step_runs(laptop: RealLaptop, workload: Kubectl, n
     assert await workload("get", pod, *SYSTEM, "-o", "jsonpath={.metadata.uid}") != uid
 
 
-async def kubelet_away_while_a_step_runs(workload: Kubectl, laptop: RealLaptop, node: str) -> None:
+async def kubelet_away_while_a_step_runs(workload: Kubectl, env: RealEnvironment, node: str) -> None:
     """The step ends and nobody hears of it; its kubelet, back again, tells, and the next step begins."""
-    host = Host.find(laptop, node)
+    host = Host.find(env, node)
     await host.appears(f"{BIN}/.kubeadm{STAGED}", within=READY_SECONDS)
     assert host.at_work("kubeadm") is not None
     await host.run("systemctl", "stop", "kubelet")
     await workload("wait", f"node/{node}", "--for=condition=Ready=Unknown", f"--timeout={READY_SECONDS}s")
-    reason = await laptop.management("get", f"nodeupgrades/{node}-node-upgrader", *SYSTEM, "-o", f"jsonpath={REASON}")
+    reason = await env.management("get", f"nodeupgrades/{node}-node-upgrader", *SYSTEM, "-o", f"jsonpath={REASON}")
     assert reason == "UpgradingKubeadm"
     await host.run("systemctl", "start", "kubelet")
 
 
-async def way_to_the_api_cut_while_a_step_runs(laptop: RealLaptop, host: Host) -> None:
+async def way_to_the_api_cut_while_a_step_runs(env: RealEnvironment, host: Host) -> None:
     """Neither the manager nor the new kubelet reaches the API server; the step waits for it."""
-    balancer = Balancing(State(laptop.home.nodes)).process
+    balancer = Balancing(State(env.home.nodes)).process
     assert balancer is not None
     await host.appears(f"{AT_WORK}/kubelet.begun", within=READY_SECONDS)
     program = host.at_work("kubelet")
@@ -164,9 +164,9 @@ async def told(management: Kubectl, node: str, reason: str) -> None:
     await management("wait", upgrade, *SYSTEM, f"--for=jsonpath={REASON}={reason}", f"--timeout={READY_SECONDS}s")
 
 
-async def is_whole(laptop: RealLaptop, node: str, carried: Contents) -> None:
+async def is_whole(env: RealEnvironment, node: str, carried: Contents) -> None:
     """Every program of the node is what the image carries, and the services run by them."""
-    host = Host.find(laptop, node)
+    host = Host.find(env, node)
     found = {}
     for name in carried.files:
         component, _, program = name.partition("/")
@@ -174,10 +174,10 @@ async def is_whole(laptop: RealLaptop, node: str, carried: Contents) -> None:
     assert found == {name: file.checksum for name, file in carried.files.items()}
     for folder in (BIN, PLUGINS):
         assert [name for name in os.listdir(host.place(folder)) if name.endswith(STAGED)] == []
-    assert "espalier-upgrade" not in await inside(laptop, node, "ls", "/var/lib", "/run")
+    assert "espalier-upgrade" not in await inside(env, node, "ls", "/var/lib", "/run")
     for service, name in (("containerd", "containerd/containerd"), ("kubelet", "kubernetes/kubelet")):
-        pid = (await inside(laptop, node, "systemctl", "show", service, "--property=MainPID", "--value")).strip()
-        runs = await inside(laptop, node, "sha256sum", f"/proc/{pid}/exe")
+        pid = (await inside(env, node, "systemctl", "show", service, "--property=MainPID", "--value")).strip()
+        runs = await inside(env, node, "sha256sum", f"/proc/{pid}/exe")
         assert runs.split()[0] == carried.files[name].checksum
 
 

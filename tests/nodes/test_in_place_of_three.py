@@ -22,7 +22,7 @@ from espalier.kube.wire import Request
 from tests.nodes import workload as use
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.support.kubectl import Kubectl
-from tests.support.real_world import RealLaptop, Tree, real_laptop, why_not
+from tests.support.real_environment import RealEnvironment, Tree, real_environment, why_not
 
 WHY_NOT = why_not("1.35.4", "1.36.3", watchers=256)
 
@@ -39,40 +39,40 @@ FAILOVER = 10.0
 async def test_three_control_plane_nodes_and_two_workers_are_upgraded_where_they_stand(
     tmp_path_factory: pytest.TempPathFactory, way: FrontEnd
 ) -> None:
-    async with real_laptop(tmp_path_factory.mktemp("three"), "--in-place", way) as laptop:
-        await laptop.management("apply", "-f", "-", stdin=manifest(2, 3, in_place=True))
-        await laptop.ready("garden")
-        workload = await laptop.workload("garden")
+    async with real_environment(tmp_path_factory.mktemp("three"), "--in-place", way) as env:
+        await env.management("apply", "-f", "-", stdin=manifest(2, 3, in_place=True))
+        await env.ready("garden")
+        workload = await env.workload("garden")
         await use.has_nodes(workload, control_planes=3, workers=2, version=OLD)
         await use.carries_pods(workload)
         await use.answers_by_name_across_nodes(workload)
-        before = await identities(laptop, workload)
-        patient = laptop.management.with_kubeconfig(laptop.management.kubeconfig)
+        before = await identities(env, workload)
+        patient = env.management.with_kubeconfig(env.management.kubeconfig)
         patient.patience = LONG + 60
         async with watched(workload) as seen:
             await patient("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
             has_it = "--for=jsonpath={.status.version}=v1.36.3-eks-1-36-1"
             await patient("wait", has_it, "kubeadmcontrolplane/garden", "-n", "eksa-system", f"--timeout={LONG}s")
             await patient("wait", "--for=condition=Ready", CLUSTER, f"--timeout={LONG}s")
-        assert await identities(laptop, workload) == before
+        assert await identities(env, workload) == before
         await use.has_nodes(workload, control_planes=3, workers=2, version=NEW)
         await use.carries_pods(workload)
         assert await use.etcd_members(workload) == 3
-        assert await laptop.management("get", "nu", "-A", "--no-headers") == ""
+        assert await env.management("get", "nu", "-A", "--no-headers") == ""
         print(f"the API was away for {seen.gap:.1f} s at most, pods available: {seen.fewest} at least")
         assert seen.gap < FAILOVER
         assert seen.fewest >= 1, "the budget of the pods holds"
 
 
-async def identities(laptop: RealLaptop, workload: Kubectl) -> Tree:
+async def identities(env: RealEnvironment, workload: Kubectl) -> Tree:
     """Which machines and nodes there are, since when they run, and their first processes."""
-    machines = (await laptop.management.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
+    machines = (await env.management.tree("machines.cluster.x-k8s.io", "-n", "eksa-system"))["items"]
     nodes = (await workload.tree("nodes"))["items"]
     return {
         "machines": {one["metadata"]["name"]: one["metadata"]["uid"] for one in machines},
         "nodes": {one["metadata"]["name"]: one["metadata"]["uid"] for one in nodes},
         "boots": {one["metadata"]["name"]: one["status"]["nodeInfo"]["bootID"] for one in nodes},
-        "first processes": {one["name"]: one["pid"] for one in await laptop.nodes()},
+        "first processes": {one["name"]: one["pid"] for one in await env.nodes()},
     }
 
 

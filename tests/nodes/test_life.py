@@ -14,7 +14,7 @@ from tests.nodes import workload as use
 from tests.nodes.asking import asked_throughout
 from tests.nodes.manifests import manifest
 from tests.support.footprint import Footprint, footprint
-from tests.support.real_world import RealLaptop, made, real_laptop, why_not
+from tests.support.real_environment import RealEnvironment, made, real_environment, why_not
 
 MISSING = why_not("1.35.4", "1.36.3", watchers=256)
 
@@ -24,48 +24,48 @@ pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSIN
 async def test_the_example_becomes_a_real_cluster_that_is_used_scaled_upgraded_and_goes(
     home: Path, clean: Footprint
 ) -> None:
-    async with real_laptop(home) as laptop:
-        await laptop.management("apply", "-f", str(story.EXAMPLE))
-        await laptop.ready("garden")
-        await laptop.synced("garden")
-        workload = await laptop.workload("garden")
+    async with real_environment(home) as env:
+        await env.management("apply", "-f", str(story.EXAMPLE))
+        await env.ready("garden")
+        await env.synced("garden")
+        workload = await env.workload("garden")
         await use.has_nodes(workload, control_planes=1, workers=2)
         await use.carries_pods(workload)
         await use.answers_by_name_across_nodes(workload)
         await use.can_be_looked_into(workload)
-        async with asked_throughout(laptop):
+        async with asked_throughout(env):
             for count in (4, 1):
-                await laptop.apply(manifest(count))
-                await laptop.ready("garden")
+                await env.apply(manifest(count))
+                await env.ready("garden")
                 await use.has_nodes(workload, control_planes=1, workers=count)
             newer = manifest(1, kubernetes="1.36")
-            announced = await told_to_go(laptop, newer)
-            async with machines_that_go(laptop) as gone:
-                await laptop.apply(newer)
-                await laptop.ready("garden")
+            announced = await told_to_go(env, newer)
+            async with machines_that_go(env) as gone:
+                await env.apply(newer)
+                await env.ready("garden")
             assert gone == announced
             await use.has_nodes(workload, control_planes=1, workers=1, version="v1.36.3")
             await use.carries_pods(workload)
-        await laptop.management("delete", "-f", str(story.EXAMPLE), "--wait")
-        assert await laptop.nodes() == []
+        await env.management("delete", "-f", str(story.EXAMPLE), "--wait")
+        assert await env.nodes() == []
         assert not (home / "nodes").exists()
     assert made(footprint(home), home) == made(clean, home)
 
 
-async def told_to_go(laptop: RealLaptop, text: str) -> list[str]:
+async def told_to_go(env: RealEnvironment, text: str) -> list[str]:
     """The machines that `espalier plan` says this manifest replaces, in its order."""
-    code, out, complaint = await laptop.espalier("plan", "-f", "-", "-o", "json", stdin=text)
+    code, out, complaint = await env.espalier("plan", "-f", "-", "-o", "json", stdin=text)
     assert code == 1, complaint
     return [machine["name"] for group in json.loads(out)["clusters"][0]["machines"] for machine in group["going"]]
 
 
 @asynccontextmanager
-async def machines_that_go(laptop: RealLaptop) -> AsyncIterator[list[str]]:
+async def machines_that_go(env: RealEnvironment) -> AsyncIterator[list[str]]:
     """Filled, at the end of the block, with the machines that were deleted in it, in order."""
     found: list[str] = []
     told = "-o=jsonpath={.type} {.object.metadata.name}{'\\n'}"
     watching = ("-n", "eksa-system", "--watch-only", "--output-watch-events", told)
-    async with laptop.management.running("get", "machines.cluster.x-k8s.io", *watching) as process:
+    async with env.management.running("get", "machines.cluster.x-k8s.io", *watching) as process:
         yield found
         process.terminate()
         out, _ = await process.communicate()

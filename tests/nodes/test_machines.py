@@ -102,110 +102,110 @@ async def before(tmp_path: Path) -> AsyncIterator[Footprint]:
 
 
 async def test_a_machine_becomes_a_node_and_leaves_nothing_when_it_goes(tmp_path: Path, before: Footprint) -> None:
-    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
-        await world.make_cluster()
-        await world.make_machine("garden-a", GOOD)
-        await world.until(DockerMachine.resource, "garden-a", is_provisioned)
-        found = world.cache(DockerMachine.resource).get(Key("default", "garden-a"))
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
+        await env.make_cluster()
+        await env.make_machine("garden-a", GOOD)
+        await env.until(DockerMachine.resource, "garden-a", is_provisioned)
+        found = env.cache(DockerMachine.resource).get(Key("default", "garden-a"))
         assert found is not None
-        record, _ = world.node("garden-a")
+        record, _ = env.node("garden-a")
         assert found.tree["spec"]["providerID"] == "docker:////garden-a"
         assert found.tree["status"]["addresses"] == [
             {"type": "InternalIP", "address": record.address},
             {"type": "Hostname", "address": "garden-a"},
         ]
-        assert await world.inside("garden-a", "cat", "/etc/greeting") == "hello garden-a"
-        assert await world.inside("garden-a", "stat", "-c", "%a %U", "/etc/greeting") == "640 root\n"
-        assert "gardener" in await world.inside("garden-a", "getent", "passwd", "gardener")
-        assert (await world.inside("garden-a", "hostname")).strip() == "garden-a"
+        assert await env.inside("garden-a", "cat", "/etc/greeting") == "hello garden-a"
+        assert await env.inside("garden-a", "stat", "-c", "%a %U", "/etc/greeting") == "640 root\n"
+        assert "gardener" in await env.inside("garden-a", "getent", "passwd", "gardener")
+        assert (await env.inside("garden-a", "hostname")).strip() == "garden-a"
         assert footprint(tmp_path) != before
-        await world.delete_machine("garden-a")
-        await world.delete_cluster()
+        await env.delete_machine("garden-a")
+        await env.delete_cluster()
         assert footprint(tmp_path) == before
 
 
 async def test_nodes_reach_each_other_by_address_and_the_host(tmp_path: Path, before: Footprint) -> None:
-    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
-        await world.make_cluster()
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
+        await env.make_cluster()
         for name in ("garden-a", "garden-b"):
-            await world.make_machine(name, GOOD)
+            await env.make_machine(name, GOOD)
         for name in ("garden-a", "garden-b"):
-            await world.until(DockerMachine.resource, name, is_provisioned)
-        other, _ = world.node("garden-b")
+            await env.until(DockerMachine.resource, name, is_provisioned)
+        other, _ = env.node("garden-b")
         for address in (other.address, str(ADDRESSES.bridge)):
-            await world.inside("garden-a", "ping", "-c", "1", "-W", "5", address)
+            await env.inside("garden-a", "ping", "-c", "1", "-W", "5", address)
 
 
 async def test_the_last_words_of_bootstrap_data_that_fail_are_in_the_condition(
     tmp_path: Path, before: Footprint
 ) -> None:
-    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
-        await world.make_cluster()
-        await world.make_machine("garden-a", BAD)
-        await world.until(DockerMachine.resource, "garden-a", says("BootstrapFailed"))
-        found = world.cache(DockerMachine.resource).get(Key("default", "garden-a"))
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
+        await env.make_cluster()
+        await env.make_machine("garden-a", BAD)
+        await env.until(DockerMachine.resource, "garden-a", says("BootstrapFailed"))
+        found = env.cache(DockerMachine.resource).get(Key("default", "garden-a"))
         assert ready(found)["message"] == ("the bootstrap data failed; their last lines:\nwatering\nthe well is dry")
-        await world.delete_machine("garden-a")
-        await world.delete_cluster()
+        await env.delete_machine("garden-a")
+        await env.delete_cluster()
         assert footprint(tmp_path) == before
 
 
 async def test_nodes_go_on_without_their_provider_and_are_taken_over(tmp_path: Path, before: Footprint) -> None:
     store = MemoryStore()
-    async with provider(tmp_path / "nodes", store, Bases()) as world:
-        await world.make_cluster()
-        await world.make_machine("garden-a", GOOD)
-        await world.until(DockerMachine.resource, "garden-a", is_provisioned)
-        await world.make_machine("garden-b", GOOD)
-        await world.until(DockerMachine.resource, "garden-b", says("Bootstrapping"))
-        booted, booting = world.node("garden-a"), world.node("garden-b")
-    async with provider(tmp_path / "nodes", store, Bases()) as world:
-        await world.until(DockerMachine.resource, "garden-b", is_provisioned)
-        assert (world.node("garden-a"), world.node("garden-b")) == (booted, booting)
+    async with provider(tmp_path / "nodes", store, Bases()) as env:
+        await env.make_cluster()
+        await env.make_machine("garden-a", GOOD)
+        await env.until(DockerMachine.resource, "garden-a", is_provisioned)
+        await env.make_machine("garden-b", GOOD)
+        await env.until(DockerMachine.resource, "garden-b", says("Bootstrapping"))
+        booted, booting = env.node("garden-a"), env.node("garden-b")
+    async with provider(tmp_path / "nodes", store, Bases()) as env:
+        await env.until(DockerMachine.resource, "garden-b", is_provisioned)
+        assert (env.node("garden-a"), env.node("garden-b")) == (booted, booting)
         for name in ("garden-a", "garden-b"):
-            await world.delete_machine(name)
-        await world.delete_cluster()
+            await env.delete_machine(name)
+        await env.delete_cluster()
         assert footprint(tmp_path) == before
 
 
 async def test_a_node_whose_processes_died_is_switched_on_again(tmp_path: Path, before: Footprint) -> None:
-    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
-        await world.make_cluster()
-        await world.make_machine("garden-a", GOOD)
-        await world.until(DockerMachine.resource, "garden-a", is_provisioned)
-        record, running = world.node("garden-a")
-        await world.inside("garden-a", "touch", "/etc/planted")
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
+        await env.make_cluster()
+        await env.make_machine("garden-a", GOOD)
+        await env.until(DockerMachine.resource, "garden-a", is_provisioned)
+        record, running = env.node("garden-a")
+        await env.inside("garden-a", "touch", "/etc/planted")
         await cgroups.end_all(record.id)
-        await world.until(DockerMachine.resource, "garden-a", says("Booting"))
-        await world.until(DockerMachine.resource, "garden-a", says("Ready"))
-        _, again = world.node("garden-a")
+        await env.until(DockerMachine.resource, "garden-a", says("Booting"))
+        await env.until(DockerMachine.resource, "garden-a", says("Ready"))
+        _, again = env.node("garden-a")
         assert again != running
-        await world.inside("garden-a", "test", "-e", "/etc/planted")
+        await env.inside("garden-a", "test", "-e", "/etc/planted")
 
 
 async def test_a_node_whose_object_is_gone_is_taken_away_by_the_next_provider(
     tmp_path: Path, before: Footprint
 ) -> None:
-    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
-        await world.make_cluster()
-        await world.make_machine("garden-a", GOOD)
-        await world.until(DockerMachine.resource, "garden-a", is_provisioned)
-        _, running = world.node("garden-a")
-    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
+        await env.make_cluster()
+        await env.make_machine("garden-a", GOOD)
+        await env.until(DockerMachine.resource, "garden-a", is_provisioned)
+        _, running = env.node("garden-a")
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         async with asyncio.timeout(60):
             await processes.ended(running.init)
-        await world.make_cluster()
-        await world.make_machine("garden-b", GOOD)
-        await world.until(DockerMachine.resource, "garden-b", is_provisioned)
-        assert [record.name for record in world.state.nodes()] == ["garden-b"]
+        await env.make_cluster()
+        await env.make_machine("garden-b", GOOD)
+        await env.until(DockerMachine.resource, "garden-b", is_provisioned)
+        assert [record.name for record in env.state.nodes()] == ["garden-b"]
 
 
-async def test_a_world_is_taken_away_without_its_provider(tmp_path: Path, before: Footprint) -> None:
-    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
-        await world.make_cluster()
-        await world.make_machine("garden-a", GOOD)
-        await world.until(DockerMachine.resource, "garden-a", is_provisioned)
-        _, running = world.node("garden-a")
+async def test_an_environment_is_taken_away_without_its_provider(tmp_path: Path, before: Footprint) -> None:
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
+        await env.make_cluster()
+        await env.make_machine("garden-a", GOOD)
+        await env.until(DockerMachine.resource, "garden-a", is_provisioned)
+        _, running = env.node("garden-a")
     assert processes.identify(running.init.pid) == running.init
     await remove_everything(State(tmp_path / "nodes"))
     assert footprint(tmp_path) == before
@@ -222,7 +222,9 @@ async def test_nodes_live_on_a_machine_that_has_cgroup_v2_alone() -> None:
     assert "1 passed" in said.decode(), said.decode()
 
 
-async def test_a_second_world_is_told_of_the_first_and_changes_nothing_of_it(tmp_path: Path, before: Footprint) -> None:
+async def test_a_second_environment_is_told_of_the_first_and_changes_nothing_of_it(
+    tmp_path: Path, before: Footprint
+) -> None:
     async with (
         provider(tmp_path / "nodes", MemoryStore(), Bases()) as first,
         provider(tmp_path / "others", MemoryStore(), Bases()) as second,
@@ -241,12 +243,12 @@ async def test_a_second_world_is_told_of_the_first_and_changes_nothing_of_it(tmp
 
 
 async def test_a_manifest_that_asks_for_cilium_is_told_what_is_missing(tmp_path: Path, before: Footprint) -> None:
-    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as world:
+    async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         asked, _ = yaml.safe_load_all(CILIUM.read_text())
         asked["metadata"]["namespace"] = "default"
-        await world.make_cluster(manifest=asked)
-        found = world.cache(DockerCluster.resource).get(Key("default", "garden"))
+        await env.make_cluster(manifest=asked)
+        found = env.cache(DockerCluster.resource).get(Key("default", "garden"))
         assert found is not None
         carried = next(one for one in found.tree["status"]["conditions"] if one["type"] == CARRIED)
         assert (carried["status"], carried["reason"], carried["message"]) == ("False", "CiliumMissing", CILIUM_MISSING)
-        await world.delete_cluster()
+        await env.delete_cluster()

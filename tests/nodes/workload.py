@@ -7,7 +7,7 @@ import asyncio
 import yaml
 
 from tests.support.kubectl import Kubectl
-from tests.support.real_world import Tree
+from tests.support.real_environment import Tree
 
 PROBE = "espalier.local/probe:1"
 NODE_PORT = 30080

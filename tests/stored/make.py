@@ -32,7 +32,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import CATALOG
-from tests.support.world import LaptopWorld
+from tests.support.environment import LocalEnvironment
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "examples" / "docker.yaml"
@@ -48,10 +48,10 @@ certificate authority, folders of simulated nodes."""
 async def make(target: Path) -> None:
     """Make clusters, begin to change two of them, kill the process, and pack what is left."""
     with tempfile.TemporaryDirectory(prefix="espalier-stored-") as folder:
-        world = LaptopWorld(Path(folder) / "home")
-        world.home.mkdir()
-        await asyncio.to_thread(world.up, "--boot-seconds", "2")
-        client = _client(world.home)
+        env = LocalEnvironment(Path(folder) / "home")
+        env.home.mkdir()
+        await asyncio.to_thread(env.up, "--boot-seconds", "2")
+        client = _client(env.home)
         try:
             for name in WORKERS:
                 await _apply(client, name)
@@ -63,12 +63,12 @@ async def make(target: Path) -> None:
             await _until(client, _is_in_the_middle)
         finally:
             await client.close()
-            running = lock.holder(Home(world.home).lock)
+            running = lock.holder(Home(env.home).lock)
             if running is not None:
                 os.kill(running.pid, signal.SIGKILL)
         killed = datetime.now(UTC)
-        assert await lock.released(Home(world.home).lock, 60)
-        _pack(world.home, killed, target)
+        assert await lock.released(Home(env.home).lock, 60)
+        _pack(env.home, killed, target)
 
 
 def _client(home: Path) -> Client:

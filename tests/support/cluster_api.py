@@ -55,7 +55,7 @@ GATES = {**cluster_api.GATES, "ReconcilerRateLimiting": False}
 
 @dataclass(kw_only=True)
 class RealClusterApi(ManagedClusters):
-    """The running world. `logs` is the folder with the logs of all programs."""
+    """The running environment. `logs` is the folder with the logs of all programs."""
 
     supervisor: processes.Supervisor
     folder: Path
@@ -126,7 +126,7 @@ def why_no_cluster_api() -> str:
 
 @asynccontextmanager
 async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
-    """The world, in a folder of its own. Ready when clusters can be applied."""
+    """The environment, in a folder of its own. Ready when clusters can be applied."""
     binaries, managers = programs.find_control_plane(), programs.find_cluster_api()
     assert binaries is not None
     assert managers is not None

@@ -16,7 +16,7 @@ import msgspec
 from espalier.kube.errors import ApiError, Unreachable
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.simulator.transport import LaptopTransport
+from espalier.simulator.transport import WorkloadTransport
 from tests.journeys.managed import MANAGER_AGENT
 
 
@@ -59,7 +59,7 @@ class _Intercepted:
 
 def is_of_workload(transport: Transport) -> bool:
     """Whether it leads to a workload cluster, of simulated machines."""
-    return isinstance(transport, LaptopTransport)
+    return isinstance(transport, WorkloadTransport)
 
 
 def is_of_manager(request: Request) -> bool:

@@ -45,9 +45,9 @@ from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
 from tests.support.child_process import ChildProcess
 from tests.support.control_plane import ControlPlane
+from tests.support.environment import PROGRAM, LocalEnvironment, local_environment
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.managing import led_by
-from tests.support.world import PROGRAM, LaptopWorld, laptop_world
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
@@ -71,17 +71,17 @@ class Management(Protocol):
 
 
 @dataclass
-class Laptop:
+class Environment:
     """`espalier up`: the API server, the controllers and the machines are one process."""
 
-    world: LaptopWorld
+    env: LocalEnvironment
     kubectl: Kubectl
     client: Client
     caches: Caches
 
     async def crash(self) -> None:
         """`kill -9`."""
-        file = Home(self.world.home).lock
+        file = Home(self.env.home).lock
         running = lock.holder(file)
         assert running is not None
         os.kill(running.pid, signal.SIGKILL)
@@ -89,20 +89,20 @@ class Laptop:
 
     async def restart(self) -> None:
         """`espalier up`."""
-        await asyncio.to_thread(self.world.up, *UP_FLAGS)
+        await asyncio.to_thread(self.env.up, *UP_FLAGS)
 
 
 UP_FLAGS = ("--boot-seconds", "0.3")
 
 
 @asynccontextmanager
-async def laptop(folder: Path) -> AsyncIterator[Laptop]:
+async def environment(folder: Path) -> AsyncIterator[Environment]:
     """A local environment of its own process, in this folder; it keeps the port that it got first."""
     program = find_kubectl()
-    with laptop_world(folder / "world", *UP_FLAGS) as world:
-        kubeconfig = Home(world.home).kubeconfig
+    with local_environment(folder / "world", *UP_FLAGS) as env:
+        kubeconfig = Home(env.home).kubeconfig
         async with _watching(kubeconfig) as (client, caches):
-            yield Laptop(world, Kubectl(program, kubeconfig, folder, patience=PATIENCE), client, caches)
+            yield Environment(env, Kubectl(program, kubeconfig, folder, patience=PATIENCE), client, caches)
 
 
 @dataclass

@@ -14,13 +14,13 @@ from espalier.kube.objects import Object
 from espalier.providers.kinds import CATALOG
 from espalier.runtime.cache import Cache
 from tests.journeys.asking import manifests
-from tests.journeys.managed import ManagedLaptop
+from tests.journeys.managed import ManagedEnvironment
 from tests.support.control_plane import READING_VERBS
 
 CALM_SECONDS = 5.0
-"""A real world is steady once it has not written for so long."""
+"""A real environment is steady once it has not written for so long."""
 SIMULATED_SECONDS = 600.0
-"""How long a simulated world is listened to; its time costs nothing."""
+"""How long a simulated environment is listened to; its time costs nothing."""
 
 Writes = Counter[tuple[str, ...]]
 
@@ -65,19 +65,19 @@ def writes(servers: list[Server]) -> Writes:
     return total
 
 
-def servers(world: ManagedLaptop, count: int) -> list[Server]:
+def servers(env: ManagedEnvironment, count: int) -> list[Server]:
     """The management cluster's API server, and those of all workload clusters."""
-    found = [world.server]
+    found = [env.server]
     for number in range(count):
-        workload = world.workloads.reach(Key(SYSTEM_NAMESPACE, f"garden-{number:03}"))
+        workload = env.workloads.reach(Key(SYSTEM_NAMESPACE, f"garden-{number:03}"))
         assert workload is not None
         found.append(workload.server)
     return found
 
 
-async def heard(world: ManagedLaptop, count: int) -> Writes:
-    """What is written while a world with so many steady clusters is listened to."""
-    all_servers = servers(world, count)
+async def heard(env: ManagedEnvironment, count: int) -> Writes:
+    """What is written while an environment with so many steady clusters is listened to."""
+    all_servers = servers(env, count)
     before = writes(all_servers)
     await asyncio.sleep(SIMULATED_SECONDS)
     return writes(all_servers) - before

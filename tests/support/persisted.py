@@ -1,4 +1,4 @@
-"""Every string that outlives a process: from the code where it is a constant, and from all that a world wrote.
+"""Every string that outlives a process: from the code where it is a constant, and from all that an environment wrote.
 
 What is found is one line each, `section: string`. Names of Python are none of it: constants may be renamed and moved.
 """
@@ -58,7 +58,7 @@ FROM_RELEASES = {"Bundles", "EKSARelease", "Release", "CustomResourceDefinition"
 
 
 def of_the_code(folder: Path) -> set[str]:
-    """What needs no running world. In `folder` an empty database is made."""
+    """What needs no running environment. In `folder` an empty database is made."""
     return {
         *_constants(),
         *_literals(),
@@ -194,7 +194,7 @@ def _home() -> Iterator[str]:
 
 
 class Written:
-    """What was ever written to the stores of a world."""
+    """What was ever written to the stores of an environment."""
 
     def __init__(self) -> None:
         self._found: set[str] = set()

@@ -83,7 +83,7 @@ def _what(request: Request) -> Write:
 
 @dataclass(kw_only=True)
 class OnRealApiServer(AccountedClusters):
-    """The world while it runs."""
+    """The environment while it runs."""
 
     managing: Managing
 
@@ -146,17 +146,17 @@ async def managed_on(
         )
 
 
-async def stop(world: OnRealApiServer) -> None:
+async def stop(env: OnRealApiServer) -> None:
     """Have the manager stop, and admission with it. The machines stop, too."""
-    await without_admission(world.client)
-    await world.managing.stop()
+    await without_admission(env.client)
+    await env.managing.stop()
 
 
-async def delete_all(world: AccountedClusters) -> None:
+async def delete_all(env: AccountedClusters) -> None:
     """Delete every cluster of the users' namespace, and wait until it is gone."""
     for resource in (Cluster.resource, DockerDatacenterConfig.resource):
-        for found in (await world.client.list(resource, NAMESPACE)).items:
+        for found in (await env.client.list(resource, NAMESPACE)).items:
             if found.name != "laptop":
                 with suppress(NotFound):  # what a Cluster owns goes with it, sooner or later
-                    await world.client.delete(resource, found.name, NAMESPACE)
-                await world.until_gone(found.key)
+                    await env.client.delete(resource, found.name, NAMESPACE)
+                await env.until_gone(found.key)

@@ -1,4 +1,4 @@
-"""What a world held at every moment of its life: another world can begin from any of them."""
+"""What an environment held at every moment of its life: another environment can begin from any of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.upgraders import GARDEN
 
 @dataclass(frozen=True)
 class Kept:
-    """What the stores of a world with one workload cluster held at a moment. It is copied, never written."""
+    """What the stores of an environment with one workload cluster held at a moment. It is copied, never written."""
 
     management: Store
     workload: Store
@@ -26,7 +26,7 @@ class Kept:
         return Kept(copied(store, MemoryStore()), copied(stores.open(GARDEN), MemoryStore()), clock.now())
 
     def opened(self) -> tuple[Store, MemoryStores]:
-        """Stores for a world that begins from here."""
+        """Stores for an environment that begins from here."""
         stores = MemoryStores()
         copied(self.workload, stores.open(GARDEN))
         return copied(self.management, MemoryStore()), stores
@@ -47,7 +47,7 @@ class Write:
 
 
 class Recording:
-    """All writes to the stores of a world from now on."""
+    """All writes to the stores of an environment from now on."""
 
     def __init__(self, store: Store, stores: MemoryStores, clock: Clock) -> None:
         self.writes: list[Write] = []

@@ -34,7 +34,7 @@ PATIENCE = 60
 
 
 @dataclass
-class World:
+class Environment:
     """A workload cluster of one node, whose pods run."""
 
     workload: WorkloadCluster
@@ -85,7 +85,7 @@ class World:
 
 
 @asynccontextmanager
-async def running_pods(home: Path, programs: Programs) -> AsyncIterator[World]:
+async def running_pods(home: Path, programs: Programs) -> AsyncIterator[Environment]:
     """Everything that the pods of one node need; it ends with the block."""
     clock = SystemClock()
     workloads = Workloads(clock=clock, rng=random.Random(1), stores=MemoryStores())
@@ -105,7 +105,7 @@ async def running_pods(home: Path, programs: Programs) -> AsyncIterator[World]:
         workload = await workloads.open(
             CLUSTER, workloads.reserve(CLUSTER), authority=AUTHORITY, version="v1.35.4", network=Network()
         )
-        made = World(workload, pods, home)
+        made = Environment(workload, pods, home)
 
         def changed(_cluster: Key, _object: object) -> None:
             due.set()

@@ -117,7 +117,7 @@ def definition_resource(tree: Fields) -> Resource:
 
 
 async def until(client: Client, resource: Resource, namespace: str | None, name: str, wanted: Any) -> Object:
-    """The object of the first event about `name` that is as wanted; the world as it is counts as events."""
+    """The object of the first event about `name` that is as wanted; the environment as it is counts as events."""
     async with (
         asyncio.timeout(PATIENCE),
         aclosing(client.watch(resource, namespace, resource_version="0", fields=f"metadata.name={name}")) as events,

@@ -31,7 +31,7 @@ def user_of(certificate: bytes, authority: x509.Certificate) -> User | None:
     return User(str(names[0].value), (*(str(group.value) for group in groups), "system:authenticated"))
 
 
-class LaptopTransport:
+class WorkloadTransport:
     """Chooses at each request: a cluster may start, stop and start again during a client's life.
 
     Without `network`, a cluster of another process is `Unreachable`. Raises `KubeconfigError` for an invalid

@@ -17,7 +17,7 @@ from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, KeyPair
 from espalier.runtime.clock import Clock
 from espalier.simulator.stores import Stores
-from espalier.simulator.transport import LaptopTransport
+from espalier.simulator.transport import WorkloadTransport
 from espalier.simulator.workload_cluster import Changed, WorkloadCluster
 
 _FIRST_PORT = 30000
@@ -76,7 +76,7 @@ class Workloads:
 
         Raises `KubeconfigError`.
         """
-        return Client(LaptopTransport(self.at, kubeconfig, network=self._listen), field_manager="espalier")
+        return Client(WorkloadTransport(self.at, kubeconfig, network=self._listen), field_manager="espalier")
 
     def reserve(self, cluster: Key) -> Endpoint:
         """An address for a cluster's API server, reserved until it is opened."""

@@ -1,4 +1,4 @@
-"""What is left at the end of a history that is not as in a world in which nothing was ever wrong."""
+"""What is left at the end of a history that is not as in an environment in which nothing was ever wrong."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def wrong(h: History) -> list[Wrong]:
 
 
 async def end_of(h: History) -> dict[str, object]:
-    """The end state, without the names and numbers in which two worlds may differ."""
+    """The end state, without the names and numbers in which two environments may differ."""
     found: dict[str, object] = {}
     for where in await objects(h, *MADE):
         one = await there(h, where)
@@ -77,7 +77,7 @@ async def end_of(h: History) -> dict[str, object]:
     copy = await there(h, (SECRET, "garden-kubeconfig", NAMESPACE))
     found["copy of the kubeconfig"] = sorted(copy.tree["data"]) if copy else None
     try:
-        workload = await h.world.workload() if copy else None
+        workload = await h.env.workload() if copy else None
         nodes = (await workload.list(NODE)).items if workload else []
         found["nodes"] = sorted(_node(one) for one in nodes)
     except KubeError as error:
@@ -104,9 +104,9 @@ def _node(one: Object) -> tuple[str, str, str]:
 
 
 ENDS: dict[tuple[tuple[str, Any], ...], dict[str, object]] = {}
-"""The ends of undisturbed worlds, by what was wished for; `runner.learn` adds to them."""
+"""The ends of undisturbed environments, by what was wished for; `runner.learn` adds to them."""
 
 
 def undisturbed(wish: tuple[tuple[str, Any], ...]) -> dict[str, object]:
-    """The end of a world in which nothing else was ever asked for; see `runner.learn`."""
+    """The end of an environment in which nothing else was ever asked for; see `runner.learn`."""
     return ENDS[wish]

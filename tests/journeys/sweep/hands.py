@@ -39,7 +39,7 @@ def removal(resource: Resource) -> Act:
     async def act(h: History) -> str:
         where = await any_object(h, resource)
         if where is not None:
-            await h.world.client.delete(*where)
+            await h.env.client.delete(*where)
         return f"delete {named(where)}"
 
     return act
@@ -47,7 +47,7 @@ def removal(resource: Resource) -> Act:
 
 async def delete_copy(h: History) -> str:
     with suppress(NotFound):
-        await h.world.client.delete(SECRET, "garden-kubeconfig", NAMESPACE)
+        await h.env.client.delete(SECRET, "garden-kubeconfig", NAMESPACE)
     return "delete the copy of the kubeconfig"
 
 
@@ -60,7 +60,7 @@ async def foreign(h: History) -> str:
     spec: Tree = template if resource is DockerMachineTemplate.resource else check
     body = {"metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": {"owner": "somebody"}}, "spec": spec}
     try:
-        await h.world.client.create(resource, body)
+        await h.env.client.create(resource, body)
     except ApiError as error:
         return f"no foreign {resource.kind} {name}: {str(error)[:80]}"
     h.foreign.append((resource, name, SYSTEM_NAMESPACE))
@@ -86,13 +86,13 @@ async def disown(h: History) -> str:
 
 async def drop_datacenter(h: History) -> str:
     with suppress(NotFound):
-        await h.world.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
+        await h.env.client.delete(DockerDatacenterConfig.resource, "garden", NAMESPACE)
     return "delete the datacenter"
 
 
 async def drop_node(h: History) -> str:
     try:
-        workload = await h.world.workload()
+        workload = await h.env.workload()
         nodes = sorted(one.name for one in (await workload.list(NODE)).items if "-md-" in one.name)
         if nodes:
             name = h.rng.choice(nodes)
@@ -105,7 +105,7 @@ async def drop_node(h: History) -> str:
 
 async def drop_cni(h: History) -> str:
     with suppress(KubeError):
-        workload = await h.world.workload()
+        workload = await h.env.workload()
         for one in (await workload.list(DAEMON_SET, "kube-system")).items:
             if one.name == "kindnet":
                 await workload.delete(DAEMON_SET, one.name, one.namespace)

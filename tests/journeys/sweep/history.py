@@ -20,7 +20,7 @@ from espalier.kube.errors import ApiError, NotFound
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachineTemplate
 from tests.journeys.asking import NAMESPACE
-from tests.journeys.managed import ManagedLaptop
+from tests.journeys.managed import ManagedEnvironment
 from tests.support.faults import Faults
 
 LONG = 4 * 3600.0
@@ -69,9 +69,9 @@ class Wish:
 
 @dataclass
 class History:
-    """One world and what happened in it so far."""
+    """One environment and what happened in it so far."""
 
-    world: ManagedLaptop
+    env: ManagedEnvironment
     rng: random.Random
     wish: Wish
     faults: Faults
@@ -86,7 +86,7 @@ class History:
         before = self.wish
         self.wish = Wish(**{**vars(before), **fields})
         try:
-            await self.world.apply(**self.wish.spec())
+            await self.env.apply(**self.wish.spec())
         except ApiError as error:
             self.wish = before
             self.say(f"  refused: {str(error)[:200]}")
@@ -103,7 +103,7 @@ async def objects(h: History, *resources: Resource) -> list[Where]:
     """All objects that are made for the cluster, or kept beside it, in an order that depends on nothing."""
     found: list[Where] = []
     for resource in resources or MADE:
-        listed = await h.world.client.list(resource, SYSTEM_NAMESPACE)
+        listed = await h.env.client.list(resource, SYSTEM_NAMESPACE)
         found += [(resource, one.name, one.namespace) for one in listed.items]
     return sorted(found, key=lambda one: (one[0].kind, one[1]))
 
@@ -116,7 +116,7 @@ async def any_object(h: History, *resources: Resource) -> Where | None:
 async def there(h: History, where: Where) -> Object | None:
     resource, name, namespace = where
     try:
-        return await h.world.client.get(resource, name, namespace)
+        return await h.env.client.get(resource, name, namespace)
     except NotFound:
         return None
 
@@ -124,7 +124,7 @@ async def there(h: History, where: Where) -> Object | None:
 async def edit(h: History, where: Where, patch: Tree) -> None:
     resource, name, namespace = where
     try:
-        await h.world.client.patch(resource, name, namespace, patch=patch, type=PatchType.MERGE)
+        await h.env.client.patch(resource, name, namespace, patch=patch, type=PatchType.MERGE)
     except ApiError as error:
         h.say(f"  refused: {str(error)[:200]}")
 

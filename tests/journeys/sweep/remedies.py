@@ -47,7 +47,7 @@ async def remedy(h: History, found: Wrong) -> str:
             if f"{where[0].kind}.{where[0].group} {where[2]}/{where[1]} (" not in found.message:
                 continue
             if where in h.foreign:
-                await h.world.client.delete(where[0], where[1], where[2])
+                await h.env.client.delete(where[0], where[1], where[2])
                 h.foreign.remove(where)
                 return f"remove {named(where)}"
             await edit(h, where, {"metadata": {"labels": names.labels(Key(NAMESPACE, "garden"))}})
@@ -63,7 +63,7 @@ async def remedy(h: History, found: Wrong) -> str:
 async def delete_and_ask_again(h: History) -> str:
     await annotate(h, {PAUSED_ANNOTATION: None})
     with suppress(NotFound):
-        await h.world.client.delete(Cluster.resource, "garden", NAMESPACE)
+        await h.env.client.delete(Cluster.resource, "garden", NAMESPACE)
     until = asyncio.get_running_loop().time() + LONG
     while await there(h, (Cluster.resource, "garden", NAMESPACE)):
         await asyncio.sleep(5)

@@ -16,7 +16,7 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.in_place import EPOCH
 from tests.journeys.in_place_watch import releases
-from tests.journeys.managed import managed_laptop
+from tests.journeys.managed import managed_environment
 from tests.journeys.sweep.checks import ENDS, end_of
 from tests.journeys.sweep.hands import HANDS
 from tests.journeys.sweep.history import Act, History, Where, Wish
@@ -33,9 +33,9 @@ def beginning(*, in_place: bool = False) -> Kept:
 
     async def main(simulation: Simulation) -> Kept:
         store, stores = MemoryStore(), MemoryStores()
-        async with managed_laptop(simulation.clock, store=store, stores=stores, releases=releases()) as world:
-            await world.apply(**Wish(in_place=in_place).spec())
-            await world.until_ready()
+        async with managed_environment(simulation.clock, store=store, stores=stores, releases=releases()) as env:
+            await env.apply(**Wish(in_place=in_place).spec())
+            await env.until_ready()
             await asyncio.sleep(60)
             return Kept.of(store, stores, simulation.clock)
 
@@ -43,18 +43,18 @@ def beginning(*, in_place: bool = False) -> Kept:
 
 
 def learn(wish: Wish) -> None:
-    """Have a world come to its end undisturbed, once for each wish."""
+    """Have an environment come to its end undisturbed, once for each wish."""
     key = tuple(vars(wish).items())
     if key in ENDS:
         return
 
     async def main(simulation: Simulation) -> None:
-        async with managed_laptop(simulation.clock, releases=releases()) as world:
-            Upgraders(world.workloads)
-            await world.apply(**wish.spec())
-            await world.until_ready()
+        async with managed_environment(simulation.clock, releases=releases()) as env:
+            Upgraders(env.workloads)
+            await env.apply(**wish.spec())
+            await env.until_ready()
             await asyncio.sleep(60)
-            ENDS[key] = await end_of(History(world, random.Random(1), wish, Faults(random.Random(1))))
+            ENDS[key] = await end_of(History(env, random.Random(1), wish, Faults(random.Random(1))))
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -95,16 +95,16 @@ def _tell(seed: int, acts: Sequence[str], in_place: bool | None) -> list[str]:
         left = iter(chosen)
         over = False
         while not over:
-            async with managed_laptop(
+            async with managed_environment(
                 simulation.clock,
                 seed=rng.getrandbits(32),
                 store=store,
                 stores=stores,
                 wrap=faults,
                 releases=releases(),
-            ) as world:
-                Upgraders(world.workloads)
-                h = History(world, rng, wish, faults, told, foreign_ones)
+            ) as env:
+                Upgraders(env.workloads)
+                h = History(env, rng, wish, faults, told, foreign_ones)
                 over = await _live(h, left, known, fails=not acts)
                 if over:
                     faults.present, faults.after_write = (), None

@@ -82,7 +82,7 @@ def client_tls(identity: KeyPair | None, folder: Any) -> ssl.SSLContext:
     return context
 
 
-class World:
+class Environment:
     def __init__(self, shell: HttpShell, endpoint: Echo, folder: Any) -> None:
         self.shell, self.endpoint, self.folder = shell, endpoint, folder
 
@@ -94,71 +94,73 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Any) -> AsyncIterator[World]:
+async def env(tmp_path: Any) -> AsyncIterator[Environment]:
     endpoint = Echo()
     shell = HttpShell(
         endpoint, serving=SERVING, client_ca=AUTHORITY.certificate, tokens={TOKEN: User("robot", ("machines",))}
     )
     await shell.start()
     async with asyncio.timeout(20):
-        yield World(shell, endpoint, tmp_path)
+        yield Environment(shell, endpoint, tmp_path)
     await shell.stop()
 
 
-async def test_a_client_certificate_says_who_asks(world: World) -> None:
-    async with world.client() as session, session.get("/api/v1/namespaces/a%2Fb?limit=5&x=") as response:
+async def test_a_client_certificate_says_who_asks(env: Environment) -> None:
+    async with env.client() as session, session.get("/api/v1/namespaces/a%2Fb?limit=5&x=") as response:
         assert response.status == 200
         assert await response.json() == {"ok": True}
         assert response.headers["Warning"] == '299 - "careful"'
         assert response.headers.getall("Content-Type") == ["application/json"]
-    ((request, user),) = world.endpoint.requests
+    ((request, user),) = env.endpoint.requests
     assert user == User("alice", ("painters", "system:masters", "system:authenticated"))
     assert (request.method, request.path, request.query) == ("GET", "/api/v1/namespaces/a/b", {"limit": "5", "x": ""})
 
 
-async def test_a_bearer_token_says_who_asks(world: World) -> None:
+async def test_a_bearer_token_says_who_asks(env: Environment) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    async with world.client(None) as session, session.get("/api", headers=headers) as response:
+    async with env.client(None) as session, session.get("/api", headers=headers) as response:
         assert response.status == 200
-    assert world.endpoint.requests[0][1] == User("robot", ("machines", "system:authenticated"))
+    assert env.endpoint.requests[0][1] == User("robot", ("machines", "system:authenticated"))
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic YTpi"}])
-async def test_without_credentials_only_health_and_version_are_served(world: World, headers: dict[str, str]) -> None:
-    async with world.client(None) as session:
+async def test_without_credentials_only_health_and_version_are_served(
+    env: Environment, headers: dict[str, str]
+) -> None:
+    async with env.client(None) as session:
         async with session.get("/api/v1/secrets", headers=headers) as response:
             assert response.status == 401
             assert (await response.json())["message"] == "Unauthorized"
         for path in ("/version", "/healthz", "/livez", "/readyz"):
             async with session.get(path, headers=headers) as response:
                 assert response.status == 200
-    assert {user.name for _, user in world.endpoint.requests} == {"system:anonymous"}
+    assert {user.name for _, user in env.endpoint.requests} == {"system:anonymous"}
 
 
-async def test_a_certificate_of_another_authority_is_refused(world: World) -> None:
-    async with world.client(STRANGER) as session:
+async def test_a_certificate_of_another_authority_is_refused(env: Environment) -> None:
+    async with env.client(STRANGER) as session:
         with pytest.raises(aiohttp.ClientError):
             await session.get("/api")
-    assert not world.endpoint.requests
+    assert not env.endpoint.requests
 
 
-async def test_masters_may_impersonate_and_others_may_not(world: World) -> None:
+async def test_masters_may_impersonate_and_others_may_not(env: Environment) -> None:
     headers = {"Impersonate-User": "carol", "Impersonate-Group": "weavers"}
-    async with world.client() as session, session.get("/api", headers=headers) as response:
+    async with env.client() as session, session.get("/api", headers=headers) as response:
         assert response.status == 200
-    assert world.endpoint.requests[0][1] == User("carol", ("weavers", "system:authenticated"))
-    async with world.client(BOB) as session, session.get("/api", headers=headers) as response:
+    assert env.endpoint.requests[0][1] == User("carol", ("weavers", "system:authenticated"))
+    async with env.client(BOB) as session, session.get("/api", headers=headers) as response:
         assert response.status == 403
         assert 'User "bob" cannot impersonate resource "users"' in (await response.json())["message"]
 
 
-async def test_bodies_may_be_compressed_and_are_limited_after_decompression(world: World) -> None:
+async def test_bodies_may_be_compressed_and_are_limited_after_decompression(env: Environment) -> None:
     plain = json.dumps({"kind": "ConfigMap"}).encode()
     headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
-    async with world.client() as session:
+    async with env.client() as session:
         async with session.post("/api", data=gzip.compress(plain), headers=headers) as response:
             assert response.status == 200
-        assert world.endpoint.requests[0][0].body == plain
+        assert env.endpoint.requests[0][0].body == plain
         bomb = gzip.compress(b'"' + b"x" * MAX_BODY + b'"')
         async with session.post("/api", data=bomb, headers=headers) as response:
             assert response.status == 413
@@ -173,59 +175,61 @@ async def test_bodies_may_be_compressed_and_are_limited_after_decompression(worl
         ("application/vnd.kubernetes.protobuf", 406),
     ],
 )
-async def test_clients_that_prefer_protobuf_get_json_if_they_take_it(world: World, accept: str, status: int) -> None:
-    async with world.client() as session, session.get("/api", headers={"Accept": accept}) as response:
+async def test_clients_that_prefer_protobuf_get_json_if_they_take_it(
+    env: Environment, accept: str, status: int
+) -> None:
+    async with env.client() as session, session.get("/api", headers={"Accept": accept}) as response:
         assert response.status == status
 
 
-async def test_a_watch_is_streamed_line_by_line(world: World) -> None:
-    async with world.client() as session, session.get("/pods?watch=true") as response:
+async def test_a_watch_is_streamed_line_by_line(env: Environment) -> None:
+    async with env.client() as session, session.get("/pods?watch=true") as response:
         assert response.status == 200
         for number in (b"1", b"2"):
-            world.endpoint.stream.queue.put_nowait(number)
+            env.endpoint.stream.queue.put_nowait(number)
             assert await response.content.readline() == number + b"\n"
-        world.endpoint.stream.queue.put_nowait(None)
+        env.endpoint.stream.queue.put_nowait(None)
         assert await response.content.read() == b""
-    await world.endpoint.stream.closed.wait()
+    await env.endpoint.stream.closed.wait()
 
 
-async def test_a_watch_that_is_refused_answers_as_other_requests(world: World) -> None:
-    async with world.client() as session, session.get("/gone?watch=1") as response:
+async def test_a_watch_that_is_refused_answers_as_other_requests(env: Environment) -> None:
+    async with env.client() as session, session.get("/gone?watch=1") as response:
         assert response.status == 410
 
 
-async def test_a_watch_is_closed_when_its_client_leaves(world: World) -> None:
-    async with world.client() as session:
+async def test_a_watch_is_closed_when_its_client_leaves(env: Environment) -> None:
+    async with env.client() as session:
         response = await session.get("/pods?watch=true")
         assert response.status == 200
         response.close()
-    await world.endpoint.stream.closed.wait()
+    await env.endpoint.stream.closed.wait()
 
 
-async def test_watches_end_when_the_shell_stops(world: World) -> None:
-    async with world.client() as session, session.get("/pods?watch=true") as response:
-        await world.shell.stop()
+async def test_watches_end_when_the_shell_stops(env: Environment) -> None:
+    async with env.client() as session, session.get("/pods?watch=true") as response:
+        await env.shell.stop()
         assert await response.content.read() == b""
-    assert world.endpoint.stream.closed.is_set()
-    await world.shell.stop()
+    assert env.endpoint.stream.closed.is_set()
+    await env.shell.stop()
 
 
-async def test_a_watch_that_is_late_for_the_end_ends_as_well(world: World) -> None:
-    world.endpoint.may_answer.clear()
-    async with world.client() as session:
+async def test_a_watch_that_is_late_for_the_end_ends_as_well(env: Environment) -> None:
+    env.endpoint.may_answer.clear()
+    async with env.client() as session:
         answer = asyncio.create_task(session.get("/pods?watch=true"))
-        await world.endpoint.asked.wait()
-        stop = asyncio.create_task(world.shell.stop())
+        await env.endpoint.asked.wait()
+        stop = asyncio.create_task(env.shell.stop())
         await asyncio.sleep(0)
-        world.endpoint.may_answer.set()
+        env.endpoint.may_answer.set()
         async with await answer as response:
             assert await response.content.read() == b""
         await stop
-    assert world.endpoint.stream.closed.is_set()
+    assert env.endpoint.stream.closed.is_set()
 
 
-async def test_a_defect_is_a_500_without_details(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    async with world.client() as session:
+async def test_a_defect_is_a_500_without_details(env: Environment, caplog: pytest.LogCaptureFixture) -> None:
+    async with env.client() as session:
         headers = {"Authorization": "Bearer of-bad-news"}
         async with session.get("/broken?password=p4ss", headers={}) as response:
             assert response.status == 500
@@ -237,19 +241,19 @@ async def test_a_defect_is_a_500_without_details(world: World, caplog: pytest.Lo
     assert "of-bad-news" not in caplog.text
 
 
-async def test_a_port_that_is_taken_is_named(world: World) -> None:
-    second = HttpShell(Echo(), port=world.shell.port, serving=SERVING, client_ca=AUTHORITY.certificate)
+async def test_a_port_that_is_taken_is_named(env: Environment) -> None:
+    second = HttpShell(Echo(), port=env.shell.port, serving=SERVING, client_ca=AUTHORITY.certificate)
     with pytest.raises(AddressTaken) as taken:
         await second.start()
-    assert str(taken.value) == f"cannot listen on 127.0.0.1:{world.shell.port}: another program does already"
+    assert str(taken.value) == f"cannot listen on 127.0.0.1:{env.shell.port}: another program does already"
 
 
-async def test_many_shells_live_side_by_side(world: World) -> None:
+async def test_many_shells_live_side_by_side(env: Environment) -> None:
     shells = [HttpShell(Echo(), serving=SERVING, client_ca=AUTHORITY.certificate) for _ in range(50)]
     for shell in shells:
         await shell.start()
     assert len({shell.url for shell in shells}) == 50
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=client_tls(ALICE, world.folder))) as session:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=client_tls(ALICE, env.folder))) as session:
         for shell in shells:
             async with session.get(f"{shell.url}/api") as response:
                 assert response.status == 200
@@ -257,52 +261,54 @@ async def test_many_shells_live_side_by_side(world: World) -> None:
         await shell.stop()
 
 
-async def test_what_is_open_to_anybody_is_answered_without_reading_what_he_sent(world: World) -> None:
+async def test_what_is_open_to_anybody_is_answered_without_reading_what_he_sent(env: Environment) -> None:
     headers = {"Content-Type": "application/yaml"}
-    async with world.client(None) as session:
+    async with env.client(None) as session:
         for method in ("GET", "POST"):
             async with session.request(method, "/healthz", data=b"[" * 60_000, headers=headers) as response:
                 assert response.status == 200
-    assert [request.body for request, _ in world.endpoint.requests] == [b"", b""]
+    assert [request.body for request, _ in env.endpoint.requests] == [b"", b""]
 
 
 @pytest.mark.parametrize("header", ["Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-Scopes"])
-async def test_parts_of_somebody_else_are_nobody(world: World, header: str) -> None:
-    async with world.client(ALICE) as session, session.get("/api", headers={header: "guests"}) as response:
+async def test_parts_of_somebody_else_are_nobody(env: Environment, header: str) -> None:
+    async with env.client(ALICE) as session, session.get("/api", headers={header: "guests"}) as response:
         assert response.status == 400
         assert header in (await response.json())["message"]
-    assert world.endpoint.requests == [], "least of all is it the administrator who asked"
+    assert env.endpoint.requests == [], "least of all is it the administrator who asked"
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
-async def test_the_body_of_a_read_is_not_waited_for(world: World, method: str) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", world.shell.port, ssl=client_tls(ALICE, world.folder))
+async def test_the_body_of_a_read_is_not_waited_for(env: Environment, method: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", env.shell.port, ssl=client_tls(ALICE, env.folder))
     writer.write(f"{method} /api/v1/pods HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf of it".encode())
     async with asyncio.timeout(10):
         assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
     writer.write(b"-" * 90)  # the other half, or the server waits for it when it stops
     await writer.drain()
     writer.close()
-    assert [request.body for request, _ in world.endpoint.requests] == [b""]
+    assert [request.body for request, _ in env.endpoint.requests] == [b""]
 
 
-async def test_a_watch_whose_client_stops_reading_is_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watch_whose_client_stops_reading_is_ended(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "ANSWER_WITHIN", 0.05)
     for _ in range(50):
-        world.endpoint.stream.queue.put_nowait(b"x" * 1_000_000)  # more than all buffers on the way take
-    tls = client_tls(ALICE, world.folder)
-    reader, writer = await asyncio.open_connection("127.0.0.1", world.shell.port, ssl=tls, limit=1024)
+        env.endpoint.stream.queue.put_nowait(b"x" * 1_000_000)  # more than all buffers on the way take
+    tls = client_tls(ALICE, env.folder)
+    reader, writer = await asyncio.open_connection("127.0.0.1", env.shell.port, ssl=tls, limit=1024)
     writer.write(b"GET /pods?watch=true HTTP/1.1\r\nHost: a\r\n\r\n")
     assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
     async with asyncio.timeout(10):
-        await world.endpoint.stream.closed.wait()
+        await env.endpoint.stream.closed.wait()
     writer.transport.abort()
 
 
-async def test_a_watch_in_which_nothing_happens_for_long_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watch_in_which_nothing_happens_for_long_goes_on(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(serving, "ANSWER_WITHIN", 0.02)
-    async with world.client() as session, session.get("/pods?watch=true") as response:
+    async with env.client() as session, session.get("/pods?watch=true") as response:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(response.content.readline(), 0.1)
-        world.endpoint.stream.queue.put_nowait(b"1")
+        env.endpoint.stream.queue.put_nowait(b"1")
         assert await response.content.readline() == b"1\n"

@@ -148,7 +148,7 @@ async def write(client: Client, how: str, resource: Resource, body: dict[str, An
             await client.apply(resource, body, field_manager="test", force=True)
 
 
-async def world_of(server: Server, *rules: dict[str, Any]) -> tuple[Client, Client]:
+async def environment_of(server: Server, *rules: dict[str, Any]) -> tuple[Client, Client]:
     """An administrator, and alice, who has these rights in the namespace default."""
     admin, alice = Client(InProcessTransport(server)), Client(InProcessTransport(server, ALICE))
     meta = {"name": "alice", "namespace": "default"}
@@ -186,7 +186,7 @@ def binding(name: str, kind: str, of: str, *users: str) -> dict[str, Any]:
     ],
 )
 async def test_nobody_writes_a_role_with_rights_that_he_lacks(server: Server, how: str, rule: dict[str, Any]) -> None:
-    admin, alice = await world_of(server, EDIT_ROLES, READ_MAPS)
+    admin, alice = await environment_of(server, EDIT_ROLES, READ_MAPS)
     if how != "create":
         await admin.create(ROLE, role("more"))
     with pytest.raises(Forbidden, match="attempting to grant RBAC permissions not currently held"):
@@ -196,7 +196,7 @@ async def test_nobody_writes_a_role_with_rights_that_he_lacks(server: Server, ho
 
 @pytest.mark.parametrize("how", WRITES)
 async def test_nobody_binds_a_role_with_rights_that_he_lacks(server: Server, how: str) -> None:
-    admin, alice = await world_of(server, EDIT_ROLES, READ_MAPS)
+    admin, alice = await environment_of(server, EDIT_ROLES, READ_MAPS)
     await admin.create(ROLE, role("reader", READ_MAPS))
     for kind, of in (("ClusterRole", "cluster-admin"), ("Role", "reader")):
         if how != "create":
@@ -209,7 +209,7 @@ async def test_nobody_binds_a_role_with_rights_that_he_lacks(server: Server, how
 
 
 async def test_nobody_lets_a_role_gather_rights_that_he_lacks(server: Server) -> None:
-    admin, alice = await world_of(server, EDIT_ROLES)
+    admin, alice = await environment_of(server, EDIT_ROLES)
     edit = {**EDIT_ROLES, "resources": ["clusterroles"]}
     await admin.create(CLUSTER_ROLE, {"metadata": {"name": "alice"}, "rules": [edit]})
     bound = binding("alice", "ClusterRole", "alice", "alice")
@@ -224,7 +224,7 @@ async def test_nobody_lets_a_role_gather_rights_that_he_lacks(server: Server) ->
 
 async def test_rights_to_one_name_or_address_give_no_others(server: Server) -> None:
     one = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["mine"]}
-    _, alice = await world_of(server, EDIT_ROLES, one)
+    _, alice = await environment_of(server, EDIT_ROLES, one)
     for names in ({}, {"resourceNames": ["other"]}, {"resourceNames": ["mine", "other"]}):
         rule = {**{key: value for key, value in one.items() if key != "resourceNames"}, **names}
         with pytest.raises(Forbidden, match="not currently held"):
@@ -256,7 +256,7 @@ async def test_who_may_escalate_or_bind_a_role_may(server: Server) -> None:
     group = "rbac.authorization.k8s.io"
     escalate = {"apiGroups": [group], "resources": ["roles"], "verbs": ["escalate"], "resourceNames": ["more"]}
     bind = {"apiGroups": [group], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": ["cluster-admin"]}
-    _, alice = await world_of(server, EDIT_ROLES, escalate, bind)
+    _, alice = await environment_of(server, EDIT_ROLES, escalate, bind)
     await alice.create(ROLE, role("more", READ_MAPS))
     with pytest.raises(Forbidden):
         await alice.create(ROLE, role("other", READ_MAPS))
@@ -266,7 +266,7 @@ async def test_who_may_escalate_or_bind_a_role_may(server: Server) -> None:
 
 
 async def test_what_does_not_change_rights_is_not_asked_about(server: Server) -> None:
-    admin, alice = await world_of(server, EDIT_ROLES)
+    admin, alice = await environment_of(server, EDIT_ROLES)
     await admin.create(ROLE, role("more", READ_MAPS))
     labelled = {"metadata": {"name": "more", "namespace": "default", "labels": {"a": "b"}}}
     await alice.patch(ROLE, "more", "default", patch=labelled, type=PatchType.MERGE)
@@ -276,7 +276,7 @@ async def test_what_does_not_change_rights_is_not_asked_about(server: Server) ->
 
 
 async def test_a_rule_that_stands_for_billions_of_rights_is_not_counted_out(server: Server) -> None:
-    _, alice = await world_of(server, EDIT_ROLES)
+    _, alice = await environment_of(server, EDIT_ROLES)
     names = [str(number) for number in range(1000)]
     with pytest.raises(BadRequest, match="more than"):
         await alice.create(ROLE, role("many", {"apiGroups": names, "resources": names, "verbs": names}))

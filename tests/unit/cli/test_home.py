@@ -1,4 +1,4 @@
-"""The folder of a world is for its owner alone, whoever made it and however."""
+"""The folder of an environment is for its owner alone, whoever made it and however."""
 
 from __future__ import annotations
 

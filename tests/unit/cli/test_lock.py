@@ -28,7 +28,7 @@ def test_the_holder_is_known_while_it_holds_and_not_after(tmp_path: Path) -> Non
     assert lock.holder(path) is None
 
 
-def test_a_second_world_in_the_same_folder_is_refused_with_a_way_out(tmp_path: Path) -> None:
+def test_a_second_environment_in_the_same_folder_is_refused_with_a_way_out(tmp_path: Path) -> None:
     path = tmp_path / "world.lock"
     with lock.hold(path), pytest.raises(Failure, match=r"process \d+.*espalier down"), lock.hold(path):
         pass
@@ -56,7 +56,7 @@ def program(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         started.communicate()
 
 
-WORLD = """
+ENVIRONMENT = """
 import sys, time
 from pathlib import Path
 from espalier.cli import lock
@@ -71,12 +71,12 @@ READER = "import sys, time; file = open(sys.argv[1]); print('ready', flush=True)
 
 def test_the_process_that_holds_the_lock_is_asked_to_end(tmp_path: Path) -> None:
     path = tmp_path / "world.lock"
-    with program(WORLD, str(path)) as world:
+    with program(ENVIRONMENT, str(path)) as env:
         found = lock.holder(path)
         assert found is not None
-        assert found.pid == world.pid
+        assert found.pid == env.pid
         lock.stop(path, found)
-        assert world.wait(60) == -15
+        assert env.wait(60) == -15
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_whoever_else_has_the_number_in_the_file_is_let_be(
         assert other.poll() is None
 
 
-def test_a_world_of_an_earlier_release_is_known_by_the_file_that_it_has_open(tmp_path: Path) -> None:
+def test_an_environment_of_an_earlier_release_is_known_by_the_file_that_it_has_open(tmp_path: Path) -> None:
     path = tmp_path / "world.lock"
-    with program(WORLD, str(path)) as world:
-        path.write_text(json.dumps({"pid": world.pid, "url": ""}))
+    with program(ENVIRONMENT, str(path)) as env:
+        path.write_text(json.dumps({"pid": env.pid, "url": ""}))
         found = lock.holder(path)
-        assert found == lock.Holder(world.pid)
+        assert found == lock.Holder(env.pid)
         lock.stop(path, found)
-        assert world.wait(60) == -15
+        assert env.wait(60) == -15
 
 
 def test_down_signals_nobody_else(

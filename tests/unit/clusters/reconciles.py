@@ -92,7 +92,7 @@ class Workload(Server):
         self.stored[path] = json.dumps(applied(tree)).encode()
 
 
-class World:
+class Environment:
     """What reconciles share: both API servers, and what was kept of earlier ones."""
 
     def __init__(self, server: Server, workload: Server, copies: Expiry | None) -> None:
@@ -130,8 +130,8 @@ def step(
     """How a step ends among these objects, what it patches, and its reconcile."""
 
     async def main() -> tuple[T, list[Tree], Context]:
-        world = World(Server(), Workload(), Expiry())
-        p = world.begin(*trees, key=key)
-        return await act(p), world.server.written, p
+        env = Environment(Server(), Workload(), Expiry())
+        p = env.begin(*trees, key=key)
+        return await act(p), env.server.written, p
 
     return asyncio.run(main())

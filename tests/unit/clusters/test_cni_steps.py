@@ -23,7 +23,7 @@ from espalier.runtime.remote_tasks import FRESH
 from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.reconciles import Server, Workload, World
+from tests.unit.clusters.reconciles import Environment, Server, Workload
 from tests.unit.clusters.seen import GARDEN, datacenter, example, scope
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,9 +55,9 @@ class Story:
         self.mark = cni.content_hash(self.manifests)
         self.workload = Workload()
         self.server = Server()
-        self.world = World(self.server, self.workload, Expiry())
+        self.env = Environment(self.server, self.workload, Expiry())
         self.over: list[Key] = []
-        self.world.rate_limits.subscribe(self.over.append)
+        self.env.rate_limits.subscribe(self.over.append)
         self.installed = self.mark
         self.generation = 1
         self.is_reachable = True
@@ -80,7 +80,7 @@ class Story:
                 maker = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden"}
                 tree["metadata"]["ownerReferences"] = [maker | {"uid": "uid-Cluster-garden"}]
         there = [one for one in there if self.is_reachable or one["kind"] != "Secret"]
-        return self.world.begin(cluster, datacenter(), *there)
+        return self.env.begin(cluster, datacenter(), *there)
 
     async def do(self, step: Step, **spec: Any) -> Outcome:
         return await step(self.begin(**spec))
@@ -273,7 +273,7 @@ def test_what_is_being_deleted_is_waited_for_and_the_rest_is_restored() -> None:
             assert one.applied_kinds == list(others)
             assert isinstance(outcome, Wait)
             assert "DaemonSet kube-system/kindnet" in outcome.message
-            assert one.world.rate_limits.is_limited(GARDEN) is bool(others), "it was corrected"
+            assert one.env.rate_limits.is_limited(GARDEN) is bool(others), "it was corrected"
             await asyncio.sleep(FRESH + 1)
 
     story(tell)
@@ -370,7 +370,7 @@ def test_what_is_being_restored_is_waited_for_where_it_is_compared() -> None:
         outcome = await one.do(compare_cni)
         assert isinstance(outcome, Wait)
         assert (outcome.reason, outcome.after) == (readiness.CNI_INSTALLATION, None)
-        assert not one.world.rate_limits.is_limited(GARDEN), "nothing was corrected yet"
+        assert not one.env.rate_limits.is_limited(GARDEN), "nothing was corrected yet"
 
     story(tell)
 

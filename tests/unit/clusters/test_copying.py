@@ -22,7 +22,7 @@ from espalier.kube.wire import Response
 from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.reconciles import NOT_FOUND, Server, Workload, World
+from tests.unit.clusters.reconciles import NOT_FOUND, Environment, Server, Workload
 from tests.unit.clusters.seen import GARDEN, datacenter, example
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,7 +49,7 @@ class Story:
     def __init__(self, answers: Mapping[str, Response], copies: Expiry | None) -> None:
         self.server = Server(answers)
         self.copies = copies or Expiry()
-        self.world = World(self.server, Workload(), copies)
+        self.env = Environment(self.server, Workload(), copies)
         self.due: list[Key] = []
         if copies is not None:
             copies.subscribe(self.due.append)
@@ -79,7 +79,7 @@ class Story:
         secret["metadata"]["labels"] |= labels or {}
         secret["data"] = {"value": base64.b64encode(content or b"").decode()}
         kept = [one for one in there if (one is not secret or content is not None) and (made or one is secret)]
-        p = self.world.begin(cluster, datacenter(), *kept, key=Key(namespace, "garden"))
+        p = self.env.begin(cluster, datacenter(), *kept, key=Key(namespace, "garden"))
         await copying.keep(p)
         return p
 

@@ -18,7 +18,7 @@ from espalier.clusters.steps import delete_cluster, delete_leftovers, remove_fin
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.sources import Expiry
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.reconciles import NOT_FOUND, Server, Workload, World
+from tests.unit.clusters.reconciles import NOT_FOUND, Environment, Server, Workload
 from tests.unit.clusters.seen import datacenter, example
 
 NOW = "2026-01-01T00:00:00Z"
@@ -35,7 +35,7 @@ def taken(step: Callable[[Context], Awaitable[Outcome]], *trees: Tree) -> tuple[
 
     async def main() -> tuple[Outcome, list[tuple[str, str]]]:
         server = Server({"DELETE": NOT_FOUND})
-        outcome = await step(World(server, Workload(), Expiry()).begin(*trees))
+        outcome = await step(Environment(server, Workload(), Expiry()).begin(*trees))
         deletions = [one for one in server.asked if one.method == "DELETE"]
         found = [("/".join(one.path.split("/")[-2:]), _uid(one.body)) for one in deletions]
         return outcome, found
@@ -128,7 +128,9 @@ def test_secrets_are_waited_for_while_the_garbage_collector_has_them_and_others_
 def test_at_last_our_finalizer_goes_and_those_of_others_stay() -> None:
     async def main(cluster: Tree) -> list[Tree]:
         server = Server()
-        assert await remove_finalizer(World(server, Workload(), Expiry()).begin(cluster, datacenter())) == Continue()
+        assert (
+            await remove_finalizer(Environment(server, Workload(), Expiry()).begin(cluster, datacenter())) == Continue()
+        )
         return server.written
 
     (patch,) = asyncio.run(main(going(finalizers=["example.com/backup", CLUSTER_FINALIZER])))
@@ -141,7 +143,7 @@ def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_ho
 
     async def main(*there: Tree, finalizers: list[str]) -> Outcome:
         cluster = going(finalizers=finalizers)
-        return deletion_obstacle(World(Server(), Workload(), Expiry()).begin(cluster, datacenter(), *there).scope)
+        return deletion_obstacle(Environment(Server(), Workload(), Expiry()).begin(cluster, datacenter(), *there).scope)
 
     assert asyncio.run(main(*objects(), finalizers=["example.com/backup"])) == Continue()
     held = asyncio.run(main(finalizers=["example.com/backup"]))
@@ -153,7 +155,7 @@ def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_ho
 def test_what_was_made_for_a_paused_cluster_without_our_finalizer_stays() -> None:
     async def main(*there: Tree) -> Outcome:
         cluster = going(finalizers=["example.com/backup"], annotations={PAUSED: "true"})
-        return deletion_obstacle(World(Server(), Workload(), Expiry()).begin(cluster, datacenter(), *there).scope)
+        return deletion_obstacle(Environment(Server(), Workload(), Expiry()).begin(cluster, datacenter(), *there).scope)
 
     held = asyncio.run(main(*objects()))
     assert isinstance(held, Wait)

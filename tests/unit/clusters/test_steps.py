@@ -26,7 +26,7 @@ from espalier.kube.wire import Request, Response
 from espalier.runtime.outcome import Continue, Wait
 from espalier.runtime.sources import Expiry
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.reconciles import Server, Workload, World, step
+from tests.unit.clusters.reconciles import Environment, Server, Workload, step
 from tests.unit.clusters.seen import GARDEN, datacenter, example, laptop
 
 
@@ -63,7 +63,7 @@ def test_keys_that_are_left_over_stop_a_cluster_that_is_not_made_yet(
 ) -> None:
     async def main() -> None:
         server = Secrets(name, labels)
-        p = World(server, Workload(), Expiry()).begin(*example(), datacenter(), *(objects() if is_made else ()))
+        p = Environment(server, Workload(), Expiry()).begin(*example(), datacenter(), *(objects() if is_made else ()))
         assert await read_left_over_secrets(p) == Continue()
         outcome = await Step(find_left_over_secrets)(p)
         if stops:
@@ -167,10 +167,10 @@ def test_a_gate_that_was_opened_is_closed_upon_what_it_was_closed_upon_before() 
 
     async def main() -> None:
         cluster = example()[0]
-        before = World(Server(), Workload(), Expiry()).begin(cluster, datacenter()).scope.content_hash
+        before = Environment(Server(), Workload(), Expiry()).begin(cluster, datacenter()).scope.content_hash
         cluster["metadata"].setdefault("annotations", {})[names.GATE_ANNOTATION] = before
         server = Answering(cluster)
-        p = World(server, Workload(), Expiry()).begin(cluster, datacenter())
+        p = Environment(server, Workload(), Expiry()).begin(cluster, datacenter())
         await p.open_gate()
         await p.open_gate()
         await p.close_gate()
@@ -187,7 +187,7 @@ def test_a_cluster_is_held_once(there: list[str]) -> None:
 
     async def main() -> None:
         server = Answering(cluster)
-        p = World(server, Workload(), Expiry()).begin(cluster, datacenter())
+        p = Environment(server, Workload(), Expiry()).begin(cluster, datacenter())
         assert await add_finalizer(p) == Continue()
         assert len(server.asked) == (CLUSTER_FINALIZER not in there)
         assert {*there, CLUSTER_FINALIZER} == set(p.scope.cluster.metadata.finalizers)

@@ -26,7 +26,7 @@ from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
 from tests.unit.clusters.made import objects
-from tests.unit.clusters.reconciles import Server, Workload, World
+from tests.unit.clusters.reconciles import Environment, Server, Workload
 from tests.unit.clusters.seen import datacenter, example
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,7 +44,7 @@ class Story:
         self.manifests = [config_map(name) for name in wanted]
         self.workload = Workload()
         self.server = Server()
-        self.world = World(self.server, self.workload, Expiry())
+        self.env = Environment(self.server, self.workload, Expiry())
         self.installed = Installed()
         self.is_initialized = True
 
@@ -76,7 +76,7 @@ class Story:
                 maker = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden"}
                 tree["metadata"]["ownerReferences"] = [maker | {"uid": "uid-Cluster-garden"}]
         providers = {DOCKER.links.datacenter.kind: provider}
-        return await step(self.world.begin(example()[0], datacenter(), *there, providers=providers))
+        return await step(self.env.begin(example()[0], datacenter(), *there, providers=providers))
 
     @property
     def notes(self) -> list[str]:

@@ -109,14 +109,14 @@ def test_a_foreign_key_is_refused(authority: Authority) -> None:
         Authority.load(authority.certificate, other.key)
 
 
-def test_a_seed_gives_the_same_world_twice_and_the_system_never_does() -> None:
-    def world(rng: random.Random | None) -> tuple[KeyPair, ...]:
+def test_a_seed_gives_the_same_environment_twice_and_the_system_never_does() -> None:
+    def env(rng: random.Random | None) -> tuple[KeyPair, ...]:
         authority = Authority.create("kubernetes", now=NOW, rng=rng)
         return authority, authority.issue_server("s", names=["s"], now=NOW), authority.issue_client("c", now=NOW)
 
-    assert world(random.Random(7)) == world(random.Random(7))
-    assert world(random.Random(7)) != world(random.Random(8))
-    assert world(None) != world(None)
+    assert env(random.Random(7)) == env(random.Random(7))
+    assert env(random.Random(7)) != env(random.Random(8))
+    assert env(None) != env(None)
 
 
 def test_a_key_is_never_printed(authority: Authority) -> None:

@@ -36,7 +36,7 @@ def version_of(number: int) -> Object:
 
 
 @dataclass
-class World:
+class Environment:
     """One order, step by step. `program` is what happens on the server."""
 
     program: tuple[str, ...]
@@ -105,23 +105,23 @@ class World:
 
 def orders(program: tuple[str, ...], taken: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Every order in which everything happens, and everything arrives."""
-    world = World(program)
+    env = Environment(program)
     for step in taken:
-        world.take(step)
-    if not world.next_steps:
+        env.take(step)
+    if not env.next_steps:
         yield taken
-    for step in world.next_steps:
+    for step in env.next_steps:
         yield from orders(program, (*taken, step))
 
 
 def check(program: tuple[str, ...], order: tuple[str, ...]) -> None:
-    world = World(program)
+    env = Environment(program)
     for step in order:
-        world.take(step)
-        if step == ANSWER and not world.listing and world.cache.get(KEY) is None:
+        env.take(step)
+        if step == ANSWER and not env.listing and env.cache.get(KEY) is None:
             # Never behind this process: it is not there only if it was seen to be gone.
-            assert world.delivered or world.lists, order
-    assert world.cache.get(KEY) == world.present, order
+            assert env.delivered or env.lists, order
+    assert env.cache.get(KEY) == env.present, order
 
 
 @pytest.mark.parametrize("program", list(product((OWN, FOREIGN, DELETED), repeat=2)))
@@ -145,8 +145,8 @@ def test_any_order_of_many_writes_ends_in_the_truth_for_long() -> None:
 
 
 def _any_order(program: tuple[str, ...], rng: random.Random) -> None:
-    world, order = World(program), list[str]()
-    while steps := world.next_steps:
+    env, order = Environment(program), list[str]()
+    while steps := env.next_steps:
         order.append(rng.choice(steps))
-        world.take(order[-1])
-    assert world.cache.get(KEY) == world.present, (program, order)
+        env.take(order[-1])
+    assert env.cache.get(KEY) == env.present, (program, order)

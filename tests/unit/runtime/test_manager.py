@@ -348,7 +348,7 @@ def test_controllers_that_are_not_chosen_do_not_run() -> None:
     play(story)
 
 
-def test_a_steady_world_sees_no_write_but_renewals() -> None:
+def test_a_steady_environment_sees_no_write_but_renewals() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         done: list[str] = []
         manager = manager_of(server, simulation, identity="one")

@@ -43,7 +43,7 @@ class Reconcile:
 
 
 @dataclass
-class World:
+class Environment:
     """A reconciler, what it wrote and recorded, and what it was told to forget."""
 
     found: Object | None = field(default_factory=stored)
@@ -90,61 +90,61 @@ class World:
 
 @pytest.mark.parametrize("outcome", [Done(), Continue(), Wait("A", "a"), Fault("B", "b")])
 def test_how_it_ended_is_told_and_events_follow_what_was_written(outcome: Outcome) -> None:
-    world = World(ends=outcome)
-    ended = world.reconcile()
+    env = Environment(ends=outcome)
+    ended = env.reconcile()
     assert ended == (Done() if isinstance(outcome, Continue) else outcome)
-    assert (world.statuses, world.events) == ([{"said": type(ended).__name__}], [EVENT])
-    assert not world.forgotten
+    assert (env.statuses, env.events) == ([{"said": type(ended).__name__}], [EVENT])
+    assert not env.forgotten
 
 
 def test_what_was_said_before_is_no_event() -> None:
-    world = World(is_equal=True)
-    world.reconcile()
-    assert (len(world.statuses), world.events) == (1, [])
+    env = Environment(is_equal=True)
+    env.reconcile()
+    assert (len(env.statuses), env.events) == (1, [])
 
 
 def test_an_object_that_is_gone_by_now_is_told_nothing() -> None:
-    world = World(is_gone=True)
-    assert world.reconcile() == Done()
-    assert world.events == []
+    env = Environment(is_gone=True)
+    assert env.reconcile() == Done()
+    assert env.events == []
 
 
 def test_a_reconcile_may_say_nothing() -> None:
-    world = World(says_nothing=True, ends=Wait("A", "a"))
-    assert world.reconcile() == Wait("A", "a")
-    assert world.statuses == []
+    env = Environment(says_nothing=True, ends=Wait("A", "a"))
+    assert env.reconcile() == Wait("A", "a")
+    assert env.statuses == []
 
 
 @pytest.mark.parametrize(("outcome", "is_told"), [(Done(), False), (Wait("Deleting", "waiting"), True)])
 def test_a_deleted_object_is_told_of_until_it_is_let_go(outcome: Outcome, is_told: bool) -> None:
-    world = World(found=stored(deletionTimestamp="2026-01-01T00:00:00Z"), ends=outcome)
-    assert world.reconcile() == outcome
-    assert bool(world.statuses) is is_told
+    env = Environment(found=stored(deletionTimestamp="2026-01-01T00:00:00Z"), ends=outcome)
+    assert env.reconcile() == outcome
+    assert bool(env.statuses) is is_told
 
 
 def test_everything_that_is_kept_for_a_key_goes_with_its_object() -> None:
-    world = World(found=None)
-    assert world.reconcile() == Done()
-    assert world.forgotten == [("a", KEY), ("b", KEY)]
-    assert world.statuses == []
+    env = Environment(found=None)
+    assert env.reconcile() == Done()
+    assert env.forgotten == [("a", KEY), ("b", KEY)]
+    assert env.statuses == []
 
 
 @pytest.mark.parametrize("error", [Conflict.of("too late"), NameTaken(CONFIG_MAP, KEY, "somebody")])
 def test_a_failed_request_is_an_outcome_and_told(error: Exception) -> None:
-    world = World(ends=error)
-    ended = world.reconcile()
+    env = Environment(ends=error)
+    ended = env.reconcile()
     assert ended == fault_of(error)
     assert isinstance(ended, Fault)
     assert "in step step" in ended.message
-    assert world.statuses == [{"said": "Fault"}]
-    assert World(ends=error).reconcile(failed=lambda found: Wait("A", str(found))) == Wait("A", str(error))
+    assert env.statuses == [{"said": "Fault"}]
+    assert Environment(ends=error).reconcile(failed=lambda found: Wait("A", str(found))) == Wait("A", str(error))
 
 
 def test_a_bug_passes_through() -> None:
-    world = World(ends=ZeroDivisionError())
+    env = Environment(ends=ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        world.reconcile()
-    assert world.statuses == []
+        env.reconcile()
+    assert env.statuses == []
 
 
 def test_what_nobody_may_read_is_in_neither_outcome_nor_report() -> None:
@@ -154,15 +154,15 @@ def test_what_nobody_may_read_is_in_neither_outcome_nor_report() -> None:
         told.append(outcome)
         return Wait("A", "***")
 
-    world = World(ends=Wait("A", "secret"))
-    assert world.reconcile(conceal=conceal) == Wait("A", "***")
+    env = Environment(ends=Wait("A", "secret"))
+    assert env.reconcile(conceal=conceal) == Wait("A", "***")
     assert told == [Wait("A", "secret")]
 
 
 def test_what_can_not_be_read_is_told_where_that_is_no_bug() -> None:
-    world = World(readable=False)
+    env = Environment(readable=False)
     fault = Fault("Invalid", "no number", terminal=True)
-    assert world.reconcile(unreadable=lambda found, error: (fault, Report({"said": str(error)}))) == fault
-    assert world.statuses == [{"said": "no number"}]
+    assert env.reconcile(unreadable=lambda found, error: (fault, Report({"said": str(error)}))) == fault
+    assert env.statuses == [{"said": "no number"}]
     with pytest.raises(msgspec.ValidationError):
-        World(readable=False).reconcile()
+        Environment(readable=False).reconcile()

@@ -1,4 +1,4 @@
-"""The planners of workload clusters, driven on a small world in memory until nothing is left to write."""
+"""The planners of workload clusters, driven on a small environment in memory until nothing is left to write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 V = TypeVar("V", bound=View)
 
 
-class World:
+class Environment:
     """Objects of a workload cluster, and what a server does with writes to them."""
 
     def __init__(self) -> None:
@@ -74,8 +74,8 @@ class World:
 
     def one_pass(self) -> list[Write]:
         """All planners look at the same moment, as one reconcile of the controller does."""
-        world = self.snapshot()
-        writes = [write for planner in PLANNERS for write in planner(world)]
+        env = self.snapshot()
+        writes = [write for planner in PLANNERS for write in planner(env)]
         for write in writes:
             self.make(write)
         self.writes += writes
@@ -130,24 +130,24 @@ def kindnet() -> Tree:
 
 
 def test_a_node_is_not_ready_until_its_network_runs_on_it() -> None:
-    world = World()
-    world.add_node("control-plane", control_plane=True)
-    world.add(DAEMON_SET, kube_proxy(Kubeadm(version="v1.35.4")))
-    world.settle()
-    assert not ready(world.named(NODE, "control-plane"))
+    env = Environment()
+    env.add_node("control-plane", control_plane=True)
+    env.add(DAEMON_SET, kube_proxy(Kubeadm(version="v1.35.4")))
+    env.settle()
+    assert not ready(env.named(NODE, "control-plane"))
 
-    world.add(DAEMON_SET, kindnet())
-    world.settle()
-    node = world.named(NODE, "control-plane")
+    env.add(DAEMON_SET, kindnet())
+    env.settle()
+    node = env.named(NODE, "control-plane")
     assert ready(node)
     assert [taint["key"] for taint in node["spec"]["taints"]] == ["node-role.kubernetes.io/control-plane"]
     assert node["spec"]["podCIDR"] == "192.168.0.0/24"
 
 
 def test_every_node_gets_a_pod_of_each_daemon_set_and_their_status_says_so() -> None:
-    world = running_world("a", "b", "c")
-    assert Counter(pod["spec"]["nodeName"] for pod in pods_of(world, "kindnet")) == Counter(["a", "b", "c"])
-    assert world.named(DAEMON_SET, "kindnet", "kube-system")["status"] == {
+    env = running_environment("a", "b", "c")
+    assert Counter(pod["spec"]["nodeName"] for pod in pods_of(env, "kindnet")) == Counter(["a", "b", "c"])
+    assert env.named(DAEMON_SET, "kindnet", "kube-system")["status"] == {
         "currentNumberScheduled": 3,
         "desiredNumberScheduled": 3,
         "numberAvailable": 3,
@@ -159,21 +159,21 @@ def test_every_node_gets_a_pod_of_each_daemon_set_and_their_status_says_so() -> 
 
 
 def test_a_deployment_waits_for_a_ready_node_and_then_spreads() -> None:
-    world = World()
-    world.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
-    world.add_node("a")
-    world.add_node("b")
-    world.settle()
-    pending = pods_of(world, "coredns")
+    env = Environment()
+    env.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
+    env.add_node("a")
+    env.add_node("b")
+    env.settle()
+    pending = pods_of(env, "coredns")
     assert len(pending) == 2
     assert all(pod["status"]["conditions"][0]["reason"] == "Unschedulable" for pod in pending)
 
-    world.add(DAEMON_SET, kindnet())
-    world.settle()
-    assert {pod["spec"]["nodeName"] for pod in pods_of(world, "coredns")} == {"a", "b"}
-    addresses = [pod["status"]["podIP"] for pod in pods_of(world, "coredns")]
+    env.add(DAEMON_SET, kindnet())
+    env.settle()
+    assert {pod["spec"]["nodeName"] for pod in pods_of(env, "coredns")} == {"a", "b"}
+    addresses = [pod["status"]["podIP"] for pod in pods_of(env, "coredns")]
     assert len(set(addresses)) == 2
-    status = world.named(DEPLOYMENT, "coredns", "kube-system")["status"]
+    status = env.named(DEPLOYMENT, "coredns", "kube-system")["status"]
     assert status["availableReplicas"] == 2
     assert {condition["type"]: condition["status"] for condition in status["conditions"]} == {
         "Available": "True",
@@ -182,74 +182,74 @@ def test_a_deployment_waits_for_a_ready_node_and_then_spreads() -> None:
 
 
 def test_a_daemon_set_is_replaced_one_by_one() -> None:
-    world = running_world("a", "b", "c")
-    daemon_set = world.named(DAEMON_SET, "kindnet", "kube-system")
+    env = running_environment("a", "b", "c")
+    daemon_set = env.named(DAEMON_SET, "kindnet", "kube-system")
     daemon_set["spec"]["template"]["spec"]["containers"][0]["image"] = "kindnetd:v2"
     daemon_set["metadata"]["generation"] += 1
     fewest = 3
     for _ in range(30):
-        if not world.one_pass():
+        if not env.one_pass():
             break
-        fewest = min(fewest, sum(map(ready, pods_of(world, "kindnet"))))
+        fewest = min(fewest, sum(map(ready, pods_of(env, "kindnet"))))
     assert fewest == 2
-    assert {pod["spec"]["containers"][0]["image"] for pod in pods_of(world, "kindnet")} == {"kindnetd:v2"}
-    assert ready(world.named(NODE, "a")), "a node keeps its network while the agent is replaced"
+    assert {pod["spec"]["containers"][0]["image"] for pod in pods_of(env, "kindnet")} == {"kindnetd:v2"}
+    assert ready(env.named(NODE, "a")), "a node keeps its network while the agent is replaced"
 
 
 def test_a_deployment_rolls_over_to_a_new_replica_set_and_keeps_enough_pods() -> None:
-    world = running_world("a", "b")
-    world.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
-    world.settle()
-    deployment = world.named(DEPLOYMENT, "coredns", "kube-system")
+    env = running_environment("a", "b")
+    env.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
+    env.settle()
+    deployment = env.named(DEPLOYMENT, "coredns", "kube-system")
     deployment["spec"]["template"]["spec"]["containers"][0]["image"] = "coredns:new"
     deployment["metadata"]["generation"] += 1
     fewest = 2
     for _ in range(40):
-        if not world.one_pass():
+        if not env.one_pass():
             break
-        fewest = min(fewest, sum(map(ready, pods_of(world, "coredns"))))
+        fewest = min(fewest, sum(map(ready, pods_of(env, "coredns"))))
     assert fewest >= 1
-    assert [pod["spec"]["containers"][0]["image"] for pod in pods_of(world, "coredns")] == ["coredns:new"] * 2
-    assert sorted(owned["spec"]["replicas"] for owned in world.all(REPLICA_SET)) == [0, 2]
+    assert [pod["spec"]["containers"][0]["image"] for pod in pods_of(env, "coredns")] == ["coredns:new"] * 2
+    assert sorted(owned["spec"]["replicas"] for owned in env.all(REPLICA_SET)) == [0, 2]
 
 
 def test_pods_of_a_node_that_is_gone_go_too() -> None:
-    world = running_world("a", "b")
-    del world.objects[NODE, Key("", "b")]
-    world.settle()
-    assert {pod["spec"]["nodeName"] for pod in world.all(POD)} == {"a"}
-    assert world.named(DAEMON_SET, "kindnet", "kube-system")["status"]["desiredNumberScheduled"] == 1
+    env = running_environment("a", "b")
+    del env.objects[NODE, Key("", "b")]
+    env.settle()
+    assert {pod["spec"]["nodeName"] for pod in env.all(POD)} == {"a"}
+    assert env.named(DAEMON_SET, "kindnet", "kube-system")["status"]["desiredNumberScheduled"] == 1
 
 
 def test_taints_and_node_selectors_keep_pods_away() -> None:
-    world = running_world("a")
-    world.add_node("control-plane", control_plane=True, labels={"disk": "fast"})
-    world.settle()
+    env = running_environment("a")
+    env.add_node("control-plane", control_plane=True, labels={"disk": "fast"})
+    env.settle()
     deployment = coredns(Kubeadm(version="v1.35.4"))
     spec = deployment["spec"]["template"]["spec"]
     spec["nodeSelector"] = {"disk": "fast"}
     spec["tolerations"] = []
-    world.add(DEPLOYMENT, deployment)
-    world.settle()
-    assert not any(pod["spec"].get("nodeName") for pod in pods_of(world, "coredns"))
-    for pod in pods_of(world, "coredns"):
+    env.add(DEPLOYMENT, deployment)
+    env.settle()
+    assert not any(pod["spec"].get("nodeName") for pod in pods_of(env, "coredns"))
+    for pod in pods_of(env, "coredns"):
         pod["spec"]["tolerations"] = [{"key": CONTROL_PLANE_TAINT.key, "operator": "Exists"}]
-    world.settle()
-    assert {pod["spec"]["nodeName"] for pod in pods_of(world, "coredns")} == {"control-plane"}
+    env.settle()
+    assert {pod["spec"]["nodeName"] for pod in pods_of(env, "coredns")} == {"control-plane"}
 
 
 def test_scaling_in_removes_pods_that_do_nothing_first() -> None:
-    world = running_world("a", "b")
-    world.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
-    world.settle()
-    survivor, casualty = pods_of(world, "coredns")
+    env = running_environment("a", "b")
+    env.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
+    env.settle()
+    survivor, casualty = pods_of(env, "coredns")
     casualty["status"]["conditions"] = []
     casualty["status"]["phase"] = "Running"
-    deployment = world.named(DEPLOYMENT, "coredns", "kube-system")
+    deployment = env.named(DEPLOYMENT, "coredns", "kube-system")
     deployment["spec"]["replicas"] = 1
     deployment["metadata"]["generation"] += 1
-    world.settle()
-    assert [pod["metadata"]["name"] for pod in pods_of(world, "coredns")] == [survivor["metadata"]["name"]]
+    env.settle()
+    assert [pod["metadata"]["name"] for pod in pods_of(env, "coredns")] == [survivor["metadata"]["name"]]
 
 
 @pytest.mark.parametrize(
@@ -264,8 +264,8 @@ def test_scaling_in_removes_pods_that_do_nothing_first() -> None:
     ],
 )
 def test_a_budget_counts_how_many_pods_may_go(spec: Tree, wanted: int, allowed: int) -> None:
-    world = guarded_world(spec)
-    status = world.named(POD_DISRUPTION_BUDGET, "coredns", "kube-system")["status"]
+    env = guarded_environment(spec)
+    status = env.named(POD_DISRUPTION_BUDGET, "coredns", "kube-system")["status"]
     assert (status["currentHealthy"], status["expectedPods"]) == (2, 2)
     assert (status["desiredHealthy"], status["disruptionsAllowed"]) == (wanted, allowed)
     assert status["observedGeneration"] == 1
@@ -273,55 +273,55 @@ def test_a_budget_counts_how_many_pods_may_go(spec: Tree, wanted: int, allowed: 
 
 
 def test_a_granted_eviction_counts_until_the_pod_begins_to_go_or_stays_too_long() -> None:
-    world = guarded_world({"minAvailable": 1})
-    budget = world.named(POD_DISRUPTION_BUDGET, "coredns", "kube-system")
-    first, _ = (pod["metadata"]["name"] for pod in pods_of(world, "coredns"))
+    env = guarded_environment({"minAvailable": 1})
+    budget = env.named(POD_DISRUPTION_BUDGET, "coredns", "kube-system")
+    first, _ = (pod["metadata"]["name"] for pod in pods_of(env, "coredns"))
     budget["status"] |= {
         "disruptionsAllowed": 0,
         "disruptedPods": {first: "2026-01-02T00:00:00Z", "gone": "2026-01-02T00:00:00Z"},
     }
-    world.settle()
+    env.settle()
     assert budget["status"]["disruptedPods"] == {first: "2026-01-02T00:00:00Z"}
     assert budget["status"]["disruptionsAllowed"] == 0
     budget["status"]["disruptedPods"] = {first: "2026-01-01T23:57:00Z"}
-    world.settle()
+    env.settle()
     assert budget["status"]["disruptedPods"] == {}
     assert budget["status"]["disruptionsAllowed"] == 1
 
 
 def test_pods_that_are_not_ready_or_on_their_way_out_are_not_counted() -> None:
-    world = guarded_world({"maxUnavailable": 1})
-    pods_of(world, "coredns")[0]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:30Z"
-    snapshot = world.snapshot()
+    env = guarded_environment({"maxUnavailable": 1})
+    pods_of(env, "coredns")[0]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:30Z"
+    snapshot = env.snapshot()
     (change,) = budgets.plan(snapshot)
     assert isinstance(change, Change)
     assert (change.patch["status"]["currentHealthy"], change.patch["status"]["disruptionsAllowed"]) == (1, 0)
 
 
-def guarded_world(spec: Tree) -> World:
+def guarded_environment(spec: Tree) -> Environment:
     """Two pods of a Deployment, and a budget over them."""
-    world = running_world("a", "b")
-    world.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
+    env = running_environment("a", "b")
+    env.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
     metadata = {"name": "coredns", "namespace": "kube-system"}
-    world.add(
+    env.add(
         POD_DISRUPTION_BUDGET,
         {"metadata": metadata, "spec": {"selector": {"matchLabels": {"k8s-app": "kube-dns"}}, **spec}},
     )
-    world.settle()
-    return world
+    env.settle()
+    return env
 
 
-def running_world(*names: str) -> World:
-    world = World()
+def running_environment(*names: str) -> Environment:
+    env = Environment()
     for name in names:
-        world.add_node(name)
-    world.add(DAEMON_SET, kindnet())
-    world.settle()
-    return world
+        env.add_node(name)
+    env.add(DAEMON_SET, kindnet())
+    env.settle()
+    return env
 
 
-def pods_of(world: World, prefix: str) -> list[Tree]:
-    return [pod for pod in world.all(POD) if pod["metadata"]["name"].startswith(prefix)]
+def pods_of(env: Environment, prefix: str) -> list[Tree]:
+    return [pod for pod in env.all(POD) if pod["metadata"]["name"].startswith(prefix)]
 
 
 def ready(object_: Tree) -> bool:

@@ -11,20 +11,20 @@ from tempfile import TemporaryFile
 import pytest
 
 from tests.support import fork_server
-from tests.support.world import PROGRAM, LaptopWorld, Told
+from tests.support.environment import PROGRAM, LocalEnvironment, Told
 
 ROOT = Path(__file__).parents[3]
 
 
-def process(world: LaptopWorld, arguments: Sequence[str], stdin: str) -> Told:
+def process(environment: LocalEnvironment, arguments: Sequence[str], stdin: str) -> Told:
     """The same command as users start it."""
     done = subprocess.run(
         [*PROGRAM, *arguments],
         input=stdin,
         capture_output=True,
         text=True,
-        env=world.environment,
-        cwd=world.home,
+        env=environment.environment,
+        cwd=environment.home,
         check=False,
     )
     return Told(done.returncode, done.stdout, done.stderr)
@@ -40,15 +40,15 @@ def process(world: LaptopWorld, arguments: Sequence[str], stdin: str) -> Told:
     ],
 )
 def test_a_forked_command_does_what_a_process_does(tmp_path: Path, arguments: list[str], stdin: str) -> None:
-    world = LaptopWorld(tmp_path)
-    assert world.espalier(*arguments, stdin=stdin) == process(world, arguments, stdin)
+    environment = LocalEnvironment(tmp_path)
+    assert environment.espalier(*arguments, stdin=stdin) == process(environment, arguments, stdin)
 
 
 def test_a_command_has_the_environment_and_the_folder_that_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text("kind: Nothing\n")
-    world = LaptopWorld(tmp_path)
-    assert "one.yaml" in world.espalier("generate", "objects", "-f", "one.yaml", folder=tmp_path).err
-    assert str(tmp_path / "mine") in world.espalier("get", "clusters", ESPALIER_HOME=str(tmp_path / "mine")).err
+    environment = LocalEnvironment(tmp_path)
+    assert "one.yaml" in environment.espalier("generate", "objects", "-f", "one.yaml", folder=tmp_path).err
+    assert str(tmp_path / "mine") in environment.espalier("get", "clusters", ESPALIER_HOME=str(tmp_path / "mine")).err
 
 
 def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:
             stdin=never,
             stdout=out,
             stderr=out,
-            environment=LaptopWorld(tmp_path).environment,
+            environment=LocalEnvironment(tmp_path).environment,
             folder=tmp_path,
             seconds=0.2,
         )

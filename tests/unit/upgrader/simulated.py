@@ -224,7 +224,7 @@ class Simulated:
     time: float = 0.0
     said: list[str] = field(default_factory=list)
     later: dict[float, Callable[[], None]] = field(default_factory=dict)
-    """What happens in the world at some time."""
+    """What happens in the environment at some time."""
     changes: Changes = field(default_factory=Changes)
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from espalier.realnodes.nspawn.state import NetworkRecord, State
 
 ELSEWHERE = "10.213.77.0/24"
 HERE = RealSettings(ELSEWHERE, bridge="esp-tested")
-"""With a bridge of a name that no world has: others may run real nodes on this machine."""
+"""With a bridge of a name that no environment has: others may run real nodes on this machine."""
 looks = pytest.mark.skipif(shutil.which("ip") is None, reason="interfaces are asked for by ip, of iproute2")
 
 
@@ -55,13 +55,13 @@ async def test_a_range_of_which_the_machine_has_addresses_is_refused(
 
 
 @looks
-async def test_an_interface_of_the_name_is_that_of_another_world(tmp_path: Path) -> None:
+async def test_an_interface_of_the_name_is_that_of_another_environment(tmp_path: Path) -> None:
     said = await reasons(RealSettings(ELSEWHERE, bridge="lo"), State(tmp_path))
     assert "interface lo exists already: another local environment runs real nodes here; only one can" in said
 
 
 @looks
-async def test_a_world_keeps_the_range_that_its_nodes_have(tmp_path: Path) -> None:
+async def test_an_environment_keeps_the_range_that_its_nodes_have(tmp_path: Path) -> None:
     state = State(tmp_path / "nodes")
     state.write_network(NetworkRecord("esp0", "10.77.0.0/24"))
     assert "addresses of 10.77.0.0/24, not of 10.213.77.0/24" in await reasons(HERE, state)

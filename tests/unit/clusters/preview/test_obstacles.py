@@ -42,7 +42,7 @@ LEFT: Tree = {
 
 
 class Case(NamedTuple):
-    """A world in which a Cluster does not get on."""
+    """An environment in which a Cluster does not get on."""
 
     trees: Sequence[Tree]
     front_end: FrontEnd = FrontEnd.ANNOTATIONS
@@ -57,8 +57,8 @@ def cluster(spec: Tree | None = None, **metadata: Any) -> Tree:
     return tree
 
 
-def case(spec: Tree | None = None, *more: Tree, **world: Any) -> Case:
-    return Case([cluster(spec), datacenter(), *more], **world)
+def case(spec: Tree | None = None, *more: Tree, **env: Any) -> Case:
+    return Case([cluster(spec), datacenter(), *more], **env)
 
 
 def of_kind(trees: Sequence[Tree], kind: str) -> Tree:

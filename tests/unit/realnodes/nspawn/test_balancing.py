@@ -17,14 +17,14 @@ def front() -> Front:
         return {"address": "127.0.0.1", "port": probe.getsockname()[1], "backends": []}
 
 
-def world(folder: Path) -> State:
+def env(folder: Path) -> State:
     state = State(folder / "nodes")
     state.write_network(NetworkRecord("esp0", "10.77.0.0/24"))
     return state
 
 
 async def test_a_balancer_is_taken_over_by_whoever_comes_next(tmp_path: Path) -> None:
-    state, wanted = world(tmp_path), front()
+    state, wanted = env(tmp_path), front()
     await Balancing(state).front([wanted])
     running = Balancing(state).process
     assert running is not None
@@ -39,7 +39,7 @@ async def test_a_balancer_is_taken_over_by_whoever_comes_next(tmp_path: Path) ->
 
 
 async def test_one_that_died_is_started_again(tmp_path: Path) -> None:
-    state, wanted = world(tmp_path), front()
+    state, wanted = env(tmp_path), front()
     await Balancing(state).front([wanted])
     first = Balancing(state).process
     assert first is not None
@@ -53,7 +53,7 @@ async def test_one_that_died_is_started_again(tmp_path: Path) -> None:
 
 
 async def test_a_process_that_got_its_number_later_is_left_alone(tmp_path: Path) -> None:
-    state = world(tmp_path)
+    state = env(tmp_path)
     (state.root / "balancer.pid").write_text("1")
     await Balancing(state).end()
     assert Balancing(state).process is None
@@ -61,7 +61,7 @@ async def test_a_process_that_got_its_number_later_is_left_alone(tmp_path: Path)
 
 
 async def test_an_address_where_somebody_else_listens_is_named(tmp_path: Path) -> None:
-    state, wanted = world(tmp_path), front()
+    state, wanted = env(tmp_path), front()
     taken = (wanted["address"], wanted["port"])
     named = f"another program listens at {taken[0]}:{taken[1]}"
     with socket.create_server(taken), pytest.raises(OSError, match=named):

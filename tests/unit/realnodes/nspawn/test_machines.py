@@ -53,34 +53,34 @@ class AnyBase(NoBases):
         return Base(version, self._images)
 
 
-async def waits(world: Provider, reason: str) -> str:
+async def waits(env: Provider, reason: str) -> str:
     """The sentence with which a machine waits for this reason; nothing is written down of it then."""
-    await world.until(DockerMachine.resource, "garden-a", says(reason))
-    assert world.state.nodes() == []
-    message: str = ready(world.cache(DockerMachine.resource).get(Key("default", "garden-a")))["message"]
+    await env.until(DockerMachine.resource, "garden-a", says(reason))
+    assert env.state.nodes() == []
+    message: str = ready(env.cache(DockerMachine.resource).get(Key("default", "garden-a")))["message"]
     return message
 
 
 async def test_a_version_without_a_base_waits_and_says_what_to_build(tmp_path: Path) -> None:
-    async with provider(tmp_path / "nodes", MemoryStore(), NoBases()) as world:
-        await world.make_machine("garden-a", DATA, version="v1.33.1-eks-1-33-1")
+    async with provider(tmp_path / "nodes", MemoryStore(), NoBases()) as env:
+        await env.make_machine("garden-a", DATA, version="v1.33.1-eks-1-33-1")
         expected = "there is no base for nodes of Kubernetes 1.33.1: run espalier assets build"
-        assert await waits(world, "BaseMissing") == expected
+        assert await waits(env, "BaseMissing") == expected
 
 
 async def test_a_version_that_is_none_waits_and_says_what_is_allowed(tmp_path: Path) -> None:
-    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as world:
-        await world.make_machine("garden-a", DATA, version="newest")
-        assert await waits(world, "BaseMissing") == "Kubernetes version 'newest': allowed is one like v1.35.4"
+    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as env:
+        await env.make_machine("garden-a", DATA, version="newest")
+        assert await waits(env, "BaseMissing") == "Kubernetes version 'newest': allowed is one like v1.35.4"
 
 
 async def test_a_base_without_an_image_that_clusters_ask_for_is_named_before_a_node_is_made_of_it(
     tmp_path: Path,
 ) -> None:
     programs = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "pause")
-    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase(*programs)) as world:
-        await world.make_machine("garden-a", DATA, version="v1.35.4-eks-1-35-1")
-        assert await waits(world, "ImageMissing") == (
+    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase(*programs)) as env:
+        await env.make_machine("garden-a", DATA, version="v1.35.4-eks-1-35-1")
+        assert await waits(env, "ImageMissing") == (
             "the base for nodes of Kubernetes 1.35.4 lacks images of coredns, etcd: "
             "run espalier assets build node-base-1.35.4"
         )
@@ -91,15 +91,15 @@ async def test_a_full_disk_is_said_before_anything_is_written_to_it(
 ) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(10 * 1024**3, 9 * 1024**3, 1024**3))
-    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as world:
-        await world.make_machine("garden-a", DATA)
-        assert await waits(world, "DiskFull") == f"{tmp_path / 'nodes'} has 1.0 GiB left; a node needs 2"
+    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as env:
+        await env.make_machine("garden-a", DATA)
+        assert await waits(env, "DiskFull") == f"{tmp_path / 'nodes'} has 1.0 GiB left; a node needs 2"
 
 
 async def test_a_limit_of_the_host_is_said_with_the_setting_that_raises_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "allowed_watchers", lambda: 16)
-    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as world:
-        await world.make_machine("garden-a", DATA)
-        assert "sysctl -w fs.inotify.max_user_instances=" in await waits(world, "HostLimit")
+    async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as env:
+        await env.make_machine("garden-a", DATA)
+        assert "sysctl -w fs.inotify.max_user_instances=" in await waits(env, "HostLimit")

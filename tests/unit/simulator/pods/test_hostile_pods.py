@@ -23,7 +23,7 @@ from espalier.simulator.hosts import programs
 from espalier.simulator.pods.disks import TOOLS
 from espalier.simulator.pods.process import MESSAGE
 from espalier.simulator.pods.program import Program
-from tests.support.simulated_pods import World, phase, running_pods
+from tests.support.simulated_pods import Environment, phase, running_pods
 
 IMAGE, UPGRADER = "example.org/teller:1", "example.org/upgrader:v1.36.3"
 CANARY = "only for the host"
@@ -49,10 +49,10 @@ SETTLED = ("CreateContainerConfigError",)
 
 @dataclass
 class Host:
-    """A machine: what is beside the folder of the simulated world must stay as it is."""
+    """A machine: what is beside the folder of the simulated environment must stay as it is."""
 
     root: Path
-    world: World
+    environment: Environment
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -76,8 +76,8 @@ async def machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     (folder / "teller.py").write_text(TELLER)
     teller = Program({"teller": (sys.executable, "-IS", str(folder / "teller.py"))}, variables=("GREETING",))
     upgrader = program(folder / "images", "v1.36.3")
-    async with running_pods(home, {IMAGE: teller, UPGRADER: upgrader}.get) as world:
-        yield Host(folder, world)
+    async with running_pods(home, {IMAGE: teller, UPGRADER: upgrader}.get) as environment:
+        yield Host(folder, environment)
 
 
 def container(words: str = "say done", **fields: Any) -> Tree:
@@ -178,7 +178,7 @@ def placed(value: Any, host: str) -> Any:
 
 async def furnish(host: Host) -> None:
     """What stands ready for the hostile pods: data with keys that are paths, and links on the node."""
-    client, meta = host.world.workload.client, {"namespace": "default"}
+    client, meta = host.environment.workload.client, {"namespace": "default"}
     outside = str(host.root / "secret")
     keys = {"notes": "good", "absolute": outside, "above": "../../../../secret", "dots": ".."}
     for name, key in keys.items():
@@ -191,8 +191,8 @@ async def furnish(host: Host) -> None:
         container(f"link /v{path} {placed(target, str(host.root))}", name=f"step-{index}", volumeMounts=mounts)
         for index, (path, target) in enumerate(links.items())
     ]
-    await host.world.make("links", inits, container(), volumes=[{"name": "v", "hostPath": {"path": "/"}}])
-    assert (await host.world.ended("links"))["phase"] == "Succeeded"
+    await host.environment.make("links", inits, container(), volumes=[{"name": "v", "hostPath": {"path": "/"}}])
+    assert (await host.environment.ended("links"))["phase"] == "Succeeded"
 
 
 def settled(pod: Tree) -> bool:
@@ -213,21 +213,21 @@ async def test_no_name_path_or_link_of_a_pod_leads_out_of_its_node(
             whole: Tree = placed({"containers": [container()], "initContainers": [], **spec}, str(host.root))
             name = f"hostile-{index}"
             (main, *_), inits = whole.pop("containers"), whole.pop("initContainers")
-            await host.world.make(name, inits, main, **whole)
-            pod = await host.world.until(name, settled)
+            await host.environment.make(name, inits, main, **whole)
+            pod = await host.environment.until(name, settled)
             assert host.files == before, what
             assert CANARY not in str(pod), what
             for one in (*inits, main):
-                assert CANARY.encode() not in await host.world.pods.read_log(pod, one["name"]), what
+                assert CANARY.encode() not in await host.environment.pods.read_log(pod, one["name"]), what
         # What is made anew at the next start, and what is taken away at the end, lies among what they left there.
-        pods = host.world.pods
+        pods = host.environment.pods
         await pods.close()
         pods._disks._booted.clear()
-        await host.world.make("later", [], container())
-        await host.world.until("later", settled)
+        await host.environment.make("later", [], container())
+        await host.environment.until("later", settled)
         assert host.files == before
-        for pod_object in host.world.workload.cache(POD).list():
-            await host.world.workload.client.delete(POD, pod_object.name, "default", grace_period_seconds=0)
+        for pod_object in host.environment.workload.cache(POD).list():
+            await host.environment.workload.client.delete(POD, pod_object.name, "default", grace_period_seconds=0)
         await pods.close()
     assert host.files == before
 
@@ -244,10 +244,10 @@ async def test_a_program_gets_the_variables_it_reads_and_none_that_decide_what_r
 ) -> None:
     async with machine(tmp_path / "machine", monkeypatch) as host:
         env = [{"name": name, "value": str(host.root)} for name in (*HOSTILE_VARIABLES, "GREETING", "OTHER")]
-        await host.world.make("hostile", [container("environment", name="step-0", env=env)], container())
-        assert (await host.world.ended("hostile"))["phase"] == "Succeeded"
+        await host.environment.make("hostile", [container("environment", name="step-0", env=env)], container())
+        assert (await host.environment.ended("hostile"))["phase"] == "Succeeded"
 
-        said = set((await host.world.log("hostile", "step-0")).split())
+        said = set((await host.environment.log("hostile", "step-0")).split())
         given = {"PATH", "SIMULATED_NODE", "ESPALIER_CONTAINER_ROOT", "HOSTNAME", "GREETING"}
         assert said - {"LC_CTYPE"} == given | {"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}
 
@@ -260,8 +260,8 @@ async def test_the_upgrader_runs_nothing_that_a_pod_brings(tmp_path: Path, monke
             (modules / name).write_text(f"open({str(proof)!r}, 'w').write('ran')")
         env = [{"name": name, "value": str(modules)} for name in HOSTILE_VARIABLES]
         main = {"name": "main", "image": UPGRADER, "command": ["upgrader", "--help"], "env": env}
-        await host.world.make("hostile", [], main)
-        assert (await host.world.ended("hostile"))["phase"] == "Succeeded"
+        await host.environment.make("hostile", [], main)
+        assert (await host.environment.ended("hostile"))["phase"] == "Succeeded"
 
-        assert "The steps of a node's upgrade" in await host.world.log("hostile", "main")
+        assert "The steps of a node's upgrade" in await host.environment.log("hostile", "main")
         assert not proof.exists()

@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.errors import NotFound
 from espalier.simulator.pods.program import Program, Programs
-from tests.support.simulated_pods import CLUSTER, PATIENCE, World, phase, processes, running_pods
+from tests.support.simulated_pods import CLUSTER, PATIENCE, Environment, phase, processes, running_pods
 
 IMAGE = "example.org/teller:1"
 TELLER = """
@@ -59,12 +59,12 @@ def teller(home: Path) -> Programs:
 
 
 @asynccontextmanager
-async def world(home: Path) -> AsyncIterator[World]:
+async def environment(home: Path) -> AsyncIterator[Environment]:
     async with running_pods(home, teller(home)) as made:
         yield made
 
 
-async def run(here: World, name: str, *commands: str, then: str = "say done", **spec: Any) -> None:
+async def run(here: Environment, name: str, *commands: str, then: str = "say done", **spec: Any) -> None:
     """Make a pod whose init containers run the commands, before `then`."""
     volumes = [{"name": "host", "hostPath": {"path": "/"}}, *spec.pop("volumes", [])]
     mounts = [{"name": "host", "mountPath": "/host"}, *spec.pop("mounts", [])]
@@ -85,7 +85,7 @@ async def run(here: World, name: str, *commands: str, then: str = "say done", **
 
 
 async def test_init_containers_run_one_after_the_other_then_the_containers(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with environment(tmp_path) as here:
         await run(here, "story", "write /host/tmp-note first", "read /host/tmp-note", then="tell the end")
         status = await here.ended("story")
 
@@ -96,7 +96,7 @@ async def test_init_containers_run_one_after_the_other_then_the_containers(tmp_p
 
 
 async def test_a_container_that_fails_says_its_last_lines_and_nothing_runs_after_it(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with environment(tmp_path) as here:
         await run(here, "story", "fail 4", "write /host/never never")
         status = await here.ended("story")
 
@@ -108,14 +108,14 @@ async def test_a_container_that_fails_says_its_last_lines_and_nothing_runs_after
 
 
 async def test_a_command_that_the_image_does_not_have_ends_as_a_shell_would_end_it(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with environment(tmp_path) as here:
         await here.make("shell", [], {"name": "sh", "image": IMAGE, "command": ["sh"]})
         status = await here.ended("shell")
         assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 127
 
 
 async def test_config_maps_secrets_tokens_and_fields_reach_the_containers(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with environment(tmp_path) as here:
         meta = {"namespace": "default"}
         body: Tree = {"apiVersion": "v1", "metadata": {"name": "notes", **meta}}
         await here.workload.client.create(CONFIG_MAP, {**body, "kind": "ConfigMap", "data": {"a": "from the map"}})
@@ -145,7 +145,7 @@ async def test_config_maps_secrets_tokens_and_fields_reach_the_containers(tmp_pa
 
 
 async def test_what_is_missing_is_named_and_waited_for(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with environment(tmp_path) as here:
         await run(
             here,
             "story",
@@ -168,7 +168,7 @@ async def test_what_is_missing_is_named_and_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["rest", "resist"])
 async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path, verb: str) -> None:
-    async with world(tmp_path) as here:
+    async with environment(tmp_path) as here:
         await run(here, "story", verb, terminationGracePeriodSeconds=1)
         pod = await here.until(
             "story", lambda pod: "running" in str(pod.get("status", {}).get("initContainerStatuses"))
@@ -190,7 +190,7 @@ async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path,
 
 
 async def test_containers_that_were_lost_with_this_process_ended_as_on_a_node_that_was_down(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with environment(tmp_path) as here:
         await run(here, "story", "say one", "rest", "say three")
         await here.until(
             "story", lambda pod: "running" in str((pod.get("status", {}).get("initContainerStatuses") or [0, 0])[1])
@@ -206,7 +206,7 @@ async def test_containers_that_were_lost_with_this_process_ended_as_on_a_node_th
 
 
 async def test_a_pod_without_a_program_stays_simulated_and_its_log_is_empty(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with environment(tmp_path) as here:
         body: Tree = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -221,7 +221,7 @@ async def test_a_pod_without_a_program_stays_simulated_and_its_log_is_empty(tmp_
 
 
 async def test_logs_are_asked_for_as_kubectl_does(tmp_path: Path) -> None:
-    async with world(tmp_path) as here:
+    async with environment(tmp_path) as here:
         await run(here, "story", "say one two three")
         await here.ended("story")
 

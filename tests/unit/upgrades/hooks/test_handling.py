@@ -56,7 +56,7 @@ NODE_UPGRADE = "garden-abcde-node-upgrader"
 
 
 @dataclass
-class World:
+class Environment:
     """A management cluster and a workload cluster, each an API server and nothing else, and the hooks between them."""
 
     client: Client
@@ -121,7 +121,7 @@ class World:
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
+async def env() -> AsyncIterator[Environment]:
     clock, now = SystemClock(), SystemClock().now()
     servers = [Server(MemoryStore(), now=clock.now, random=random.Random(number)) for number in range(2)]
     for server in servers:
@@ -143,7 +143,7 @@ async def world() -> AsyncIterator[World]:
     running = asyncio.create_task(caches.run())
     await caches.wait_synced()
     try:
-        yield World(client, workload, webhooks, ssl.create_default_context(cadata=authority.certificate.decode()))
+        yield Environment(client, workload, webhooks, ssl.create_default_context(cadata=authority.certificate.decode()))
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -160,7 +160,7 @@ def versions(make: Any, *names: str) -> dict[str, Tree]:
 
 
 async def test_discovery_tells_three_hooks_that_stop_cluster_api_when_they_fail() -> None:
-    async with world() as here:
+    async with env() as here:
         status, body = await here.post(wire.DISCOVERY_PATH, b'{"kind":"DiscoveryRequest"}')
         found = msgspec.json.decode(body)
         assert (status, found["kind"], found["status"]) == (200, "DiscoveryResponse", "Success")
@@ -176,7 +176,7 @@ async def test_discovery_tells_three_hooks_that_stop_cluster_api_when_they_fail(
 
 
 async def test_another_version_is_accepted_whole() -> None:
-    async with world() as here:
+    async with env() as here:
         await here.owner(KubeadmControlPlane, "Fail")
         await here.owner(MachineDeployment, "Fail")
         asked = versions(machine_objects)
@@ -189,7 +189,7 @@ async def test_another_version_is_accepted_whole() -> None:
 
 
 async def test_what_can_not_be_made_fails_the_call_and_the_sentence_stands_at_its_owner_until_it_is_accepted() -> None:
-    async with world() as here:
+    async with env() as here:
         await here.owner(KubeadmControlPlane, "Fail")
         changed = {"count": 1, "certSans": ["garden.example"]}
         current = machine_objects(kubernetesVersion="1.35")
@@ -204,7 +204,7 @@ async def test_what_can_not_be_made_fails_the_call_and_the_sentence_stands_at_it
 
 
 async def test_with_the_fallback_the_answer_is_partial_and_the_sentence_stands_there_as_well() -> None:
-    async with world() as here:
+    async with env() as here:
         await here.owner(MachineDeployment, "RollingUpdate")
         current = set_objects("old", kubernetesVersion="1.35")
         group = [{"name": "md-0", "count": 2, "labels": {"tier": "front"}}]
@@ -218,7 +218,7 @@ async def test_with_the_fallback_the_answer_is_partial_and_the_sentence_stands_t
 
 @pytest.mark.parametrize("namespace", [SYSTEM_NAMESPACE, "elsewhere"])
 async def test_machines_that_nobody_asked_to_upgrade_in_place_are_left_to_cluster_api(namespace: str) -> None:
-    async with world() as here:
+    async with env() as here:
         await here.owner(KubeadmControlPlane, None if namespace == SYSTEM_NAMESPACE else "Fail")
         asked = versions(machine_objects)
         for objects in asked.values():
@@ -228,7 +228,7 @@ async def test_machines_that_nobody_asked_to_upgrade_in_place_are_left_to_cluste
 
 
 async def test_who_does_not_know_the_owner_replaces_nothing() -> None:
-    async with world() as here:
+    async with env() as here:
         answer = await here.ask(wire.CAN_UPDATE_MACHINE_SET, **versions(set_objects, "old", "new"))
         assert (answer["status"], answer["message"]) == (
             "Failure",
@@ -236,7 +236,7 @@ async def test_who_does_not_know_the_owner_replaces_nothing() -> None:
         )
 
 
-async def machine(here: World, *, node_versions: Mapping[str, str] | None = None, worker: bool = False) -> Tree:
+async def machine(here: Environment, *, node_versions: Mapping[str, str] | None = None, worker: bool = False) -> Tree:
     """A Machine that is to be updated, as Cluster API has written it, and what is asked about it."""
     desired = machine_objects(kubernetesVersion="1.36")
     labels = desired["machine"]["metadata"]["labels"]
@@ -256,7 +256,7 @@ async def machine(here: World, *, node_versions: Mapping[str, str] | None = None
     return desired
 
 
-async def wish(here: World, desired: Tree, version: str | None) -> None:
+async def wish(here: Environment, desired: Tree, version: str | None) -> None:
     """Cluster API writes another version, and asks for it."""
     patch = {"spec": {"version": version}}
     await here.client.patch(Machine.resource, "garden-abcde", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
@@ -264,7 +264,7 @@ async def wish(here: World, desired: Tree, version: str | None) -> None:
 
 
 async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_it_is_complete() -> None:
-    async with world() as here:
+    async with env() as here:
         desired = await machine(here)
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert (answer["status"], answer["retryAfterSeconds"]) == ("Success", SOON)
@@ -303,13 +303,13 @@ async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_
 async def test_the_first_of_a_control_plane_is_known_by_the_versions_of_its_nodes(
     nodes: dict[str, str], is_first: bool
 ) -> None:
-    async with world() as here:
+    async with env() as here:
         await here.ask(wire.UPDATE_MACHINE, desired=await machine(here, node_versions=nodes))
         assert (await here.node_upgrade()).spec.first_node_to_be_upgraded is is_first
 
 
 async def test_of_workers_none_is_the_first_and_nothing_is_asked_of_their_cluster() -> None:
-    async with world() as here:
+    async with env() as here:
         desired = await machine(here, worker=True)
         await here.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
@@ -323,7 +323,7 @@ async def test_of_workers_none_is_the_first_and_nothing_is_asked_of_their_cluste
 
 
 async def test_while_the_cluster_can_not_be_reached_no_node_upgrade_is_made_and_the_answer_says_why() -> None:
-    async with world() as here:
+    async with env() as here:
         desired = await machine(here)
         await here.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
@@ -334,7 +334,7 @@ async def test_while_the_cluster_can_not_be_reached_no_node_upgrade_is_made_and_
 
 
 async def test_an_upgrade_to_another_version_is_ended_first_and_one_of_somebody_else_is_named() -> None:
-    async with world() as here:
+    async with env() as here:
         desired = await machine(here)
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
         await wish(here, desired, "v1.36.4")
@@ -351,7 +351,7 @@ async def test_an_upgrade_to_another_version_is_ended_first_and_one_of_somebody_
 
 
 async def test_what_can_never_go_on_fails() -> None:
-    async with world() as here:
+    async with env() as here:
         desired = await machine(here)
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
         await here.report("VersionRefused", "kubeadm does not downgrade")
@@ -366,7 +366,7 @@ async def test_what_can_never_go_on_fails() -> None:
 
 
 async def test_who_can_call_hooks_but_not_change_machines_has_nothing_done() -> None:
-    async with world() as here:
+    async with env() as here:
         desired = await machine(here)
         patch = {"metadata": {"annotations": {UPDATE_IN_PROGRESS: None}}}
         await here.client.patch(Machine.resource, "garden-abcde", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
@@ -378,7 +378,7 @@ async def test_who_can_call_hooks_but_not_change_machines_has_nothing_done() -> 
 
 
 async def test_another_version_than_the_stored_one_is_not_believed() -> None:
-    async with world() as here:
+    async with env() as here:
         desired = await machine(here)
         desired["machine"]["spec"]["version"] = "v1.36.9"
         await here.ask(wire.UPDATE_MACHINE, desired=desired)

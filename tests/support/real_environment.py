@@ -1,4 +1,4 @@
-"""A world of real nodes as users start it, for journeys on this machine."""
+"""An environment of real nodes as users start it, for journeys on this machine."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from espalier.cli.environment.programs import find_cluster_api, find_control_pla
 from espalier.cli.home import Home
 from espalier.realnodes.nspawn.limits import allowed_watchers
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE
+from tests.support.environment import PROGRAM, LocalEnvironment
 from tests.support.footprint import Footprint
 from tests.support.kubectl import Kubectl, find_kubectl
-from tests.support.world import PROGRAM, LaptopWorld
 
 START_SECONDS = 300.0
 READY_SECONDS = 600
@@ -57,17 +57,17 @@ def why_not(*versions: str, watchers: int = 0) -> str:
 
 
 @dataclass
-class RealLaptop:
-    """A running world; `management` is kubectl for its management cluster."""
+class RealEnvironment:
+    """A running environment; `management` is kubectl for its management cluster."""
 
-    world: LaptopWorld
+    environment: LocalEnvironment
     management: Kubectl
     flags: Sequence[str] = ()
     """More of `espalier up`."""
 
     @property
     def home(self) -> Home:
-        return Home(self.world.home)
+        return Home(self.environment.home)
 
     async def up(self) -> None:
         """`espalier up --nodes real`, to where it serves."""
@@ -76,7 +76,7 @@ class RealLaptop:
         assert code == 0, complaint + self.home.log.read_text()[-3000:]
 
     async def kill(self) -> None:
-        """`kill -9` of the world's process; nodes go on."""
+        """`kill -9` of the environment's process; nodes go on."""
         running = lock.holder(self.home.lock)
         assert running is not None
         os.kill(running.pid, signal.SIGKILL)
@@ -87,8 +87,8 @@ class RealLaptop:
         process = await asyncio.create_subprocess_exec(
             *PROGRAM,
             *arguments,
-            env={**self.world.environment, "ESPALIER_CACHE": str(assets_folder().parent)},
-            cwd=self.world.home,
+            env={**self.environment.environment, "ESPALIER_CACHE": str(assets_folder().parent)},
+            cwd=self.environment.home,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -133,7 +133,7 @@ class RealLaptop:
         """kubectl for a cluster."""
         code, content, complaint = await self.espalier("kubeconfig", name)
         assert code == 0, complaint
-        file = self.world.home / f"{name}.kubeconfig"
+        file = self.environment.home / f"{name}.kubeconfig"
         file.write_text(content)
         return self.management.with_kubeconfig(file)
 
@@ -145,17 +145,17 @@ class RealLaptop:
 
 
 @asynccontextmanager
-async def real_laptop(folder: Path, *flags: str) -> AsyncIterator[RealLaptop]:
-    """A world in a folder of its own, with these flags; at the end nothing of it is left."""
-    world = LaptopWorld(folder)
-    laptop = RealLaptop(
-        world, Kubectl(find_kubectl(), Home(folder).kubeconfig, folder, patience=READY_SECONDS + 60), flags
+async def real_environment(folder: Path, *flags: str) -> AsyncIterator[RealEnvironment]:
+    """An environment in a folder of its own, with these flags; at the end nothing of it is left."""
+    environment = LocalEnvironment(folder)
+    env = RealEnvironment(
+        environment, Kubectl(find_kubectl(), Home(folder).kubeconfig, folder, patience=READY_SECONDS + 60), flags
     )
-    await laptop.up()
+    await env.up()
     try:
-        yield laptop
+        yield env
     finally:
-        await laptop.espalier("down", "--delete-data")
+        await env.espalier("down", "--delete-data")
 
 
 async def _documents(stream: asyncio.StreamReader) -> AsyncIterator[Tree]:

@@ -20,8 +20,8 @@ from espalier.kube.errors import Invalid, NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import CATALOG
+from tests.support.environment import LocalEnvironment, local_environment
 from tests.support.managing import unasked
-from tests.support.world import LaptopWorld, laptop_world
 
 pytestmark = pytest.mark.embedded
 
@@ -31,8 +31,8 @@ RELEASE = ("get", "clusters", "garden", "-o", "jsonpath={.spec.eksaVersion}")
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
-    with laptop_world(tmp_path_factory.mktemp("world"), *FLAGS) as running:
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+    with local_environment(tmp_path_factory.mktemp("world"), *FLAGS) as running:
         old = EXAMPLE.replace('kubernetesVersion: "1.35"', 'eksaVersion: v0.25.1\n  kubernetesVersion: "1.35"')
         assert "v0.25.1" in old
         do(running, lambda client: create(client, old))
@@ -41,9 +41,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LaptopWorld]:
         yield running
 
 
-def do(world: LaptopWorld, work: Callable[[Client], Awaitable[None]]) -> None:
+def do(env: LocalEnvironment, work: Callable[[Client], Awaitable[None]]) -> None:
     async def main() -> None:
-        client = Client(HttpTransport(Kubeconfig.load([Home(world.home).kubeconfig]).context(), environment={}))
+        client = Client(HttpTransport(Kubeconfig.load([Home(env.home).kubeconfig]).context(), environment={}))
         try:
             await work(client)
         finally:
@@ -59,32 +59,32 @@ async def create(client: Client, text: str) -> None:
         await client.create(CATALOG.resource_of(document.api_version, document.kind), tree)
 
 
-def test_a_change_does_not_move_a_cluster_to_another_release_unasked(world: LaptopWorld) -> None:
+def test_a_change_does_not_move_a_cluster_to_another_release_unasked(env: LocalEnvironment) -> None:
     grown = EXAMPLE.replace("count: 2", "count: 3")
     assert grown != EXAMPLE
-    told = world.apply(grown, "upgrade", "--no-wait")
+    told = env.apply(grown, "upgrade", "--no-wait")
     assert told.code == 2
     assert "cluster default/garden has release v0.25.1, and would be moved to release v0.26.0" in " ".join(
         told.err.split()
     )
     assert "`espalier plan -f FILE --move-release` says which" in " ".join(told.err.split())
-    assert world.espalier(*RELEASE).out == "v0.25.1"
+    assert env.espalier(*RELEASE).out == "v0.25.1"
     count, release = "spec.workerNodeGroupConfigurations.md-0.count", "spec.eksaVersion"
-    assert planned(world, grown) == planned(world, grown, "--keep-release") == {count: 3}
-    assert planned(world, grown, "--move-release") == {count: 3, release: "v0.26.0"}
-    kept = world.apply(grown, "upgrade", "--keep-release", "--timeout", "60s")
+    assert planned(env, grown) == planned(env, grown, "--keep-release") == {count: 3}
+    assert planned(env, grown, "--move-release") == {count: 3, release: "v0.26.0"}
+    kept = env.apply(grown, "upgrade", "--keep-release", "--timeout", "60s")
     assert kept.code == 0, kept.err
-    assert world.espalier(*RELEASE).out == "v0.25.1"
-    assert planned(world, grown, "--keep-release") == {}
-    assert planned(world, grown, "--move-release") == {release: "v0.26.0"}
-    moved = world.apply(grown, "upgrade", "--move-release", "--timeout", "60s")
+    assert env.espalier(*RELEASE).out == "v0.25.1"
+    assert planned(env, grown, "--keep-release") == {}
+    assert planned(env, grown, "--move-release") == {release: "v0.26.0"}
+    moved = env.apply(grown, "upgrade", "--move-release", "--timeout", "60s")
     assert moved.code == 0, moved.err
-    assert world.espalier(*RELEASE).out == "v0.26.0"
+    assert env.espalier(*RELEASE).out == "v0.26.0"
 
 
-def planned(world: LaptopWorld, text: str, *flags: str) -> Tree:
+def planned(env: LocalEnvironment, text: str, *flags: str) -> Tree:
     """The fields of the Cluster that a plan says are changed, with what they become."""
-    told = world.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=text)
+    told = env.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=text)
     assert told.out, told.err
     (cluster,) = json.loads(told.out)["clusters"]
     assert cluster["refusals"] == []
@@ -92,10 +92,10 @@ def planned(world: LaptopWorld, text: str, *flags: str) -> Tree:
     return {one["field"]: one["new"] for change in changes for one in change["fields"]}
 
 
-def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(world: LaptopWorld) -> None:
+def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(env: LocalEnvironment) -> None:
     """kubectl sends null for a field that its last manifest had, and this one has not."""
     (cluster,) = (one.tree for one in read_manifests(EXAMPLE, source="test") if one.kind == "Cluster")
-    release = world.espalier(*RELEASE).out
+    release = env.espalier(*RELEASE).out
     last = {**cluster, "spec": {**cluster["spec"], "eksaVersion": release}}
     said = ""
 
@@ -108,23 +108,23 @@ def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(wo
             await client.patch(Cluster.resource, "garden", "default", patch=sent, type=PatchType.MERGE)
         said = str(refusal.value)
 
-    do(world, by_kubectl)
-    told = world.espalier("plan", "-f", "-", "-o", "json", stdin=EXAMPLE)
+    do(env, by_kubectl)
+    told = env.espalier("plan", "-f", "-", "-o", "json", stdin=EXAMPLE)
     assert told.code == 2, told
     (planned_,) = json.loads(told.out)["clusters"]
     (refusal,) = planned_["refusals"]
     assert refusal["field"] == "spec.eksaVersion"
     assert refusal["message"] in said
-    kept = world.espalier("plan", "-f", "-", "--keep-release", stdin=EXAMPLE)
+    kept = env.espalier("plan", "-f", "-", "--keep-release", stdin=EXAMPLE)
     assert kept.code in (0, 1), kept
-    assert world.apply(EXAMPLE, "upgrade", "--keep-release", "--no-wait").code == 0
-    assert world.espalier(*RELEASE).out == release
+    assert env.apply(EXAMPLE, "upgrade", "--keep-release", "--no-wait").code == 0
+    assert env.espalier(*RELEASE).out == release
 
     async def forget(client: Client) -> None:
         note = {"metadata": {"annotations": {LAST_APPLIED: None}}}
         await client.patch(Cluster.resource, "garden", "default", patch=note, type=PatchType.MERGE)
 
-    do(world, forget)
+    do(env, forget)
 
 
 @pytest.mark.parametrize(
@@ -135,29 +135,29 @@ def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(wo
         (("-f", "-", "--move-release", "--eksa-version", "v0.26.0"), "and no --eksa-version"),
     ],
 )
-def test_the_flags_of_an_upgrade_need_its_manifest(world: LaptopWorld, flags: Sequence[str], complaint: str) -> None:
-    told = world.espalier("plan", *flags, stdin=EXAMPLE)
+def test_the_flags_of_an_upgrade_need_its_manifest(env: LocalEnvironment, flags: Sequence[str], complaint: str) -> None:
+    told = env.espalier("plan", *flags, stdin=EXAMPLE)
     assert told.code == 2
     assert complaint in " ".join(told.err.split())
 
 
 @pytest.mark.parametrize("flag", ["--move-release", "--keep-release"])
-def test_an_upgrade_of_what_is_not_there_is_no_plan(world: LaptopWorld, flag: str) -> None:
+def test_an_upgrade_of_what_is_not_there_is_no_plan(env: LocalEnvironment, flag: str) -> None:
     text = EXAMPLE.replace("name: garden", "name: orchard")
     for command in (("plan", "-f", "-", flag), ("upgrade", "cluster", "-f", "-", flag)):
-        told = world.espalier(*command, stdin=text)
+        told = env.espalier(*command, stdin=text)
         assert told.code != 0
         assert "cluster default/orchard does not exist; create it with `espalier create cluster" in told.err
 
 
-def test_the_record_is_not_deleted_while_it_manages_clusters(world: LaptopWorld) -> None:
-    told = world.espalier("delete", "cluster", "laptop", "--timeout", "5s")
+def test_the_record_is_not_deleted_while_it_manages_clusters(env: LocalEnvironment) -> None:
+    told = env.espalier("delete", "cluster", "laptop", "--timeout", "5s")
     assert told.code == 1
     assert "it manages clusters: default/garden; delete those first" in " ".join(told.err.split())
-    assert "cluster.anywhere.eks.amazonaws.com/laptop" in world.names("get", "clusters")
+    assert "cluster.anywhere.eks.amazonaws.com/laptop" in env.names("get", "clusters")
 
 
-def test_a_world_that_lost_its_record_starts_and_has_it_again(world: LaptopWorld) -> None:
+def test_an_environment_that_lost_its_record_starts_and_has_it_again(env: LocalEnvironment) -> None:
     async def lose(client: Client) -> None:
         async with unasked(client):
             await client.delete(Cluster.resource, "laptop", "default")
@@ -165,13 +165,13 @@ def test_a_world_that_lost_its_record_starts_and_has_it_again(world: LaptopWorld
             with suppress(NotFound):
                 await client.patch(Cluster.resource, "laptop", "default", patch=patch, type=PatchType.MERGE)
 
-    do(world, lose)
-    world.down()
-    world.up(*FLAGS)
-    assert "cluster.anywhere.eks.amazonaws.com/laptop" in world.names("get", "clusters")
-    assert world.apply(EXAMPLE.replace("count: 2", "count: 1"), "upgrade", "--timeout", "60s").code == 0
-    assert world.espalier("delete", "cluster", "garden", "--timeout", "60s").code == 0
-    assert world.espalier("delete", "cluster", "laptop", "--timeout", "60s").code == 0
-    world.down()
-    world.up(*FLAGS)
-    assert "cluster.anywhere.eks.amazonaws.com/laptop" in world.names("get", "clusters")
+    do(env, lose)
+    env.down()
+    env.up(*FLAGS)
+    assert "cluster.anywhere.eks.amazonaws.com/laptop" in env.names("get", "clusters")
+    assert env.apply(EXAMPLE.replace("count: 2", "count: 1"), "upgrade", "--timeout", "60s").code == 0
+    assert env.espalier("delete", "cluster", "garden", "--timeout", "60s").code == 0
+    assert env.espalier("delete", "cluster", "laptop", "--timeout", "60s").code == 0
+    env.down()
+    env.up(*FLAGS)
+    assert "cluster.anywhere.eks.amazonaws.com/laptop" in env.names("get", "clusters")

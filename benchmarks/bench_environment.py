@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.measure import cpu_seconds, peak_memory, report, spread, start_world
+from benchmarks.measure import cpu_seconds, peak_memory, report, spread, start_environment
 from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.kube.client import Client
@@ -28,10 +28,10 @@ MANY = 200
 
 
 @asynccontextmanager
-async def world(folder: Path) -> AsyncIterator[tuple[Client, subprocess.Popen[bytes], float]]:
-    """A running world: client, process, and seconds until it first answered."""
+async def env(folder: Path) -> AsyncIterator[tuple[Client, subprocess.Popen[bytes], float]]:
+    """A running environment: client, process, and seconds until it first answered."""
     began = time.monotonic()
-    process = start_world(folder)
+    process = start_environment(folder)
     client: Client | None = None
     try:
         while client is None:
@@ -54,7 +54,7 @@ async def world(folder: Path) -> AsyncIterator[tuple[Client, subprocess.Popen[by
 
 
 async def kubectl_seconds(folder: Path, kubectl: Path) -> float:
-    """What `kubectl get ns` takes against a running world."""
+    """What `kubectl get ns` takes against a running environment."""
     began = time.monotonic()
     process = await asyncio.create_subprocess_exec(
         kubectl, "--kubeconfig", folder / "kubeconfig", "get", "ns", stdout=subprocess.DEVNULL
@@ -102,7 +102,7 @@ async def main() -> None:
     ones: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         for run in range(5):
-            async with world(Path(folder) / f"one-{run}") as (client, _, seconds):
+            async with env(Path(folder) / f"one-{run}") as (client, _, seconds):
                 starts.append(seconds)
                 if kubectl:
                     firsts.append(seconds + await kubectl_seconds(Path(folder) / f"one-{run}", kubectl))
@@ -111,7 +111,7 @@ async def main() -> None:
         first = spread(firsts) if firsts else "not measured: no kubectl; run make real-assets"
         report("espalier up to the end of the first kubectl get ns", first, "aim: <= 2 s")
         report("one simulated cluster (1 control plane, 2 workers), apply to Ready", spread(ones), "aim: <= 3 s")
-        async with world(Path(folder) / "many") as (client, process, _):
+        async with env(Path(folder) / "many") as (client, process, _):
             before = cpu_seconds(process.pid)
             seconds = await create(client, [f"garden-{number}" for number in range(MANY)])
             cpu, memory = cpu_seconds(process.pid) - before, peak_memory(process.pid)

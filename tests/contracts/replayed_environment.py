@@ -1,4 +1,4 @@
-"""A small world on simulated time: two replicas of a manager, an API server, faults. Prints all that was asked.
+"""A small environment on simulated time: two replicas of a manager, an API server, faults. Prints all that was asked.
 
 Run as a program with seeds, so that a test can compare processes whose hashes differ.
 """

@@ -26,7 +26,7 @@ from tests.contracts.strange.requests import (
 _held = {**pod("held"), "metadata": {"name": "held", "labels": {"app": "held"}}}
 _held_twice = {**pod("held-twice"), "metadata": {"name": "held-twice", "labels": {"app": "held", "also": "held"}}}
 _also = {**budget(selector={"matchLabels": {"also": "held"}}), "metadata": {"name": "also"}}
-WORLD: tuple[Ask, ...] = (
+ENVIRONMENT: tuple[Ask, ...] = (
     Ask("a ConfigMap", "POST", MAPS, configured({"a": "1", "b": "2"}, name="here", labels={"of": "world"})),
     Ask("another", "POST", MAPS, configured({"a": "1"}, name="there")),
     Ask("one that never changes", "POST", MAPS, {**configured({"a": "1"}, name="fixed"), "immutable": True}),

@@ -27,8 +27,8 @@ class Told:
 
 
 @dataclass(frozen=True)
-class LaptopWorld:
-    """A world in a folder; `espalier` runs commands against it."""
+class LocalEnvironment:
+    """An environment in a folder; `espalier` runs commands against it."""
 
     home: Path
     prefix: tuple[str, ...] = ()
@@ -106,15 +106,15 @@ class LaptopWorld:
 
 
 @contextmanager
-def laptop_world(home: Path, *flags: str) -> Iterator[LaptopWorld]:
-    """A running world, stopped afterwards."""
+def local_environment(home: Path, *flags: str) -> Iterator[LocalEnvironment]:
+    """A running environment, stopped afterwards."""
     home.mkdir(parents=True, exist_ok=True)
-    world = LaptopWorld(home)
-    world.up(*flags)
+    environment = LocalEnvironment(home)
+    environment.up(*flags)
     try:
-        yield world
+        yield environment
     finally:
-        world.down()
+        environment.down()
 
 
 def texts(documents: Sequence[str]) -> str:

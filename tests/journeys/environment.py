@@ -47,8 +47,8 @@ INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 Wrap = Callable[[Transport], Transport]
 
 
-class Laptop:
-    """A running world. What it is asked to do goes through the API, as a user would ask it."""
+class Environment:
+    """A running environment. What it is asked to do goes through the API, as a user would ask it."""
 
     def __init__(self, client: Client, caches: Caches, workloads: Workloads) -> None:
         self.client = client
@@ -120,7 +120,7 @@ class Laptop:
 
 
 @asynccontextmanager
-async def laptop(
+async def environment(
     clock: Clock,
     *,
     seed: int = 1,
@@ -128,8 +128,8 @@ async def laptop(
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
     provider: Infrastructure = LOCAL.infrastructure,
-) -> AsyncIterator[Laptop]:
-    """A world on the running loop. With `store` and `stores` of an earlier one it goes on where that one stopped.
+) -> AsyncIterator[Environment]:
+    """An environment on the running loop. With `store` and `stores` of an earlier one it goes on where that stopped.
 
     `wrap` stands between the controllers and the API server, for faults.
     """
@@ -138,8 +138,8 @@ async def laptop(
     await server.start()
     own = wrap(InProcessTransport(server))
     try:
-        async with controlled(clock, InProcessTransport(server), own, rng, stores=stores, provider=provider) as world:
-            yield world
+        async with controlled(clock, InProcessTransport(server), own, rng, stores=stores, provider=provider) as env:
+            yield env
     finally:
         await server.close()
 
@@ -154,7 +154,7 @@ async def controlled(
     stores: Stores | None = None,
     boot_seconds: float = 1.0,
     provider: Infrastructure = LOCAL.infrastructure,
-) -> AsyncIterator[Laptop]:
+) -> AsyncIterator[Environment]:
     """The controllers of the laptop, which reach their API server through `own`; `users` is the users' way there."""
     client = Client(users, user_agent="journey")
     await prepare(client, Releases.load(), KINDS)
@@ -176,7 +176,7 @@ async def controlled(
     assemble(running, [simulated], client=manager)
     try:
         async with led_by(running):
-            yield Laptop(client, running.caches, workloads)
+            yield Environment(client, running.caches, workloads)
     finally:
         await workloads.close()
         await manager.close()
@@ -253,9 +253,9 @@ def is_rolled_out(found: Object | None, replicas: int, sets: Sequence[MachineSet
     return status.replicas == status.up_to_date_replicas == status.available_replicas == replicas
 
 
-def machines(world: Laptop, name: str) -> list[Machine]:
+def machines(env: Environment, name: str) -> list[Machine]:
     """The machines of a cluster."""
-    found = world.cache(Machine.resource).list(SYSTEM_NAMESPACE, f"{CLUSTER_LABEL}={name}")
+    found = env.cache(Machine.resource).list(SYSTEM_NAMESPACE, f"{CLUSTER_LABEL}={name}")
     return [machine.decode(Machine) for machine in found]
 
 
