@@ -252,7 +252,7 @@ class InfrastructureMachines:
         """The message when the API server can't run any more because its data are lost."""
         if self._workloads.holds(cluster) or _booted_versions(self._scheme, self._kinds, cluster):
             return ""
-        return f"the data of the API server of cluster {cluster.name} are lost: delete the cluster and create it again"
+        return f"the data of the API server of cluster {cluster.name} is lost: delete the cluster and create it again"
 
     async def _join(
         self,
