@@ -80,6 +80,14 @@ def test_what_goes_on_by_itself_is_told_by_conditions(reason: str, progressing: 
     assert found == {"Ready": "False", "Progressing": progressing, "Accepted": accepted}
 
 
+def test_a_node_upgrade_that_nobody_has_looked_at_yet_is_under_way() -> None:
+    made = upgrade("UpgradingKubeadm")
+    made.status.conditions.clear()
+    new = Member("a", machine("a"), None, made)
+    assert new.is_under_way
+    assert (new.reason, new.story) == ("NodeUpgradePending", "its NodeUpgrade has not been looked at yet")
+
+
 def test_a_machine_that_is_gone_is_nobodys_turn_and_counts_as_none() -> None:
     members = [member("a", gone=True), Member("b", machine("b", going=True), None, None), member("c")]
     assert names(sequence.next_members(members, 1)) == ["c"]
