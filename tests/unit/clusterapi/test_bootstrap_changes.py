@@ -78,6 +78,12 @@ def test_a_file_that_would_not_be_in_force_or_is_not_inline_is_named(file: Tree,
     assert list(only_new(files(file), files(file))) == []
 
 
+@pytest.mark.parametrize("component", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"])
+def test_a_static_pod_that_kubeadm_writes_is_no_file_of_ours(component: str) -> None:
+    path = f"/etc/kubernetes/manifests/{component}.yaml"
+    assert list(only_new({}, files({"path": path}))) == [f"files[{path}]"]
+
+
 @pytest.mark.parametrize("change", [{"node_labels": "a=b"}, {"register_with_taints": "a"}, {"v": "4 x"}, {"v": 'a"'}])
 def test_a_flag_that_counts_once_or_is_no_word_is_named(change: dict[str, str]) -> None:
     [name] = change

@@ -162,6 +162,22 @@ def test_labels_that_others_gave_to_a_machine_are_no_difference() -> None:
     assert not machine_change(machine(added="by-hand"), control_plane())
 
 
+def test_the_mark_of_cluster_apis_own_rollouts_is_no_difference() -> None:
+    one, other = (machine(**dict[str, Any]({"machine-template-hash": text})) for text in ("1", "2"))
+    assert not machine_change(one, other)
+
+
+def test_a_machine_is_replaced_when_it_is_to_be_in_another_failure_domain_alone() -> None:
+    one, other, anywhere = (MachineParts(version="v1.35.4", failure_domain=name) for name in ("a", "b", ""))
+    assert machine_change(one, one).kind is ChangeKind.NOTHING
+    assert machine_change(one, other).fields == ("failureDomain",)
+    assert machine_change(one, anywhere).kind is ChangeKind.NOTHING
+
+
+def test_a_worker_with_bootstrap_data_of_its_own_has_no_template() -> None:
+    assert MachineParts(bootstrap={"dataSecretName": "s"}, is_of_group=True).bootstrap_template == ""
+
+
 def test_what_is_not_known_of_a_machine_is_no_reason_to_replace_it() -> None:
     unknown = MachineParts(version="v1.35.4", in_place=machine().in_place, has_foreign_marks=True)
     assert not machine_change(unknown, control_plane(template="garden-control-plane-7", files=[]))

@@ -14,6 +14,7 @@ import yaml
 
 from espalier.upgrader import changes
 from espalier.upgrader.changes import Changes, NewFile, read_changes
+from espalier.upgrader.files import STAGED
 from espalier.upgrader.host import StepFailed
 from espalier.upgrader.static_pods import HASH, RESTARTED, marked, unmarked
 from tests.unit.upgrader.simulated import (
@@ -172,6 +173,19 @@ def test_flags_with_which_the_kubelet_does_not_come_up_are_taken_back(worker: Si
 
     assert (worker.root / FLAGS).read_text() == before
     assert worker.host.flags() == before.strip()
+
+
+def test_what_a_killed_write_left_of_files_and_flags_goes_at_the_end(node: Simulated) -> None:
+    places = [node.root / path.lstrip("/") for path in (FLAGS, POLICY)]
+    left = [place.with_name(f".{place.name}{STAGED}") for place in places]
+    for name in STEPS[:5]:
+        node.step(name)
+    for path in left:
+        path.write_text("half")
+
+    node.step("done")
+
+    assert not any(path.exists() for path in left)
 
 
 @pytest.mark.parametrize("step", ["kubeadm", "kubelet"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -103,6 +104,18 @@ def test_coredns_is_left_to_cluster_api(node: Simulated) -> None:
         f"/usr/bin/kubeadm upgrade apply {NEW} --yes "
         "--ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration --skip-phases=addon/coredns"
     ]
+
+
+def test_kubeadm_is_allowed_the_version_of_a_distributor(tmp_path: Path) -> None:
+    with simulated(tmp_path) as node:
+        version = f"{NEW}-eks-1-36-1"
+        build_image(tmp_path / "distributed", version)
+        distributed = Simulated(node.root, tmp_path / "distributed", node.cluster)
+        distributed.step("copy")
+        steps.kubeadm(distributed.node, version, steps.How(steps.FIRST), distributed.changes)
+
+        [said] = [said for said in distributed.commands.ran if "kubeadm upgrade" in said]
+        assert f"upgrade apply {version} --yes --allow-experimental-upgrades --force " in said
 
 
 def test_kubeadm_gets_the_patches_and_leaves_out_the_checks_that_the_node_was_made_with(worker: Simulated) -> None:
@@ -249,6 +262,32 @@ def test_a_containerd_that_does_not_come_up_is_replaced_by_the_old_one(node: Sim
 
     assert node.installed() == old_programs()
     assert node.host.running("containerd") == "2.1.5"
+
+
+def test_a_containerd_that_runs_and_does_not_answer_is_replaced_by_the_old_one(
+    node: Simulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.step("copy")
+    answers = node.commands._run
+
+    def silent(command: Sequence[str], timeout: float) -> CompletedProcess[bytes]:
+        is_asked = any(part.endswith("/ctr") for part in command) and node.host.running("containerd") == "2.3.7"
+        return CompletedProcess(command, 1, b"no answer") if is_asked else answers(command, timeout)
+
+    monkeypatch.setattr(node.commands, "_run", silent)
+    with pytest.raises(StepFailed, match=r"does not come up: ctr version ended with 1: no answer .*; the old one was"):
+        node.step("containerd")
+
+    assert node.host.running("containerd") == "2.1.5"
+
+
+def test_what_was_given_back_is_looked_at_anew_before_the_next_attempt(node: Simulated) -> None:
+    test_a_containerd_that_does_not_come_up_is_replaced_by_the_old_one(node)
+    node.fail(containerd=["2.1.5"])
+    node.host.run(["systemctl", "restart", "containerd.service"])
+
+    with pytest.raises(StepFailed, match="already before it is upgraded; repair it"):
+        node.step("containerd")
 
 
 def test_a_node_that_stays_unready_with_the_new_kubelet_gets_the_old_one_back(node: Simulated) -> None:

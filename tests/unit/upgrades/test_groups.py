@@ -82,3 +82,9 @@ def test_a_set_without_a_number_of_machines_asks_for_one(
     view: Any = SimpleNamespace(workload=object(), capi_objects=object())
     seen: Any = SimpleNamespace(cluster_view=view, owner=latest, members=())
     assert len(DeploymentGroup().missing(seen)) == missing
+
+
+def test_nothing_is_missing_of_a_cluster_that_does_not_answer() -> None:
+    view: Any = SimpleNamespace(workload=None, capi_objects=object())
+    seen: Any = SimpleNamespace(cluster_view=view, owner=object(), members=())
+    assert DeploymentGroup().missing(seen) == []

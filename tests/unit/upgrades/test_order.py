@@ -5,23 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, NodeUpgradeStatus
-from espalier.api.meta import ObjectMeta, Tree
-from espalier.kube.objects import Object, encode_json
+from espalier.api.meta import ObjectMeta
 from espalier.runtime.outcome import Done, Wait
 from espalier.upgrades import context, health, node_upgrade, sequence, versions
-from espalier.upgrades.cluster_view import MachineView
 from espalier.upgrades.sequence import Member
-from espalier.upgrades.views import Node, Pod
-
-
-def machine(name: str, *, going: bool = False) -> MachineView:
-    metadata: Tree = {"name": name} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {})
-    spec = {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": name}}
-    tree = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata, "spec": spec}
-    found = Object(encode_json(tree))
-    return MachineView(found, found.decode(Machine), None, None, None)
+from tests.unit.upgrades.seen import machine, node, pods
 
 
 def upgrade(reason: str, *, completed: bool = False) -> NodeUpgrade:
@@ -91,6 +80,14 @@ def test_what_goes_on_by_itself_is_told_by_conditions(reason: str, progressing: 
     assert found == {"Ready": "False", "Progressing": progressing, "Accepted": accepted}
 
 
+def test_a_node_upgrade_that_nobody_has_looked_at_yet_is_under_way() -> None:
+    made = upgrade("UpgradingKubeadm")
+    made.status.conditions.clear()
+    new = Member("a", machine("a"), None, made)
+    assert new.is_under_way
+    assert (new.reason, new.story) == ("NodeUpgradePending", "its NodeUpgrade has not been looked at yet")
+
+
 def test_a_machine_that_is_gone_is_nobodys_turn_and_counts_as_none() -> None:
     members = [member("a", gone=True), Member("b", machine("b", going=True), None, None), member("c")]
     assert names(sequence.next_members(members, 1)) == ["c"]
@@ -101,29 +98,6 @@ def test_a_node_counts_once_its_machine_says_what_was_reached() -> None:
     members = [member("a", done=True), member("b", done=True, expected=True)]
     assert sequence.counts(members) == sequence.Counts(1, 1)
     assert names(sequence.to_record(members)) == ["a"]
-
-
-def node(name: str, *, ready: bool = True) -> Node:
-    labels = {health.CONTROL_PLANE: ""}
-    conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
-    return msgspec.convert({"metadata": {"name": name, "labels": labels}, "status": {"conditions": conditions}}, Node)
-
-
-def pods(*nodes: str, broken: str = "") -> list[Pod]:
-    return [
-        msgspec.convert(
-            {
-                "metadata": {"name": f"{component}-{name}", "labels": {"component": component}},
-                "spec": {"nodeName": name},
-                "status": {
-                    "conditions": [{"type": "Ready", "status": "False" if broken == f"{component}-{name}" else "True"}]
-                },
-            },
-            Pod,
-        )
-        for name in nodes
-        for component in ("etcd", "kube-apiserver")
-    ]
 
 
 def test_a_control_plane_spares_a_node_when_all_others_are_well() -> None:

@@ -14,32 +14,42 @@ from espalier.api.meta import Condition, Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Wait
-from espalier.upgrades import control_plane_group
+from espalier.upgrades import control_plane_group, expected
 from espalier.upgrades.annotation_controller import Context, ControlPlaneSide, replace_lost
 
 OURS = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
 THEIRS = {PAUSED_ANNOTATION: "by hand"}
-UNDER_WAY = {
-    "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
-    "kind": "NodeUpgrade",
-    "metadata": {"name": "one-node-upgrader"},
-    "spec": {"machine": {"name": "one"}, "kubernetesVersion": "v1.36.3", "nodeType": "ControlPlane"},
-    "status": {"conditions": [{"type": "UpgraderPodCreated", "status": "True", "reason": "So"}]},
-}
+BEGUN = {"type": "UpgraderPodCreated", "status": "True", "reason": "So"}
+STOPPED = {"type": "Progressing", "status": "False", "reason": "So"}
+READY = {"type": "Ready", "status": "True", "reason": "Done"}
+
+
+def node_upgrade(machine: str, *conditions: Tree, completed: bool = False) -> Object:
+    return made(
+        {
+            "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+            "kind": "NodeUpgrade",
+            "metadata": {"name": f"{machine}-node-upgrader"},
+            "spec": {"machine": {"name": machine}, "kubernetesVersion": "v1.36.3", "nodeType": "ControlPlane"},
+            "status": {"completed": completed, "conditions": list(conditions)},
+        }
+    )
 
 
 def made(tree: Tree) -> Object:
     return Object(encode_json(tree))
 
 
-def written(lost: str, annotations: dict[str, str], *, under_way: bool = False) -> tuple[list[Tree], Wait]:
-    """The changes of annotations that are made, and what is told."""
+def written(lost: str, annotations: dict[str, str], *nodes: Object, noted: bool = False) -> tuple[list[Tree], Wait]:
+    """The changes of annotations that are made, and what is told; `noted` is whether Machines say what was reached."""
     changes: list[Tree] = []
 
     async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
         changes.append(patch["metadata"]["annotations"])
 
     class Side(ControlPlaneSide):
+        group: Any = SimpleNamespace(is_expected=lambda *_: noted)
+
         def lost(self, capi_objects: Any, owner: Any, upgrade: Any) -> str:
             return lost
 
@@ -48,13 +58,23 @@ def written(lost: str, annotations: dict[str, str], *, under_way: bool = False) 
             metadata=SimpleNamespace(deletion_timestamp=None), spec=SimpleNamespace(version="v1.35.4")
         )
     )
-    nodes = [made(UNDER_WAY)] if under_way else []
     tools: Any = SimpleNamespace(
-        observer=SimpleNamespace(node_upgrades=lambda _upgrade: nodes), writer=SimpleNamespace(merge=merge)
+        observer=SimpleNamespace(node_upgrades=lambda _upgrade: list(nodes)), writer=SimpleNamespace(merge=merge)
     )
-    capi_objects: Any = SimpleNamespace(machine=lambda _name: machine)
+    capi_objects: Any = SimpleNamespace(machine=lambda name: None if name == "gone" else machine)
     owner = made({"kind": "KubeadmControlPlane", "metadata": {"name": "garden", "annotations": annotations}})
-    upgrade = made({"kind": "ControlPlaneUpgrade", "metadata": {"name": "garden-cp-upgrade"}})
+    upgrade = made(
+        {
+            "kind": "ControlPlaneUpgrade",
+            "metadata": {"name": "garden-cp-upgrade"},
+            "spec": {
+                "controlPlane": {"name": "garden"},
+                "machinesRequireUpgrade": [],
+                "kubernetesVersion": "v1.36.3",
+                "controlPlaneSpecData": expected.encoded({"version": "v1.36.3"}),
+            },
+        }
+    )
     told = asyncio.run(replace_lost(Context(tools, Side(), owner, upgrade, capi_objects)))
     assert isinstance(told, Wait)
     return changes, told
@@ -81,11 +101,30 @@ def test_only_the_pause_of_the_upgrade_is_taken_away_and_given_back(
 ) -> None:
     found, told = written(lost, annotations)
     assert (found, told.reason) == (changes, reason)
+    assert lost in told.message
 
 
-def test_nothing_is_replaced_while_a_node_goes_on() -> None:
-    assert written("one is lost", OURS, under_way=True)[0] == []
-    assert written("", {REPLACING: "one is lost"}, under_way=True)[0] == PAUSED_AGAIN
+@pytest.mark.parametrize(
+    ("nodes", "noted", "changes"),
+    [
+        ([node_upgrade("one", BEGUN)], False, []),
+        ([node_upgrade("gone", BEGUN), node_upgrade("one", BEGUN)], False, []),
+        ([node_upgrade("one", BEGUN, READY, completed=True)], False, []),
+        ([node_upgrade("one", BEGUN, READY, completed=True)], True, GOES_ON),
+        ([node_upgrade("one", BEGUN, STOPPED)], False, GOES_ON),
+        ([node_upgrade("one")], False, GOES_ON),
+        ([node_upgrade("gone", BEGUN)], False, GOES_ON),
+    ],
+    ids=["goes on", "goes on beside one that is gone", "is done", "is noted", "failed", "has not begun", "is gone"],
+)
+def test_nothing_is_replaced_while_a_node_goes_on_or_its_machine_does_not_say_that_it_has(
+    nodes: list[Object], noted: bool, changes: list[Tree]
+) -> None:
+    assert written("one is lost", OURS, *nodes, noted=noted)[0] == changes
+
+
+def test_cluster_api_is_paused_again_also_while_a_node_goes_on() -> None:
+    assert written("", {REPLACING: "one is lost"}, node_upgrade("one", BEGUN))[0] == PAUSED_AGAIN
 
 
 def machine(name: str, *, going: bool = False, ill: bool = False) -> Any:

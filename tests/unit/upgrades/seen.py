@@ -1,0 +1,94 @@
+"""As much of a cluster as an upgrade in place looks at: nodes, static pods and Machines, made for a test."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from espalier.api.capi.machine import Machine
+from espalier.api.meta import Tree
+from espalier.clusterapi.contract import CONTROL_PLANE_LABEL
+from espalier.kube.objects import Object, encode_json
+from espalier.upgrades import health
+from espalier.upgrades.cluster_view import MachineView
+from espalier.upgrades.views import Node, Pod
+
+OLD, NEW = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
+
+
+def made(tree: Tree) -> Object:
+    """An object with this content."""
+    return Object(encode_json(tree))
+
+
+def node(
+    name: str,
+    *,
+    ready: bool = True,
+    kubelet: str = OLD,
+    control_plane: bool = True,
+    annotations: dict[str, str] | None = None,
+) -> Node:
+    """A node, of the control plane unless it is said not to be."""
+    labels = {health.CONTROL_PLANE: ""} if control_plane else {}
+    status = {
+        "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}],
+        "nodeInfo": {"kubeletVersion": kubelet},
+    }
+    metadata = {"name": name, "labels": labels, "annotations": annotations or {}}
+    return msgspec.convert({"metadata": metadata, "status": status}, Node)
+
+
+def pods(*nodes: str, broken: str = "") -> list[Pod]:
+    """Static pods of nodes; `broken` is the name of one that is not ready."""
+    return [
+        msgspec.convert(
+            {
+                "metadata": {"name": f"{component}-{name}", "labels": {"component": component}},
+                "spec": {"nodeName": name},
+                "status": {
+                    "conditions": [{"type": "Ready", "status": "False" if broken == f"{component}-{name}" else "True"}]
+                },
+            },
+            Pod,
+        )
+        for name in nodes
+        for component in ("etcd", "kube-apiserver")
+    ]
+
+
+def machine(name: str, *, version: str = OLD, going: bool = False, control_plane: bool = False) -> MachineView:
+    """A Machine whose node is called like it; `going` is being deleted."""
+    metadata: Tree = {"name": name, "labels": {CONTROL_PLANE_LABEL: ""} if control_plane else {}}
+    if going:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    reference = {"apiGroup": "g", "kind": "K", "name": name}
+    tree = {
+        "apiVersion": Machine.resource.api_version,
+        "kind": Machine.resource.kind,
+        "metadata": metadata,
+        "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": reference, "version": version},
+        "status": {"nodeRef": {"name": name}},
+    }
+    found = made(tree)
+    return MachineView(found, found.decode(Machine), None, None, None)
+
+
+def cluster_view(
+    *machines: MachineView, nodes: list[Node] | None = None, static_pods: list[Pod] | None = None, silent: float = 0.0
+) -> Any:
+    """Both sides of a cluster that answers."""
+    found = nodes or []
+    workload = SimpleNamespace(
+        nodes=lambda: found,
+        node=lambda name: next((one for one in found if one.metadata.name == name), None),
+        control_plane_pods=lambda: static_pods or [],
+        silent_for=silent,
+    )
+    capi_objects = SimpleNamespace(
+        caches={Machine.resource: SimpleNamespace(list=lambda: [one.object for one in machines])},
+        machines_of=lambda _owner: list(machines),
+    )
+    return SimpleNamespace(capi_objects=capi_objects, workload=workload)

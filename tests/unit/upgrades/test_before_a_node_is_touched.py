@@ -1,0 +1,177 @@
+"""What the upgrade of several machines waits for, before each node and after the last one."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.eksa.upgrades import (
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+    NodeUpgradeSpec,
+    NodeUpgradeStatus,
+)
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.runtime import steps
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.upgrades import context, expected
+from espalier.upgrades.control_plane_group import ControlPlaneGroup
+from espalier.upgrades.deployment_group import DeploymentGroup
+from espalier.upgrades.group import GroupContext, GroupScope
+from espalier.upgrades.group_life import LIFE
+from espalier.upgrades.sequence import Member
+from tests.unit.upgrades.seen import NEW, OLD, cluster_view, machine, made, node, pods
+
+PLANES = ("a", "b", "c")
+
+
+def completed() -> NodeUpgrade:
+    spec = {"machine": {"name": "m"}, "kubernetesVersion": NEW, "nodeType": "ControlPlane"}
+    status = NodeUpgradeStatus(context.told(Done(), "", frozenset()), completed=True)
+    return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
+
+
+def scope_of(kind: Any, owner: Tree, view: Any, members: list[Member], **spec: Any) -> GroupScope:
+    """An upgrade to the new version, of an owner that asks for just that."""
+    tree: Tree = {
+        "apiVersion": kind.resource.api_version,
+        "kind": kind.resource.kind,
+        "metadata": {"name": "upgrade", "namespace": "eksa-system"},
+        "spec": {"kubernetesVersion": NEW, "machinesRequireUpgrade": [{"name": one.name} for one in members], **spec},
+    }
+    found = made(tree)
+    upgrade = found.decode(kind)
+    reference, data = (
+        (upgrade.spec.control_plane, upgrade.spec.control_plane_spec_data)
+        if isinstance(upgrade, ControlPlaneUpgrade)
+        else (upgrade.spec.machine_deployment, upgrade.spec.machine_spec_data)
+    )
+    return GroupScope(found, upgrade, reference, data, "garden", view, made(owner), tuple(members), ())
+
+
+def control_plane(view: Any, *, done: tuple[str, ...] = ()) -> GroupScope:
+    template = {"apiGroup": "g", "kind": "K", "name": "t"}
+    owner: Tree = {
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
+        "kind": "KubeadmControlPlane",
+        "metadata": {"name": "garden", "namespace": "eksa-system", "uid": "1"},
+        "spec": {"replicas": 3, "version": NEW, "machineTemplate": {"spec": {"infrastructureRef": template}}},
+    }
+    members = [
+        Member(name, machine(name), None, completed() if name in done else None, name in done) for name in PLANES
+    ]
+    asked: Tree = {"controlPlane": {"name": "garden"}, "controlPlaneSpecData": expected.encoded({"version": NEW})}
+    return scope_of(ControlPlaneUpgrade, owner, view, members, **asked)
+
+
+class Accepted(ControlPlaneGroup):
+    """A control plane whose upgrade was found to be one that can be made."""
+
+    def problem(self, scope: GroupScope) -> Wait | None:
+        return None
+
+    def remaining(self, scope: GroupScope) -> list[str]:
+        return []
+
+
+def lived(group: Any, scope: GroupScope) -> tuple[Outcome, list[str]]:
+    """How a reconcile of the upgrade ends, and the Machines for which it made a NodeUpgrade."""
+    begun: list[str] = []
+
+    async def create(_resource: Any, body: NodeUpgrade) -> None:
+        begun.append(body.spec.machine.name)
+
+    async def add_finalizer(*_: Any) -> None:
+        pass
+
+    writer = SimpleNamespace(create=create, add_finalizer=add_finalizer)
+    writer.with_caches = lambda _caches: writer
+    tools: Any = SimpleNamespace(writer=writer)
+    return asyncio.run(steps.run(LIFE, GroupContext(tools, group, scope))), begun
+
+
+def plane_view(*, ill: str = "", broken: str = "", kubelet: str = OLD) -> Any:
+    nodes = [node(name, ready=name != ill, kubelet=kubelet) for name in PLANES]
+    machines = [machine(name, control_plane=True) for name in PLANES]
+    return cluster_view(*machines, nodes=nodes, static_pods=pods(*PLANES, broken=broken))
+
+
+def test_a_control_plane_that_is_well_has_its_next_node_begun_and_one_alone() -> None:
+    outcome, begun = lived(Accepted(), control_plane(plane_view()))
+    assert begun == ["a"]
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "UpgradingNodes"
+
+
+@pytest.mark.parametrize(
+    ("ill", "broken", "said"),
+    [
+        ("c", "", "before node a is touched: control plane node c is not ready"),
+        ("", "etcd-b", "before node a is touched: etcd on node b is not ready"),
+        ("", "kube-apiserver-b", "before node a is touched: kube-apiserver on node b is not ready"),
+    ],
+)
+def test_no_node_of_a_control_plane_is_begun_while_another_is_ill(ill: str, broken: str, said: str) -> None:
+    outcome, begun = lived(Accepted(), control_plane(plane_view(ill=ill, broken=broken)))
+    assert (outcome, begun) == (Wait("ControlPlaneUnhealthy", said), [])
+
+
+def test_a_control_plane_is_upgraded_once_all_of_it_is_well_after_the_last_node() -> None:
+    view = plane_view(ill="c", kubelet=NEW)
+    said = "after the last node: control plane node c is not ready"
+    assert lived(Accepted(), control_plane(view, done=PLANES)) == (Wait("ControlPlaneUnhealthy", said), [])
+    assert lived(Accepted(), control_plane(plane_view(kubelet=NEW), done=PLANES)) == (Done(), [])
+
+
+def test_a_machine_is_not_recorded_as_upgraded_while_its_kubelet_has_another_version() -> None:
+    scope = control_plane(plane_view())
+    first = Member("a", machine("a"), None, completed(), is_expected=False)
+    told, begun = lived(Accepted(), replace(scope, members=(first, *scope.members[1:])))
+    assert isinstance(told, Wait)
+    assert (told.reason, begun) == ("NodeUpgradeNotCompleted", [])
+    assert f"but node a has {OLD}" in told.message
+
+
+class AcceptedDeployment(DeploymentGroup):
+    """A worker node group whose upgrade was found to be one that can be made, and of which no node is missing."""
+
+    def problem(self, scope: GroupScope) -> Wait | None:
+        return None
+
+    def missing(self, scope: GroupScope) -> list[str]:
+        return []
+
+
+@pytest.mark.parametrize(("planes", "waits_for"), [((NEW, NEW), ""), ((NEW, OLD), "p1"), ((OLD, NEW), "p0")])
+def test_no_worker_is_begun_before_every_machine_of_the_control_plane_has_the_version(
+    planes: tuple[str, ...], waits_for: str
+) -> None:
+    views = [machine(f"p{index}", version=version, control_plane=True) for index, version in enumerate(planes)]
+    workers = [machine("w0"), machine("w1")]
+    deployment: Tree = {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "MachineDeployment",
+        "metadata": {"name": "md", "namespace": "eksa-system", "uid": "1"},
+        "spec": {
+            "clusterName": "garden",
+            "selector": {},
+            "replicas": 2,
+            "template": {"spec": workers[0].object.tree["spec"]},
+        },
+    }
+    members = [Member(one.name, one, None, None) for one in workers]
+    asked: Tree = {"machineDeployment": {"name": "md"}, "machineSpecData": expected.encoded({"version": NEW})}
+    scope = scope_of(MachineDeploymentUpgrade, deployment, cluster_view(*views, *workers), members, **asked)
+    outcome, begun = lived(AcceptedDeployment(), scope)
+    assert isinstance(outcome, Wait)
+    if waits_for:
+        assert (outcome.reason, begun) == ("ControlPlaneFirst", [])
+        assert f"Machine {waits_for} has " in outcome.message
+    else:
+        assert (outcome.reason, begun) == ("UpgradingNodes", ["w0"])

@@ -1,0 +1,165 @@
+"""What the upgrade of one node waits for: what is seen of the node, and of the others of its control plane."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, NodeUpgrade
+from espalier.api.meta import Tree
+from espalier.kube.errors import Conflict
+from espalier.runtime.outcome import Continue, Outcome, Wait
+from espalier.upgrades import node_life
+from espalier.upgrades.node_context import Context
+from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades.views import Node
+from tests.unit.upgrades.seen import NEW, OLD, cluster_view, machine, made, node, pods
+
+PLANES = ("a", "b", "c")
+
+
+def scope_of(nodes: list[Node], *, first: bool = False, claimed_by: str = "", broken: str = "") -> NodeScope:
+    """An upgrade of node a to the new version, before its pod is made."""
+    spec: Tree = {
+        "machine": {"name": "a"},
+        "kubernetesVersion": NEW,
+        "nodeType": "ControlPlane",
+        "firstNodeToBeUpgraded": first,
+    }
+    metadata = {"name": "a-node-upgrader", "namespace": "eksa-system", "uid": "1"}
+    api_version = NodeUpgrade.resource.api_version
+    found = made({"apiVersion": api_version, "kind": "NodeUpgrade", "metadata": metadata, "spec": spec})
+    view = cluster_view(nodes=nodes, static_pods=pods(*(one.metadata.name for one in nodes), broken=broken))
+    plane = {
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
+        "kind": "KubeadmControlPlane",
+        "metadata": {"name": "garden"},
+        "spec": {
+            "version": NEW,
+            "machineTemplate": {"spec": {"infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "t"}}},
+        },
+    }
+    return NodeScope(
+        object=found,
+        upgrade=found.decode(NodeUpgrade),
+        cluster="garden",
+        cluster_view=view,
+        machine=machine("a", control_plane=True),
+        node=view.workload.node("a"),
+        pod_object=None,
+        taken_by="",
+        control_plane=made(plane),
+        control_plane_machines=len(nodes),
+        claimed_by=claimed_by,
+        configuration=None,
+        image="image",
+        images=(),
+    )
+
+
+def ended(step: Any, scope: NodeScope, *, is_late: bool = False) -> tuple[Outcome, list[Tree]]:
+    """How a step ends, and what it wrote; `is_late` is whether somebody else has written before."""
+    written: list[Tree] = []
+
+    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+        if is_late:
+            raise Conflict.of("the object was changed")
+        written.append(patch)
+
+    tools: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge))
+    return asyncio.run(step(Context(tools, scope))), written
+
+
+def reason(outcome: Outcome) -> str:
+    assert isinstance(outcome, Wait | Continue)
+    return outcome.reason if isinstance(outcome, Wait) else ""
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "ready", "cordoned", "waits"),
+    [
+        (NEW, True, False, ""),
+        ("v1.36.3", True, False, ""),
+        (OLD, True, False, "NodeOutdated"),
+        ("", True, False, "NodeOutdated"),
+        (NEW, False, False, "NodeNotReady"),
+        (NEW, True, True, "NodeCordoned"),
+    ],
+)
+def test_a_node_is_upgraded_once_its_kubelet_says_so_and_it_takes_pods(
+    kubelet: str, ready: bool, cordoned: bool, waits: str
+) -> None:
+    notes = {CORDONED_BY_UPGRADE: ""} if cordoned else {}
+    outcome, _ = ended(node_life.await_node, scope_of([node("a", kubelet=kubelet, ready=ready, annotations=notes)]))
+    assert reason(outcome) == waits
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "ready", "waits"),
+    [
+        (OLD, True, ""),
+        (NEW, True, ""),
+        (OLD, False, "NodeNotReady"),
+        ("v1.34.1-eks-1-34-1", True, "VersionRefused"),
+        ("v1.37.0-eks-1-37-1", True, "VersionRefused"),
+    ],
+)
+def test_no_node_is_touched_that_is_not_ready_or_whose_kubelet_kubeadm_would_not_upgrade(
+    kubelet: str, ready: bool, waits: str
+) -> None:
+    outcome, _ = ended(node_life.check, scope_of([node("a", kubelet=kubelet, ready=ready)]))
+    assert reason(outcome) == waits
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    ("configured", "kubelets", "role"),
+    [
+        (OLD, (OLD, OLD, OLD), "first-control-plane"),
+        (OLD, (OLD, NEW, OLD), "first-control-plane"),
+        (NEW, (OLD, OLD, OLD), "first-control-plane"),
+        (NEW, (NEW, OLD, OLD), "first-control-plane"),
+        (NEW, (OLD, OLD, NEW), "control-plane"),
+    ],
+)
+def test_who_applies_a_version_goes_by_the_cluster_and_not_by_the_place_in_the_order(
+    first: bool, configured: str, kubelets: tuple[str, ...], role: str
+) -> None:
+    """Until another node has it: who began with that may have been broken off, or be gone."""
+    nodes = [node(name, kubelet=kubelet) for name, kubelet in zip(PLANES, kubelets, strict=True)]
+    assert scope_of(nodes, first=first).role(configured) == role
+
+
+def test_no_worker_shows_that_a_control_plane_has_a_version() -> None:
+    nodes = [node("a"), node("w", kubelet=NEW, control_plane=False)]
+    assert scope_of(nodes).role(NEW) == "first-control-plane"
+
+
+def test_a_node_of_a_control_plane_that_is_well_is_claimed() -> None:
+    outcome, written = ended(node_life.claim, scope_of([node(name) for name in PLANES]))
+    assert reason(outcome) == ""
+    assert written == [{"metadata": {"annotations": {NODE_IN_WORK: "a-node-upgrader 1"}}}]
+
+
+@pytest.mark.parametrize(
+    ("ill", "broken", "claimed_by", "waits"),
+    [
+        ("b", "", "", "ControlPlaneUnhealthy"),
+        ("", "etcd-c", "", "ControlPlaneUnhealthy"),
+        ("", "", "NodeUpgrade other", "ControlPlaneTaken"),
+    ],
+)
+def test_nothing_is_claimed_of_a_control_plane_that_is_ill_or_in_work(
+    ill: str, broken: str, claimed_by: str, waits: str
+) -> None:
+    nodes = [node(name, ready=name != ill) for name in PLANES]
+    outcome, written = ended(node_life.claim, scope_of(nodes, broken=broken, claimed_by=claimed_by))
+    assert (reason(outcome), written) == (waits, [])
+
+
+def test_of_two_that_claim_a_control_plane_at_once_one_waits() -> None:
+    outcome, _ = ended(node_life.claim, scope_of([node(name) for name in PLANES]), is_late=True)
+    assert reason(outcome) == "ControlPlaneTaken"
