@@ -17,6 +17,8 @@ from espalier.kube.client import PatchType
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.upgrades.names import RETRY_ANNOTATION
+from espalier.upgrades.node_steps import STEPS
 from tests.journeys import in_place
 from tests.journeys.in_place import NEW, until_so
 from tests.journeys.managed import ManagedEnvironment, managed_environment
@@ -226,3 +228,35 @@ def test_an_upgrade_by_hand_is_taken_up_without_a_conflict(kind: str) -> None:
             assert refused.seen == []
 
     run(main, epoch=in_place.EPOCH, seed=1)
+
+
+def test_a_retry_makes_a_pod_anew_that_can_not_begin_its_next_step() -> None:
+    """Steps before it have run; what it needs, a Secret for example, is made with the next pod."""
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await in_place.machines(env, control_plane=False))[0].name
+        forever: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def happening(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
+            if container != "kubeadm-upgrader":
+                return
+            before = [step.container for step in STEPS][: [step.container for step in STEPS].index(container)]
+            ended = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+            waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "x" not found'}}
+            states = [{"name": name, "state": ended} for name in before] + [{"name": container, "state": waiting}]
+            status = {"status": {"phase": "Pending", "initContainerStatuses": states}}
+            pod = f"{node}-node-upgrader"
+            await workload.client.patch(
+                POD, pod, SYSTEM_NAMESPACE, patch=status, type=PatchType.MERGE, subresource="status"
+            )
+            await forever
+
+        upgraders.happening = happening
+        await by_hand(env, worker)
+        await until_so(env, NodeUpgrade.resource, "by-hand", reasons("PodCanNotBegin"))
+        upgraders.happening = None
+        asked: Tree = {"metadata": {"annotations": {RETRY_ANNOTATION: "now"}}}
+        await env.client.patch(NodeUpgrade.resource, "by-hand", SYSTEM_NAMESPACE, patch=asked, type=PatchType.MERGE)
+        await until_so(env, NodeUpgrade.resource, "by-hand", lambda tree: bool(tree["status"].get("completed")))
+
+    in_place.journey(story)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
-from espalier.api.capi.machine import MachineSet
+from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
@@ -138,3 +138,28 @@ def test_the_image_of_etcd_and_a_feature_gate_of_kubeadm_arrive() -> None:
         assert (await kubeadm_config(env))["featureGates"]["NodeLocalCRISocket"] is True
 
     journey(story, workers=1)
+
+
+@pytest.mark.parametrize("is_worker", [False, True], ids=["control-plane", "worker"])
+def test_a_machine_whose_kubeadm_config_is_gone_is_named_and_its_change_is_not_called_done(is_worker: bool) -> None:
+    """What its node lacks is not known; a machine that is deleted then is replaced, and all goes on."""
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        machine = (await machines(env, control_plane=not is_worker))[0].name
+        await env.client.delete(KubeadmConfig.resource, machine, SYSTEM_NAMESPACE)
+        kubelet = {"kubeletConfiguration": {"maxPods": 44}}
+        if is_worker:
+            groups = [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": IN_PLACE, **kubelet}]
+            await env.change(workerNodeGroupConfigurations=groups)
+        else:
+            await env.change(controlPlaneConfiguration={"apiServerExtraArgs": {"audit-log-maxage": "9"}})
+        sentence = f"KubeadmConfig {machine} of Machine {machine} does not exist"
+        found = await env.until(lambda one: any(sentence in said.message for said in one.status.conditions))
+        assert not found.status.ready
+        assert upgraders.changes == {}
+        await env.client.delete(Machine.resource, machine, SYSTEM_NAMESPACE)
+        await env.until_ready(seconds=7200)
+        assert machine not in {one.name for one in await machines(env)}
+        assert await marks(env) == []
+
+    journey(story, control_planes=3, workers=2)

@@ -111,13 +111,11 @@ class RealEnvironment:
 
     async def ready(self, name: str) -> None:
         """Wait until a Cluster is ready for what was asked of it last."""
+        resource, patience = f"clusters.anywhere.eks.amazonaws.com/{name}", f"--timeout={READY_SECONDS}s"
+        asked = await self.management("get", resource, "-o", "jsonpath={.metadata.generation}")
         try:
-            await self.management(
-                "wait",
-                "--for=condition=Ready",
-                f"clusters.anywhere.eks.amazonaws.com/{name}",
-                f"--timeout={READY_SECONDS}s",
-            )
+            await self.management("wait", f"--for=jsonpath={{.status.observedGeneration}}={asked}", resource, patience)
+            await self.management("wait", "--for=condition=Ready", resource, patience)
         except AssertionError as error:
             error.add_note(await self.management("get", "machines,dockermachines", "-A", "-o", "wide"))
             _, nodes, _ = await self.espalier("nodes", "list")

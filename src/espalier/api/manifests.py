@@ -9,6 +9,7 @@ import yaml
 
 from espalier.api import paths
 from espalier.api.catalog import Catalog
+from espalier.api.eksa import identity_providers
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.cluster_rules import GIT_OPS_KINDS
 from espalier.api.eksa.group import GROUP, VERSION
@@ -137,7 +138,7 @@ def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = Fa
 
 def kinds_of(catalog: Catalog) -> tuple[str, ...]:
     """Kinds that the manifest of a cluster may contain."""
-    return ("Cluster", *catalog.datacenters, *GIT_OPS_KINDS)
+    return ("Cluster", *catalog.datacenters, *GIT_OPS_KINDS, *(kind.resource.kind for kind in identity_providers.KINDS))
 
 
 def _identity(document: Document, catalog: Catalog) -> list[Violation]:

@@ -141,7 +141,12 @@ def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Re
 
 def links(cluster: dict[str, Any], other: dict[str, Any]) -> bool:
     """True if a Cluster refers to another object of its manifest; both have their namespace."""
-    references = [cluster["spec"].get(field) or {} for field in ("datacenterRef", "gitOpsRef")]
+    spec = cluster["spec"]
+    machines = [spec.get("controlPlaneConfiguration"), spec.get("externalEtcdConfiguration")]
+    machines += spec.get("workerNodeGroupConfigurations") or []
+    references = [spec.get(field) or {} for field in ("datacenterRef", "gitOpsRef")]
+    references += spec.get("identityProviderRefs") or []
+    references += [(one or {}).get("machineGroupRef") or {} for one in machines]
     same = other["metadata"].get("namespace") == cluster["metadata"]["namespace"]
     named = [(reference.get("kind"), reference.get("name")) for reference in references]
     return same and (other["kind"], other["metadata"]["name"]) in named

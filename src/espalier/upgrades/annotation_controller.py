@@ -127,7 +127,7 @@ class ControlPlaneSide:
         control_plane = owner.decode(KubeadmControlPlane)
         found = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
         changes = [(view, control_plane_group.classified(capi_objects, control_plane, view)) for view in found]
-        machines = tuple(view for view, change in changes if change.is_outdated)
+        machines = tuple(view for view, change in changes if change.is_outdated or view.has_lost_config)
         if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
             return Due((), (), is_due=False)
         refused = tuple(dict.fromkeys(field for _, change in changes for field in change.refused))
@@ -183,6 +183,9 @@ class DeploymentSide:
             return Due((), (), is_due=False)
         change = deployment_group.classified(capi_objects, deployment, sets.latest)
         machines = tuple(deployment_group.outdated(capi_objects, deployment, sets.machines))
+        if change.is_outdated:
+            known = {view.name for view in machines}
+            machines += tuple(view for view in sets.machines if view.has_lost_config and view.name not in known)
         refused = (*change.refused, *(f"machines of MachineSet {name}" for name in sets.older))
         return Due(machines, refused, bool(machines or change.is_outdated or refused))
 

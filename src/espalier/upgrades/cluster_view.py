@@ -67,6 +67,11 @@ class MachineView:
         return self.object.name
 
     @property
+    def has_lost_config(self) -> bool:
+        """Whether its KubeadmConfig is gone: what its node lacks can't be told then."""
+        return self.config is None and self.machine.spec.bootstrap.config_ref is not None
+
+    @property
     def parts(self) -> MachineParts:
         """What it is made of."""
         return machine_change.of_control_plane_machine(

@@ -170,7 +170,9 @@ class NodeScope:
     def may_go(self) -> bool:
         """Whether no step would be broken off if the pod went."""
         found = self.pod
-        return found is None or found.has_ended or progress.failure(found) is not None or not found.has_begun
+        if found is None or found.has_ended or not found.has_begun:
+            return True
+        return progress.failure(found) is not None or bool(progress.stuck(found))
 
     @cached_property
     def conditions(self) -> list[Condition]:

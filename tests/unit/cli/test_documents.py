@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api import manifests
 from espalier.api.manifests import read_manifests
 from espalier.api.violations import ManifestError
 from espalier.cli import documents
@@ -68,3 +69,14 @@ def test_a_cluster_without_a_spec_is_prepared_like_any_other(spec: str, tmp_path
     found = read_manifests(text.encode(), source="xy.yaml")
     [(_, tree)] = documents.in_namespace(found, "default")
     assert tree["spec"] == {}
+
+
+def test_identity_providers_and_machine_configs_belong_to_the_cluster_that_names_them() -> None:
+    meta = {"name": "garden", "namespace": "default"}
+    groups = [{"machineGroupRef": {"kind": "OrchardMachineConfig", "name": "garden"}}]
+    spec = {"identityProviderRefs": [{"kind": "OIDCConfig", "name": "garden"}], "workerNodeGroupConfigurations": groups}
+    cluster = {"kind": "Cluster", "metadata": meta, "spec": spec}
+    for kind in ("OIDCConfig", "OrchardMachineConfig"):
+        assert documents.links(cluster, {"kind": kind, "metadata": meta})
+        assert not documents.links(cluster, {"kind": kind, "metadata": {**meta, "name": "other"}})
+    assert {"OIDCConfig", "AWSIamConfig"} <= set(manifests.kinds_of(documents.CATALOG))

@@ -204,6 +204,7 @@ REASONS: tuple[Reason, ...] = (
     _time("ControlPlaneFirst", "workers wait for the control plane", GROUP),
     _time("NodesMissing", "as many nodes are unavailable as maxUnavailable allows", GROUP),
     _time("ReplacingMachine", "Cluster API replaces a lost control plane machine, then the upgrade goes on", GROUP),
+    _person("KubeadmConfigMissing", "the KubeadmConfig of a machine was deleted; restore it, or the machine", GROUP),
     _person("OwnerPaused", "a machine is lost, and Cluster API replaces none while its owner is paused", GROUP),
     _time("OwnerEdited", "the owner was edited; the next upgrade is for what it asks for now", GROUP),
     _time("Upgrading", "nodes are upgraded, one after the other", GROUP),
