@@ -10,6 +10,7 @@ from espalier.api import manifests
 from espalier.api.manifests import read_manifests
 from espalier.api.violations import ManifestError
 from espalier.cli import documents
+from espalier.providers.kinds import CATALOG
 
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "docker.yaml").read_text()
 
@@ -79,4 +80,4 @@ def test_identity_providers_and_machine_configs_belong_to_the_cluster_that_names
     for kind in ("OIDCConfig", "OrchardMachineConfig"):
         assert documents.links(cluster, {"kind": kind, "metadata": meta})
         assert not documents.links(cluster, {"kind": kind, "metadata": {**meta, "name": "other"}})
-    assert {"OIDCConfig", "AWSIamConfig"} <= set(manifests.kinds_of(documents.CATALOG))
+    assert {"OIDCConfig", "AWSIamConfig"} <= set(manifests.kinds_of(CATALOG))
