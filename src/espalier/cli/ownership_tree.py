@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from espalier.api.meta import Tree
+from espalier.clusterapi import external_etcd
 
 STATES = ("Ready", "Available", "MachinesReady", "RemediationAllowed")
 """Conditions that sum an object up; the first that an object has counts."""
@@ -95,7 +96,10 @@ def state_of(tree: Tree) -> State:
     busy = tuple(type_ for type_ in BUSY if conditions.get(type_, {}).get("status") == "True")
     if tree["metadata"].get("deletionTimestamp") and "Deleting" not in busy:
         busy = ("Deleting", *busy)
-    found = next((conditions[type_] for type_ in STATES if type_ in conditions), None)
+    # A member of etcd never becomes a node, so its Machine is never Ready.
+    is_etcd = external_etcd.MACHINE_LABEL in (tree["metadata"].get("labels") or {})
+    states = ("InfrastructureReady",) if is_etcd and tree["kind"] == "Machine" else STATES
+    found = next((conditions[type_] for type_ in states if type_ in conditions), None)
     if found is None:
         return State(busy=busy)
     message = found.get("message", "")

@@ -99,3 +99,16 @@ def test_every_object_stands_in_the_tree_once_whoever_owns_whom(owners: list[int
         one["metadata"]["ownerReferences"] = [{"uid": f"Machine-{owner}"}]
     whole = [member.tree["metadata"]["uid"] for member in family(ROOT, [HEAD, *objects]).whole()]
     assert sorted(whole) == sorted(one["metadata"]["uid"] for one in (ROOT, HEAD, *objects))
+
+
+def test_a_member_of_etcd_blocks_nothing_though_its_machine_never_is_a_node() -> None:
+    waiting = "False: NotReady: waiting for the machine to register its node"
+    machine = made("Machine", "garden-etcd-1", ROOT, Ready=waiting, InfrastructureReady="True: Ready: ")
+    machine["metadata"]["labels"] = {"cluster.x-k8s.io/etcd-cluster": "garden-etcd"}
+    found = obstacle(family(ROOT, [machine]))
+    assert found is not None
+    assert found.kind == "Cluster"
+    machine["metadata"]["labels"] = {}
+    found = obstacle(family(ROOT, [machine]))
+    assert found is not None
+    assert found.name == "garden-etcd-1"
