@@ -174,6 +174,13 @@ def test_a_machine_is_replaced_when_it_is_to_be_in_another_failure_domain_alone(
     assert machine_change(one, anywhere).kind is ChangeKind.NOTHING
 
 
+def test_what_is_empty_is_as_what_is_absent() -> None:
+    empty: Tree = {"labels": {}, "deletion": {"nodeDrainTimeoutSeconds": None}, "readinessGates": []}
+    never: Tree = {"deletion": {"nodeDrainTimeoutSeconds": 0}}
+    assert not machine_change(MachineParts(in_place=empty), MachineParts())
+    assert machine_change(MachineParts(in_place=never), MachineParts()).kind is ChangeKind.IN_PLACE
+
+
 def test_a_worker_with_bootstrap_data_of_its_own_has_no_template() -> None:
     assert MachineParts(bootstrap={"dataSecretName": "s"}, is_of_group=True).bootstrap_template == ""
 

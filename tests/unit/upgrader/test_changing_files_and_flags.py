@@ -152,6 +152,30 @@ def test_a_policy_with_which_the_api_server_does_not_come_up_is_taken_back(node:
     assert pod(node)["metadata"]["annotations"][RESTARTED] == "another"
 
 
+def test_a_kubelet_that_does_not_start_a_static_pod_anew_is_noticed(
+    node: Simulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.step("copy")
+    path = f"/api/v1/namespaces/kube-system/pods/kube-apiserver-{NAME}/status"
+    node.cluster.ask("PATCH", path, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    monkeypatch.setattr(node.host, "_run_static_pods", lambda: None)
+
+    with pytest.raises(StepFailed, match=r"kube-apiserver\.yaml does not come up \(it was not started anew\)"):
+        node.step("kubeadm")
+
+
+def test_files_that_were_brought_twice_are_still_given_back_as_they_were(node: Simulated) -> None:
+    node.step("copy")
+    changes.bring_files(node.node, node.changes)
+    changes.bring_files(node.node, node.changes)
+    node.fail(kubeadm="no way")
+
+    with pytest.raises(StepFailed, match="and the old files were brought back"):
+        node.step("kubeadm")
+
+    assert (node.root / POLICY[1:]).read_text() == "old policy\n"
+
+
 def test_a_kubeadm_that_fails_leaves_the_old_files(node: Simulated) -> None:
     node.step("copy")
     node.fail(kubeadm="no way")
@@ -307,3 +331,21 @@ def test_another_containerd_is_installed_where_the_version_of_kubernetes_stays(t
 
         assert node.host.running("containerd") == NEW_CONTAINERD
         assert restarts(node) == ["containerd.service"], "the kubelet was there already"
+
+
+@pytest.mark.parametrize(
+    ("owner", "numbers"), [("etcd:adm", (1001, 4)), ("etcd", (1001, 1002)), ("12:7", (12, 7)), ("root:root", (0, 0))]
+)
+def test_a_file_belongs_to_who_is_called_so_on_the_node(
+    node: Simulated, monkeypatch: pytest.MonkeyPatch, owner: str, numbers: tuple[int, int]
+) -> None:
+    (node.root / "etc/passwd").write_text(
+        "root:x:0:0::/root:/bin/sh\nother:x:9:9::/:/bin/sh\netcd:x:1001:1001::/:/bin/sh\n"
+    )
+    (node.root / "etc/group").write_text("root:x:0:\nother:x:9:\nadm:x:4:\netcd:x:1002:\n")
+    given: list[tuple[int, int] | None] = []
+    monkeypatch.setattr(node.files, "_mark", lambda _staged, _mode, owner: given.append(owner))
+
+    changes.bring_files(node.node, Changes(files=(NewFile("/etc/kubernetes/ours", b"x", 0o600, owner),), upgrade="u"))
+
+    assert given[-1] == numbers

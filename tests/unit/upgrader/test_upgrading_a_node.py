@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from espalier.simulator.hosts.static_pods import COMPONENTS
-from espalier.upgrader import steps
+from espalier.upgrader import checks, steps
 from espalier.upgrader.contents import WORK
 from espalier.upgrader.host import NotCopied, StepFailed
 from tests.unit.upgrader.simulated import (
@@ -438,6 +438,19 @@ def test_a_full_disk_is_noticed_before(node: Simulated) -> None:
     node.files.free = 1024 * 1024
 
     assert "has 1 MiB free, the upgrade needs" in refused(node)
+
+
+def test_room_is_asked_for_where_programs_go_when_that_is_another_file_system(
+    node: Simulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        node.files, "room", lambda place: (2, checks.SPARE + 1) if place.startswith("/usr/") else (1, 2**50)
+    )
+
+    with pytest.raises(StepFailed, match=r"the file system of /usr/.* MiB free"):
+        node.step("copy")
+
+    assert node.installed() == old_programs()
 
 
 def test_the_wrong_role_is_refused(worker: Simulated) -> None:

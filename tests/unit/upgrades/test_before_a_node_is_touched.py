@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.upgrades import (
+    REPLACING,
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
     NodeUpgrade,
@@ -136,6 +137,30 @@ def test_a_machine_is_not_recorded_as_upgraded_while_its_kubelet_has_another_ver
     assert isinstance(told, Wait)
     assert (told.reason, begun) == ("NodeUpgradeNotCompleted", [])
     assert f"but node a has {OLD}" in told.message
+
+
+def test_nothing_is_begun_in_a_cluster_that_does_not_answer() -> None:
+    view = plane_view()
+    view.workload, view.unreachable = None, Wait("WorkloadClusterUnreachable", "it does not answer")
+    assert lived(Accepted(), control_plane(view)) == (view.unreachable, [])
+
+
+def test_a_control_plane_whose_lost_machine_was_replaced_is_paused_before_the_next_node() -> None:
+    scope = control_plane(plane_view())
+    assert scope.owner is not None
+    tree: Tree = {**scope.owner.tree, "metadata": {"name": "garden", "uid": "1", "annotations": {REPLACING: "a"}}}
+    outcome, begun = lived(Accepted(), replace(scope, owner=made(tree)))
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, begun) == ("ReplacingMachine", [])
+
+
+def test_no_node_is_touched_while_cluster_api_replaces_one_by_a_machine_more() -> None:
+    machines = [machine(name, control_plane=True) for name in (*PLANES, "more")]
+    nodes = [node(view.name) for view in machines]
+    view = cluster_view(*machines, nodes=nodes, static_pods=pods(*PLANES, "more"))
+    outcome, begun = lived(Accepted(), control_plane(view))
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, begun) == ("RolloutUnderWay", [])
 
 
 class AcceptedDeployment(DeploymentGroup):

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade, ObjectReference
+from espalier.api.eksa.upgrades import (
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_DEPLOYMENT,
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+    ObjectReference,
+)
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.upgrades import names
@@ -49,3 +56,10 @@ def test_a_reference_leads_to_a_machine_by_what_it_says_and_may_leave_out(
 ) -> None:
     found = names.not_a_machine("m", ObjectReference(name="one", **reference))
     assert [violation.field for violation in found] == fields
+
+
+@pytest.mark.parametrize("mark", [IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT])
+def test_control_planes_and_worker_node_groups_have_a_mark_each(mark: str) -> None:
+    for value, is_marked in (("true", True), ("false", False)):
+        found = Object(encode_json({"kind": "K", "metadata": {"name": "k", "annotations": {mark: value}}}))
+        assert names.is_marked(found) is is_marked

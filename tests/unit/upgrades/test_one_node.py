@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -163,3 +164,18 @@ def test_nothing_is_claimed_of_a_control_plane_that_is_ill_or_in_work(
 def test_of_two_that_claim_a_control_plane_at_once_one_waits() -> None:
     outcome, _ = ended(node_life.claim, scope_of([node(name) for name in PLANES]), is_late=True)
     assert reason(outcome) == "ControlPlaneTaken"
+
+
+EXTERNAL: Tree = {"endpoints": ["https://e:2379"], "caFile": "a", "certFile": "b", "keyFile": "c"}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "is_there"),
+    [({"etcd": {"local": {}}}, True), ({"etcd": {"external": EXTERNAL}}, False), ({}, True)],
+)
+def test_a_majority_is_kept_of_the_etcd_that_a_control_plane_has_itself(configuration: Tree, is_there: bool) -> None:
+    scope = scope_of([node("a")])
+    assert scope.control_plane is not None
+    tree = scope.control_plane.tree
+    spec = {**tree["spec"], "kubeadmConfigSpec": {"clusterConfiguration": configuration}}
+    assert replace(scope, control_plane=made({**tree, "spec": spec})).has_etcd_on_its_nodes is is_there

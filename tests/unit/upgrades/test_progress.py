@@ -143,6 +143,18 @@ def test_what_is_copied_is_copied_again_only_for_those_that_need_it() -> None:
     assert pod.left({STEPS[0].condition}, drains=True)[0].container == "components-copier"
 
 
+def test_a_step_that_is_made_again_by_the_next_pod_is_told_as_one_that_runs() -> None:
+    first = progress.conditions([], upgrader({"components-copier": DONE, "containerd-upgrader": failed()}))
+    again = progress.conditions(first, upgrader({"components-copier": RUNS}, done=progress.done(first)))
+    copied = by_type(again)["BinariesCopied"]
+    assert (copied.status, copied.reason) == ("False", "CopyingComponents")
+
+
+def test_the_pod_that_made_all_steps_stays_told_when_it_is_gone() -> None:
+    done = progress.conditions([], upgrader({step.container: DONE for step in STEPS}))
+    assert by_type(progress.conditions(done, None))["UpgraderPodCreated"].status == "True"
+
+
 @given(st.lists(st.sampled_from([DONE, RUNS, WAITS, failed()]), min_size=8, max_size=8), st.booleans())
 def test_conditions_never_go_back_and_a_pod_that_is_gone_takes_nothing_with_it(
     states: list[Tree], drains: bool

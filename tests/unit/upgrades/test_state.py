@@ -53,6 +53,12 @@ def test_the_gate_of_the_provider_goes_by_the_version(version: str, has_gate: bo
     assert ("featureGates" in after["clusterConfiguration"]) is has_gate
 
 
+def test_a_worker_whose_template_says_nothing_of_joining_keeps_how_it_found_the_cluster() -> None:
+    joined = {"joinConfiguration": {"discovery": {"bootstrapToken": {"token": "t"}}, "nodeRegistration": {}}}
+    _, after = expected.worker_config({}, "t", joined)
+    assert after == {"joinConfiguration": {"discovery": {"bootstrapToken": {"token": "t"}}}}
+
+
 def test_a_spec_is_carried_as_it_was_and_nothing_else_is_taken_for_one() -> None:
     assert expected.decoded(expected.encoded(CONTROL_PLANE)) == CONTROL_PLANE
     for text in ("e", "bm8=", "W10="):

@@ -1,0 +1,135 @@
+"""From a mark to an upgrade, and when the mark goes: then Cluster API may replace machines."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from espalier.api.eksa.upgrades import FALLBACK_ANNOTATION, IN_PLACE_CONTROL_PLANE, PAUSED_FOR_UPGRADE
+from espalier.api.meta import Tree
+from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.upgrades import expected
+from espalier.upgrades.annotation_controller import Context, ControlPlaneSide, Due, advance, end_without_mark
+from tests.unit.upgrades.seen import machine, made
+
+TEMPLATE = {"apiGroup": "g", "kind": "K", "name": "t"}
+ASKED: Tree = {"version": "v1.36.3", "machineTemplate": {"spec": {"infrastructureRef": TEMPLATE}}}
+MARKED = {IN_PLACE_CONTROL_PLANE: "true", PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
+FALLS_BACK = {**MARKED, FALLBACK_ANNOTATION: "RollingUpdate"}
+ONE = (machine("a", control_plane=True),)
+
+
+def upgrade(*, ready: bool = False, version: str = "v1.36.3") -> Object:
+    spec = {
+        "controlPlane": {"name": "garden"},
+        "machinesRequireUpgrade": [],
+        "kubernetesVersion": version,
+        "controlPlaneSpecData": expected.encoded({**ASKED, "version": version}),
+    }
+    metadata = {"name": "garden-cp-upgrade", "namespace": "eksa-system"}
+    status = {"status": {"ready": True}} if ready else {}
+    return made({"kind": "ControlPlaneUpgrade", "metadata": metadata, "spec": spec, **status})
+
+
+def ended(
+    step: Any,
+    annotations: dict[str, str],
+    *,
+    due: Due | None = None,
+    of: Object | None = None,
+    node_upgrades: tuple[Object, ...] = (),
+) -> tuple[Outcome, list[str]]:
+    """How a step over a control plane ends, and what it did, by words."""
+    did: list[str] = []
+
+    async def create(_resource: Any, body: Any) -> None:
+        did.append(f"made {body.metadata.name}")
+
+    async def delete(_resource: Any, found: Object, *_: Any) -> None:
+        did.append(f"deleted {found.name}")
+
+    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+        gone = [name for name, value in patch["metadata"]["annotations"].items() if value is None]
+        did.append("unmarked" if IN_PLACE_CONTROL_PLANE in gone else "written")
+        if PAUSED_ANNOTATION in gone:
+            did.append("unpaused")
+
+    class Side(ControlPlaneSide):
+        group: Any = SimpleNamespace(is_expected=lambda *_: False)
+
+        def due(self, capi_objects: Any, owner: Any) -> Due:
+            assert due is not None
+            return due
+
+    tools: Any = SimpleNamespace(
+        writer=SimpleNamespace(create=create, delete=delete, merge=merge),
+        recorder=SimpleNamespace(event=lambda _owner, kind, reason, _message: did.append(f"{kind} {reason}")),
+        observer=SimpleNamespace(node_upgrades=lambda _upgrade: list(node_upgrades)),
+    )
+    metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "annotations": annotations}
+    owner = made({"kind": "KubeadmControlPlane", "metadata": metadata, "spec": ASKED})
+    capi_objects: Any = SimpleNamespace(machine=machine)
+    return asyncio.run(step(Context(tools, Side(), owner, of, capi_objects))), did
+
+
+UNMARKED = ["unmarked", "unpaused"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "due", "did"),
+    [
+        (MARKED, Due(ONE, (), is_due=True), ["made garden-cp-upgrade"]),
+        (MARKED, Due(ONE, ("taints",), is_due=True), ["made garden-cp-upgrade"]),  # it says that it is refused
+        (FALLS_BACK, Due(ONE, (), is_due=True), ["made garden-cp-upgrade"]),
+        (FALLS_BACK, Due(ONE, ("taints",), is_due=True), ["Warning FallbackToRollingUpdate", *UNMARKED]),
+        (MARKED, Due((), (), is_due=False), UNMARKED),
+        ({**MARKED, PAUSED_ANNOTATION: "by hand"}, Due((), (), is_due=False), ["unmarked"]),
+    ],
+)
+def test_machines_are_replaced_only_where_nothing_differs_or_the_fallback_is_asked_for(
+    annotations: dict[str, str], due: Due, did: list[str]
+) -> None:
+    assert ended(advance, annotations, due=due)[1] == did
+
+
+BEGUN = made(
+    {
+        "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+        "kind": "NodeUpgrade",
+        "metadata": {"name": "a-node-upgrader"},
+        "spec": {"machine": {"name": "a"}, "kubernetesVersion": "v1.35.9", "nodeType": "ControlPlane"},
+        "status": {"conditions": [{"type": "UpgraderPodCreated", "status": "True", "reason": "So"}]},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("of", "node_upgrades", "annotations", "reason"),
+    [
+        (upgrade(), (BEGUN,), MARKED, ""),
+        (upgrade(ready=True), (), MARKED, "UpgradeEnds"),
+        (upgrade(version="v1.35.9"), (), MARKED, "UpgradeEnds"),
+        (upgrade(version="v1.35.9"), (BEGUN,), MARKED, "NodeUnderWay"),
+        (upgrade(version="v1.35.9"), (BEGUN,), FALLS_BACK, "UpgradeEnds"),
+    ],
+)
+def test_an_upgrade_ends_when_it_is_done_or_another_one_is_asked_for_and_no_node_is_under_way(
+    of: Object, node_upgrades: tuple[Object, ...], annotations: dict[str, str], reason: str
+) -> None:
+    refused = ("taints",) if annotations is FALLS_BACK else ()
+    due = Due(ONE, refused, is_due=True)
+    outcome, did = ended(advance, annotations, due=due, of=of, node_upgrades=node_upgrades)
+    assert isinstance(outcome, Wait | Continue)
+    assert (outcome.reason if isinstance(outcome, Wait) else "") == reason
+    assert did == (["deleted garden-cp-upgrade"] if reason == "UpgradeEnds" else [])
+
+
+def test_an_upgrade_goes_with_its_mark() -> None:
+    assert ended(end_without_mark, MARKED, of=upgrade()) == (Continue(), [])
+    assert ended(end_without_mark, {}, of=upgrade()) == (Done(), ["deleted garden-cp-upgrade"])
+    assert ended(end_without_mark, {}) == (Done(), [])
