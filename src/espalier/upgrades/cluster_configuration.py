@@ -103,7 +103,7 @@ def wanted(configuration: Tree, asked: Asked) -> Tree:
     }
     found = _with(found, {"featureGates": gates})
     etcd = _etcd(asked)
-    if etcd:
+    if etcd and not has_external_etcd(configuration):
         found["etcd"] = {**_inner(found, "etcd"), "local": _with(_inner(found, "etcd", "local"), etcd)}
     return found
 

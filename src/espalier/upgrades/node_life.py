@@ -221,9 +221,6 @@ async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
         present = cluster_configuration.read(found.tree)
     except ValueError as error:
         return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster: {error}: correct it")
-    if cluster_configuration.has_external_etcd(present):
-        message = "etcd is on machines of its own: such control planes are not upgraded in place"
-        return Wait("ExternalEtcd", f"{name}: {message}")
     if problem := cluster_configuration.obstacle(present, scope.asked):
         return Wait("VersionRefused", f"{name}: {problem}")
     wanted = cluster_configuration.wanted(present, scope.asked)
