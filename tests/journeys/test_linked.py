@@ -73,7 +73,6 @@ def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(nam
             assert {grant.resource for grant in with_it - without} == {
                 *(kind.resource.plural for kind in KINDS),
                 "orchardmachineconfigs/status",  # of a controller of the provider's own, which has nothing to do here
-                "secrets",
             }
             # What is made for clusters is deleted with them, and patched in an upgrade in place: not in this story.
             read = {
