@@ -11,8 +11,11 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from enum import Enum
 from typing import Any
+
+import yaml
 
 from espalier.api.core import CONFIG_MAP, NODE, POD, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -20,7 +23,7 @@ from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
-from espalier.kube.errors import KubeError
+from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.simulator.hosts.static_pods import StaticPod, rendered
 from espalier.simulator.workload_cluster import WorkloadCluster
@@ -181,7 +184,7 @@ class Upgraders:
     async def _static_pods(self, workload: WorkloadCluster, node: str, applied: str) -> None:
         """As kubeadm does: by kubeadm-config, of the version there; who applies another one writes it there."""
         found = await workload.client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
-        configuration = json.loads(found.tree["data"]["ClusterConfiguration"])
+        configuration = yaml.safe_load(found.tree["data"]["ClusterConfiguration"])  # Cluster API writes YAML
         if applied:
             configuration["kubernetesVersion"] = applied
             data = {"data": {"ClusterConfiguration": json.dumps(configuration)}}
@@ -189,7 +192,8 @@ class Upgraders:
         pods = self.static_pods[node] = rendered(configuration, configuration["kubernetesVersion"])
         for name, pod in pods.items():
             patch = {"spec": {"containers": [{"name": name, "image": pod.image}]}}
-            await workload.client.patch(POD, f"{name}-{node}", "kube-system", patch=patch, type=PatchType.STRATEGIC)
+            with suppress(NotFound):
+                await workload.client.patch(POD, f"{name}-{node}", "kube-system", patch=patch, type=PatchType.STRATEGIC)
 
     async def _node(self, workload: WorkloadCluster, node: str, patch: Tree, subresource: str | None = None) -> None:
         try:
