@@ -13,8 +13,16 @@ def test_programs_of_the_environment_do_not_hold_what_the_waiting_command_reads_
     read, write = os.pipe()
     os.set_inheritable(write, True)  # as it is handed to the process in the background
     starter = up._Starter(write)
-    program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    program = subprocess.Popen(
+        [sys.executable, "-c", "print('runs', flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        close_fds=False,
+    )
     try:
+        # Popen returns before the kernel has closed what must not be inherited; a program that runs has it behind it.
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"runs\n"
         starter.tell("ready")
         os.set_blocking(read, False)
         assert os.read(read, 100) == b"ready"
