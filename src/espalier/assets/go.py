@@ -72,18 +72,18 @@ class GoModule(Component):
             linker += [f"-X {name}={value.format(**filled)}" for name, value in self.stamps.items()]
         return (*BUILD_FLAGS, f"-ldflags={' '.join(linker)}")
 
-    def make(self, workshop: Path, assets: Path, progress: Progress) -> None:
+    def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
         """Compile, link by name, and hear from each program the version that it was built as."""
         if self.packages:
             for program, package in self.packages.items():
-                self._compile(package, workshop / program, progress)
+                self._compile(package, work_folder / program, progress)
         else:
             binary = f"{self.name}.bin"  # named apart, as a program may be called as the component
-            self._compile(".", workshop / binary, progress)
+            self._compile(".", work_folder / binary, progress)
             for program in self.programs:
-                (workshop / program).symlink_to(binary)
-        self._copy_folders(workshop)
-        self._try(workshop)
+                (work_folder / program).symlink_to(binary)
+        self._copy_folders(work_folder)
+        self._try(work_folder)
 
     def _compile(self, package: str, target: Path, progress: Progress) -> None:
         command = ["go", "build", "-v", *self.flags]
@@ -92,7 +92,7 @@ class GoModule(Component):
         compiled = 0
         downloading = False
 
-        def tell(line: str | None) -> bool:
+        def on_line(line: str | None) -> bool:
             nonlocal compiled, downloading
             names_package = line is not None and re.fullmatch(r"[\w.~/-]+", line) is not None
             compiled += names_package  # -v names each package when it begins to compile it
@@ -102,7 +102,7 @@ class GoModule(Component):
             return not names_package
 
         command += ["-o", str(target), package]
-        follow(command, self.folder, environment=go_environment(), label=self.label, tell=tell)
+        follow(command, self.folder, environment=go_environment(), label=self.label, on_line=on_line)
 
     def _copy_folders(self, target: Path) -> None:
         """Take what is wanted besides programs out of Go's module cache."""

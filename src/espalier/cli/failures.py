@@ -53,7 +53,7 @@ class Broken(Failure):
     exit = Exit.USAGE
 
 
-class Away(Failure):
+class NotReachable(Failure):
     """No API server answered."""
 
     exit = Exit.UNREACHABLE

@@ -29,7 +29,7 @@ from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
 
-class Workshop:
+class OfflineManager:
     """Makes objects of manifests. Nothing is there but what the manifests and the releases say."""
 
     def __init__(self, found: Sequence[Document], releases: Path | None, namespace: str) -> None:

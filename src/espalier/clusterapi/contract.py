@@ -52,7 +52,7 @@ class _Initialization(Observed, frozen=True):
     provisioned: bool = False
 
 
-class _Said(Observed, frozen=True):
+class _Condition(Observed, frozen=True):
     """A condition of either contract: by v1beta1 it may have no reason."""
 
     type: str = ""
@@ -62,7 +62,7 @@ class _Said(Observed, frozen=True):
 
 class _InfrastructureStatus(Observed, frozen=True):
     initialization: _Initialization = _Initialization()
-    conditions: list[_Said] = []  # noqa: RUF012  (msgspec copies empty defaults)
+    conditions: list[_Condition] = []  # noqa: RUF012  (msgspec copies empty defaults)
     ready: bool | None = None
     failure_reason: str = ""
     failure_message: str = ""

@@ -54,12 +54,12 @@ def endpoints(control_plane: KubeadmControlPlane) -> Sequence[str]:
     return [one for one in found if one != PLACEHOLDER]
 
 
-def is_told(control_plane: KubeadmControlPlane, etcd: EtcdadmCluster) -> bool:
+def has_endpoints(control_plane: KubeadmControlPlane, etcd: EtcdadmCluster) -> bool:
     """Whether a control plane has the endpoints of an etcd: its machines are not yet those of others."""
     return set(endpoints(control_plane)) == set(filter(None, etcd.status.endpoints.split(",")))
 
 
-def only_what_tells(definition: Object) -> Object:
+def support_only(definition: Object) -> Object:
     """Keep of a CustomResourceDefinition whether it knows external etcd: the rest is large."""
     known = b'"managedExternalEtcdRef"' in definition.raw
     metadata = {

@@ -69,7 +69,7 @@ class MachineParts(msgspec.Struct, frozen=True):
     """Labels, annotations and the fields of the machine's spec that follow without another machine."""
     is_of_group: bool = False
     """Whether it is of a worker node group: then `bootstrap` is the reference to a template."""
-    has_foreign_marks: bool = False
+    has_foreign_fields: bool = False
     """Whether labels and annotations may also be others'; then only those asked for are compared."""
 
     @property
@@ -83,7 +83,7 @@ def machine_change(current: MachineParts, desired: MachineParts) -> MachineChang
     replace = reasons_to_replace(current, desired)
     if replace:
         return MachineChange(ChangeKind.REPLACE, replace)
-    before = _asked_for(current.in_place, desired.in_place) if current.has_foreign_marks else current.in_place
+    before = _asked_for(current.in_place, desired.in_place) if current.has_foreign_fields else current.in_place
     in_place = tuple(sorted(differences(_pruned(before), _pruned(desired.in_place))))
     return MachineChange(ChangeKind.IN_PLACE, in_place) if in_place else MachineChange(ChangeKind.NOTHING)
 
@@ -139,7 +139,7 @@ def of_control_plane_machine(
             "annotations": _given(machine.metadata.annotations),
             **{name: spec[name] for name in _IN_PLACE if name in spec},
         },
-        has_foreign_marks=True,
+        has_foreign_fields=True,
     )
 
 

@@ -81,7 +81,7 @@ class Admission:
         self._observer = observer
         self._now = now
         self._names_others = names_others
-        self._told = messages.listed if names_others else messages.counted
+        self._names_of = messages.listed if names_others else messages.counted
 
     def serve(self, webhooks: Webhooks) -> None:
         """Offer the handlers at their paths."""
@@ -106,7 +106,7 @@ class Admission:
             if not users:
                 return AdmissionResponse()
             where = f"{request.old.kind} {request.old.name}"
-            message = f"{where} can't be deleted: {messages.in_use(self._told(users))}"
+            message = f"{where} can't be deleted: {messages.in_use(self._names_of(users))}"
             return AdmissionResponse(False, message)
 
         return judge
@@ -201,7 +201,7 @@ class Admission:
         managed = known.managed() if known.is_it(record.key) else []
         if not managed or not _manages_itself(record):
             return AdmissionResponse()
-        message = messages.manages(self._told(one.key for one in managed))
+        message = messages.manages(self._names_of(one.key for one in managed))
         return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {message}")
 
     def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
@@ -225,7 +225,7 @@ class Admission:
     ) -> Iterable[Violation]:
         yield from self._content_violations(old, new)
         yield from releases.fields(old, new, management)
-        yield from gitops.violations(old, new, management, is_told=self._names_others)
+        yield from gitops.violations(old, new, management, names_others=self._names_others)
         yield from sharing.violations(old, new, management)
         capi_objects = self._observer.capi_objects(Key(new.metadata.namespace, new.metadata.name), new.spec)
         if not is_self_managed(new):
@@ -255,13 +255,13 @@ class Admission:
         if before is None and not (known.is_named and known.is_it(key)):
             found = new.spec.management_cluster.name or "nothing"
             allowed = known.key.name if known.key is not None and self._names_others else ""
-            message = messages.not_the_management_cluster(known.key, is_told=self._names_others)
+            message = messages.not_the_management_cluster(known.key, names_others=self._names_others)
             yield Violation("spec.managementCluster.name", found, allowed, message)
         elif known.is_it(key):
             managed = self._observer.managed()
             at = [(one, self._observer.release_of(one)) for one in managed]
-            yield from releases.managed(before, new, at, self._told)
-            yield from sharing.of_record(before, new, managed, self._told)
+            yield from releases.managed(before, new, at, self._names_of)
+            yield from sharing.of_record(before, new, managed, self._names_of)
 
     def _management_violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
@@ -274,7 +274,7 @@ class Admission:
         if old is not None and old.spec.management_cluster.name == name:
             return
         if key is not None and key.name != name:
-            message = messages.no_management_cluster(name, key, is_told=self._names_others)
+            message = messages.no_management_cluster(name, key, names_others=self._names_others)
             yield Violation("spec.managementCluster.name", name, key.name if self._names_others else "", message)
         elif management is not None and not is_self_managed(management):
             allowed = management.spec.management_cluster.name if self._names_others else ""
@@ -393,10 +393,10 @@ def _differences(field: str, before: Any, after: Any) -> Iterator[tuple[str, str
         for index, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from _differences(f"{field}[{index}]", one, other)
     elif before != after:
-        yield field, _told(before), _told(after)
+        yield field, _text_of(before), _text_of(after)
 
 
-def _told(value: object) -> str:
+def _text_of(value: object) -> str:
     return "nothing" if value is None else shown(value)
 
 

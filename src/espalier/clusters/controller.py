@@ -30,7 +30,7 @@ NAME = "cluster"
 _REFUSALS = (Invalid, Forbidden, BadRequest)
 """Reasons with which an API server refuses a write for good: retrying does not help."""
 
-_TOLD = (names.CONTROL_PLANE_READY, names.READY)
+_RECORDED = (names.CONTROL_PLANE_READY, names.READY)
 """Conditions for which an event is recorded when they become True; the steps in between have events of their own."""
 
 
@@ -52,7 +52,7 @@ def controller(
         report,
         unreadable=lambda found, error: not_a_cluster(found, error, tools.clock.now()),
         failed=failed,
-        conceal=lambda ctx, outcome: ctx.scope.told(outcome),
+        conceal=lambda ctx, outcome: ctx.scope.without_secrets(outcome),
     )
     forget = (
         lambda key: tools.remotes.drop(ClusterIdentity.of(key)),
@@ -105,7 +105,7 @@ def report(ctx: Context, outcome: Outcome) -> Report:
 def _events(old: ClusterStatus, new: ClusterStatus) -> Iterator[Event]:
     for condition in new.conditions:
         before = conditions.get(old.conditions, condition.type)
-        if condition.type in _TOLD and _became_true(before, condition):
+        if condition.type in _RECORDED and _became_true(before, condition):
             yield Event("Normal", condition.type, condition.message)
         elif condition.type == names.KUBECONFIG_COPIED and (before is None or before.reason != condition.reason):
             yield Event("Warning", condition.reason, condition.message)

@@ -149,8 +149,8 @@ def _owner_change(
 
     known = Infrastructures([design.provider.infrastructure])
     classified = classify(before, after, Way.of(strategy.type, strategy.fallback), known, template)
-    told = story(live, capi_objects.upgrades)
-    if classified.fate is Fate.REFUSED and told is not None and told.reason == STOPPED:
+    upgrade = progress(live, capi_objects.upgrades)
+    if classified.fate is Fate.REFUSED and upgrade is not None and upgrade.reason == STOPPED:
         # Machines are not as it has them: what an earlier manager or a person wrote was refused. Component `upgrades`
         # compares what is written now with the machines themselves, and nothing is done to them until then.
         classified = Classified(Fate.IN_PLACE, classified.fields)
@@ -171,8 +171,8 @@ def _spec(tree: Tree) -> Tree:
 
 def refused(changes: Iterable[OwnerChange]) -> Wait | None:
     """Why nothing of a cluster is written: all that can't be done in place at once, before anything is touched."""
-    told = [one.refusal for one in changes if one.refusal]
-    return Wait(STOPPED, "; ".join(told)) if told else None
+    refusals = [one.refusal for one in changes if one.refusal]
+    return Wait(STOPPED, "; ".join(refusals)) if refusals else None
 
 
 def hold(change: OwnerChange, front_end: FrontEnd) -> None:
@@ -186,13 +186,13 @@ def hold(change: OwnerChange, front_end: FrontEnd) -> None:
         return
     if live is None or not (is_held(live) or classified.fate in (Fate.IN_PLACE, Fate.REFUSED)):
         return
-    marks = {_mark(wanted): "true"}
+    annotations = {_held_annotation(wanted): "true"}
     paused = live.metadata.annotations.get(PAUSED_ANNOTATION, PAUSED_FOR_UPGRADE)  # any other is a person's own
     if REPLACING not in live.metadata.annotations and paused == PAUSED_FOR_UPGRADE:
-        marks[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
+        annotations[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
     if strategy.fallback == "RollingUpdate":
-        marks[FALLBACK_ANNOTATION] = "RollingUpdate"
-    wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
+        annotations[FALLBACK_ANNOTATION] = "RollingUpdate"
+    wanted.metadata.annotations = {**wanted.metadata.annotations, **annotations}
 
 
 def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None) -> Wait | None:
@@ -216,8 +216,8 @@ def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
         return ""
     if not has_cni:
         return "the CNI is installed"
-    told, there = desired_replicas(live), live.status.replicas or 0
-    return f"all of its {told} machines are there (now {there})" if there < told else ""
+    desired, there = desired_replicas(live), live.status.replicas or 0
+    return f"all of its {desired} machines are there (now {there})" if there < desired else ""
 
 
 def postponed(change: OwnerChange, has_cni: bool) -> str:
@@ -238,7 +238,7 @@ def postponed(change: OwnerChange, has_cni: bool) -> str:
 
 def is_held(live: Owner) -> bool:
     """Whether the machines of a control plane or a worker node group are being upgraded in place."""
-    return live.metadata.annotations.get(_mark(live)) == "true"
+    return live.metadata.annotations.get(_held_annotation(live)) == "true"
 
 
 def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) -> bool:
@@ -259,7 +259,7 @@ def _works(conditions: Sequence[Condition]) -> bool:
     return is_true(conditions, "UpgraderPodCreated") and not is_false(conditions, PROGRESSING)
 
 
-def story(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
+def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
     """How far the upgrade of these machines is; None when there is none."""
     if not is_held(live):
         return _by_hooks(live, upgrades)
@@ -306,12 +306,12 @@ def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
     if not is_observed(live):
         return None
     message = f"machines of {live.kind} {live.metadata.name} are upgraded in place: {up_to_date} of {replicas} are"
-    told = sorted(_told(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
-    has_failed = any(text and not goes_on for goes_on, text in told)
-    return Wait(FAILED if has_failed else UPGRADING, "; ".join([message, *(text for _, text in told if text)]))
+    nodes = sorted(_node_progress(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
+    has_failed = any(text and not goes_on for goes_on, text in nodes)
+    return Wait(FAILED if has_failed else UPGRADING, "; ".join([message, *(text for _, text in nodes if text)]))
 
 
-def _told(upgrade: NodeUpgrade) -> tuple[bool, str]:
+def _node_progress(upgrade: NodeUpgrade) -> tuple[bool, str]:
     """What a NodeUpgrade says; those that failed come first."""
     ready = condition_list.get(upgrade.status.conditions, "Ready")
     if upgrade.is_completed or ready is None:
@@ -332,7 +332,7 @@ def _reason_of(conditions: Sequence[Condition]) -> str:
     return FAILED if is_false(conditions, PROGRESSING) else UPGRADING
 
 
-def _mark(owner: Owner) -> str:
+def _held_annotation(owner: Owner) -> str:
     return IN_PLACE_CONTROL_PLANE if isinstance(owner, KubeadmControlPlane) else IN_PLACE_DEPLOYMENT
 
 

@@ -170,7 +170,7 @@ class Observer:
         self._definition = caches.of(
             CUSTOM_RESOURCE_DEFINITION,
             fields=f"metadata.name={external_etcd.CLUSTER_DEFINITION}",
-            transform=external_etcd.only_what_tells,
+            transform=external_etcd.support_only,
         )
         self._own_writes = OwnWrites()
 

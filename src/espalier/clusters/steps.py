@@ -262,7 +262,7 @@ def leave_settled(scope: Scope) -> Decision:
     return Done() if scope.is_settled else Continue()
 
 
-async def look_after_settled(ctx: Context, decision: Decision) -> Outcome:
+async def maintain_settled(ctx: Context, decision: Decision) -> Outcome:
     """For settled clusters: keep the copy of the kubeconfig, and handle drift."""
     if not isinstance(decision, Done):
         return await write(ctx, decision)
@@ -344,7 +344,7 @@ def await_etcd(scope: Scope) -> Decision:
         return Continue()
     if not external_etcd.endpoints(control_plane):
         return Continue()
-    return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.etcd_story(etcd))
+    return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.etcd_progress(etcd))
 
 
 async def resume_control_plane(ctx: Context) -> Outcome:
@@ -390,14 +390,14 @@ def await_control_plane(scope: Scope) -> Decision:
     """Wait until the whole control plane has the desired version: nothing else changes before."""
     capi_objects = scope.capi_objects
     control_plane = capi_objects.control_plane
-    upgrade = in_place.story(control_plane, capi_objects.upgrades) if control_plane else None
+    upgrade = in_place.progress(control_plane, capi_objects.upgrades) if control_plane else None
     if upgrade is not None:
         return upgrade
     if capi_objects.is_available:
         return Continue()
     etcd = capi_objects.etcd
-    if control_plane is not None and etcd is not None and not external_etcd.is_told(control_plane, etcd):
-        return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.TOLD_LATER)
+    if control_plane is not None and etcd is not None and not external_etcd.has_endpoints(control_plane, etcd):
+        return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.ENDPOINTS_PENDING)
     if control_plane is None or not contract.is_observed(control_plane):
         return Wait(readiness.OUTDATED, "waiting for Cluster API to observe the control plane")
     available = condition_list.get(control_plane.status.conditions, "Available")
@@ -474,7 +474,7 @@ LIFE = (
     own_children,
     make_gate_key,
     Step(carry_credentials),
-    Step(leave_settled, look_after_settled),
+    Step(leave_settled, maintain_settled),
     Step(check),
     make_authenticator_keys,
     copy_kubeconfig,

@@ -19,16 +19,16 @@ def missing_objects(missing: Sequence[Missing]) -> Wait | None:
     """Wait for missing linked objects."""
     if not missing:
         return None
-    told = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in missing)
-    return Wait(names.MISSING_DEPENDENT_OBJECTS, told)
+    message = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in missing)
+    return Wait(names.MISSING_DEPENDENT_OBJECTS, message)
 
 
 def unresolved_values(scope: Scope) -> Wait | None:
     """Wait for values that the provider has not resolved yet."""
     if not scope.unresolved:
         return None
-    told = "; ".join(f"{what}: waiting for the provider to resolve it" for what in scope.unresolved)
-    return Wait(names.VALUES_NOT_RESOLVED, f"{told}; if that lasts, see the status of the object")
+    message = "; ".join(f"{what}: waiting for the provider to resolve it" for what in scope.unresolved)
+    return Wait(names.VALUES_NOT_RESOLVED, f"{message}; if that lasts, see the status of the object")
 
 
 def problem(scope: Scope) -> Wait | None:

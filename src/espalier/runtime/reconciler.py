@@ -96,7 +96,7 @@ class Reconciler(Generic[C]):
             if reconciled.unreadable is None or found is None:
                 raise
             outcome, report = reconciled.unreadable(found, error)
-            await self._tell(found, report)
+            await self._write_report(found, report)
             return outcome
         if ctx is None:
             for forget in self._forget:
@@ -107,7 +107,7 @@ class Reconciler(Generic[C]):
             return outcome
         said = reconciled.report(ctx, outcome)
         if said is not None:
-            await self._tell(ctx.object, said)
+            await self._write_report(ctx.object, said)
         return outcome
 
     async def _act(self, ctx: C) -> Outcome:
@@ -116,7 +116,7 @@ class Reconciler(Generic[C]):
         except (KubeError, NameTaken) as error:
             return self._reconciled.failed(error)
 
-    async def _tell(self, found: Object, report: Report) -> None:
+    async def _write_report(self, found: Object, report: Report) -> None:
         """Write the status where it differs, and record what is new."""
         try:
             written = await self._writer.status(

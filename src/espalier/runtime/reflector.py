@@ -97,7 +97,7 @@ class Reflector:
         """When (by the loop's clock) it failed first since the server was heard last; None while all is well."""
         self.trouble: KubeError | TimeoutError | None = None
         """What it failed with last since the server was heard, if the server or the way to it said anything."""
-        self._told = ""
+        self._logged = ""
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -211,7 +211,7 @@ class Reflector:
 
     def _heard(self) -> None:
         self.silent_since = self.trouble = None
-        self._told = ""
+        self._logged = ""
 
     async def _pause(self, error: KubeError | TimeoutError | None) -> None:
         pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * (0.5 + self._rng.random())
@@ -223,11 +223,11 @@ class Reflector:
         why = (str(error) or "no answer in time") if error else "the server ended the watch at once"
         logger = structlog.get_logger("espalier.cache")
         # What stays as it is, is said once: it may last for days.
-        (logger.debug if why == self._told else logger.warning)(
+        (logger.debug if why == self._logged else logger.warning)(
             "watch interrupted",
             resource=self.source.resource.group_resource,
             error=why,
             retry_in_seconds=round(pause, 3),
         )
-        self.trouble, self._told = error, why
+        self.trouble, self._logged = error, why
         await asyncio.sleep(pause)

@@ -103,8 +103,8 @@ class Previews:
             live = self.live(tree)
             new = asking.applied(live, tree, now=self._now, by_espalier=by_espalier)
             if new.kind == eksa.Cluster.resource.kind:
-                new, told, refused = self._admitted(live, new)
-                warnings += told
+                new, hints, refused = self._admitted(live, new)
+                warnings += hints
                 refusals += refused
             change = _asked(live, new)
             if change is not None:
@@ -189,9 +189,9 @@ class Previews:
 
 
 def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:
-    """Without the secrets of what is asked for, wherever a sentence or another field quotes them."""
+    """The preview without secrets of the objects asked for, wherever a message or a field quotes them."""
 
-    def told(change: ObjectChange) -> ObjectChange:
+    def concealed(change: ObjectChange) -> ObjectChange:
         fields = (one._replace(old=every(one.old), new=every(one.new)) for one in change.fields)
         return change._replace(fields=tuple(fields))
 
@@ -200,14 +200,14 @@ def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:
     cni = preview.cni
     return replace(
         preview,
-        asked=tuple(map(told, preview.asked)),
+        asked=tuple(map(concealed, preview.asked)),
         refusals=tuple(replace(one, message=text(one.message)) for one in preview.refusals),
         warnings=tuple(map(text, preview.warnings)),
         stops=text(preview.stops),
-        objects=tuple(map(told, preview.objects)),
+        objects=tuple(map(concealed, preview.objects)),
         drift=tuple(map(text, preview.drift)),
-        cni=replace(cni, objects=tuple(map(told, cni.objects))) if cni is not None else None,
-        workload=tuple(map(told, preview.workload)),
+        cni=replace(cni, objects=tuple(map(concealed, cni.objects))) if cni is not None else None,
+        workload=tuple(map(concealed, preview.workload)),
     )
 
 

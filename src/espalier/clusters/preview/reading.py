@@ -76,7 +76,7 @@ _MANY = 50
 """Clusters that are asked for by name; of more than these, everything is listed."""
 
 
-class World(NamedTuple):
+class ObservedState(NamedTuple):
     """What is there: the objects that a manager looks at, and the machines of each cluster by its name."""
 
     objects: list[Object]
@@ -96,7 +96,7 @@ async def read(
     manifests: Iterable[Tree] = (),
     providers: Providers,
     only_judges: bool = False,
-) -> World:
+) -> ObservedState:
     """What is there of some clusters, or of all (None) in a namespace, or everywhere.
 
     `versions` are the eksaVersions that will be asked for, `manifests` the Clusters that will be. Of Bundles, only
@@ -173,8 +173,8 @@ async def read(
         for key in generated.secrets(name)
     )
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
-    told = tuple(dict.fromkeys((*notices, *unread)))
-    return World(list(unique.values()), _fleets(machines), tuple(map(metadata_only, secrets)), told)
+    all_notices = tuple(dict.fromkeys((*notices, *unread)))
+    return ObservedState(list(unique.values()), _fleets(machines), tuple(map(metadata_only, secrets)), all_notices)
 
 
 def _spec(one: Object) -> eksa.ClusterSpec | None:

@@ -206,10 +206,10 @@ class EtcdadmClusters:
         if member.machine.spec.bootstrap.data_secret_name is None:
             data = {"value": base64.b64encode(b"#cloud-config\n").decode()}
             await writer.create(SECRET, new_object(SECRET, metadata, type=names.CLUSTER_SECRET, data=data))
-            told = EtcdadmConfigStatus(data_secret_name=found.name, ready=True)
+            status = EtcdadmConfigStatus(data_secret_name=found.name, ready=True)
             config = self._scheme.inventory.etcd_configs.get(found.key)
             if config is not None:
-                await writer.status(EtcdadmConfig.resource, config, told)
+                await writer.status(EtcdadmConfig.resource, config, status)
             await writer.merge(Machine.resource, found, {"spec": {"bootstrap": {"dataSecretName": found.name}}})
 
     def _status(self, observed: Observed) -> EtcdadmClusterStatus:
