@@ -14,7 +14,7 @@ from espalier.assets.component import Component, numbers, platform
 from espalier.assets.processes import BuildFailed, Progress, follow
 
 BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
-"""What makes a build the same everywhere. Where modules come from is left to the machine's own Go settings."""
+"""Settings that make a build the same everywhere. The machine's own Go settings say where modules come from."""
 BUILD_FLAGS = ("-trimpath", "-buildvcs=false")
 
 
@@ -32,7 +32,7 @@ class GoModule(Component):
     modfile: str = "go.mod"
     """Another one than go.mod, for another version of the same program; its sums lie beside it."""
     folders: tuple[str, ...] = ()
-    """What else is taken out of `module`: folders that are copied beside the programs, by the same path."""
+    """Folders of `module` that are copied beside the programs, by the same path."""
     stamps: Mapping[str, str] = field(default_factory=dict)
     """Variables to be set by the linker; `{version}`, `{major}` and `{minor}` are filled in."""
 
@@ -64,7 +64,7 @@ class GoModule(Component):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What `go build` is told: without symbol tables, which only a debugger reads."""
+        """Flags of `go build`: no symbol tables, which only a debugger reads."""
         linker = ["-s", "-w"]
         if self.stamps:
             major, minor, _ = self.version.split(".", 2)
@@ -141,7 +141,7 @@ def go_environment() -> dict[str, str]:
 
 
 def go_settings(*names: str, folder: Path) -> list[str]:
-    """What Go says of itself when it works in `folder`."""
+    """Settings of Go in `folder`, by `go env`."""
     command = ["go", "env", *names]
     result = subprocess.run(command, cwd=folder, env=go_environment(), check=True, capture_output=True, text=True)
     return result.stdout.splitlines()

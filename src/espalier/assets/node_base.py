@@ -1,4 +1,4 @@
-"""What nodes of one Kubernetes version have beyond the shared file system: its programs, and images of all it runs."""
+"""The layer of nodes of one Kubernetes version over the shared file system: its programs and all images."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class NodeBase(Component):
         (work_folder / base.FACTS).write_text(json.dumps(facts, indent=2) + "\n")
 
     def _system(self, system: Path, assets: Path) -> None:
-        """What lies over Debian. Programs are the files of the components themselves, by another name."""
+        """The layer over Debian. Programs are the files of the components themselves, by another name."""
         _lay_over(FILES, system)
         for folder in FOLDERS:
             (system / folder).mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ PACKAGES = (
     ),  # the last by name: debootstrap can't resolve what is virtual
 )
 OWN_MOUNTS = ("unshare", "--mount", "--")
-"""What a command mounts goes with it, also when it is killed."""
+"""Gives a command mounts of its own, which end with it, also when it is killed."""
 MASKED = (
     *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer"),
     *("e2scrub_reap.service", "systemd-pstore.service", "console-getty.service", "getty@tty1.service"),

@@ -79,7 +79,7 @@ class Debian:
         return self._layer((), [file for file in modules if file.suffix in (".py", ".so")], extensions, work_folder)
 
     def run_module(self, module: str, arguments: Sequence[str], *paths: Path) -> str:
-        """What a module says that is run as a program, with the variables of this process. Raises `BuildFailed`."""
+        """The output of a module that is run as a program, with the variables of this process. Raises `BuildFailed`."""
         code = f"import runpy, sys; sys.argv[0] = {module!r}; runpy.run_module({module!r}, run_name='__main__')"
         return self._run(code, *arguments, paths=paths, environment=os.environ)
 

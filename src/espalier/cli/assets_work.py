@@ -1,4 +1,4 @@
-"""What `espalier assets` does, apart from its flags: other commands need not load what builds."""
+"""The work of `espalier assets`, apart from its flags: other commands need not load the build code."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ TIMEOUT = 120.0
 
 @dataclass
 class Run:
-    """What every chapter needs: the local environment's client, the manifest as it is now, and a voice."""
+    """The state of a demo: the local environment's client, the manifest as it is now, and the output."""
 
     client: Client
     prepared: list[tuple[Resource, dict[str, Any]]]

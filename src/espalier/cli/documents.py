@@ -71,7 +71,7 @@ def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> I
 
 
 def is_reported(field: str, known: Sequence[Problem]) -> bool:
-    """Whether something is known to be wrong with a field, with one within it, or around it."""
+    """True if something is known to be wrong with a field, with one within it, or around it."""
     related = [problem.violation.field for problem in known if problem.violation.field]
     return any(_is_within(field, other) or _is_within(other, field) for other in related)
 

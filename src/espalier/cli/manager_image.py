@@ -85,7 +85,7 @@ def _program(debian: Debian, staged: Path) -> list[Path]:
 
 
 def _accounts(staged: Path) -> Mapping[str, Path]:
-    """What programs look up: a name for the user, and that names of hosts are asked of files, then of DNS."""
+    """Files that programs look up: a name for the user, and host names by files first, then by DNS."""
     texts = {
         "etc/passwd": f"root:x:0:0:root:/:/sbin/nologin\nespalier:x:{USER}:{USER}:espalier:/:/sbin/nologin\n",
         "etc/group": f"root:x:0:\nespalier:x:{USER}:\n",

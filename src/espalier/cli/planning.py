@@ -130,7 +130,7 @@ class Asked:
         starts: bool,
         manifests: Sequence[Tree] = (),
     ) -> tuple[Previews, list[Object]]:
-        """What is there; for a manager that `starts`, and for an upgrade, also the releases that these bring."""
+        """The observed objects; for a manager that `starts`, and for an upgrade, also the releases that these bring."""
         observed = await reading.read(
             client, keys, versions=versions, namespace=namespace, manifests=manifests, providers=PROVIDERS
         )
@@ -143,7 +143,7 @@ class Asked:
         return previews, observed.objects
 
     def _brought(self, there: Sequence[Object], *, starts: bool) -> list[Object]:
-        """What a manager of these releases installs when it starts; what is there is never overwritten.
+        """The release objects that a manager installs when it starts; existing ones are never overwritten.
 
         A management cluster without any EKS Distro Release has a manager that still takes them from its own files: the
         best guess at these are those of this build.

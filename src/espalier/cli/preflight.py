@@ -209,7 +209,7 @@ async def _refusals(client: Client, cluster: Tree) -> tuple[list[tuple[str, str]
 
 
 def _by_itself(tree: Tree) -> list[tuple[str, str]]:
-    """What the Cluster alone tells."""
+    """The refusals that follow from the Cluster alone."""
     try:
         cluster = msgspec.convert(tree, Cluster)
     except msgspec.ValidationError:

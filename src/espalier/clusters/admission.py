@@ -1,4 +1,4 @@
-"""What the API server asks about Clusters before it stores them: defaults, violations, warnings."""
+"""Admission of Clusters and releases: defaults, violations, warnings."""
 
 from __future__ import annotations
 
@@ -173,9 +173,9 @@ class Admission:
         return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
 
     def _in_place_violations(self, old: Object, new: Object) -> Iterator[Violation]:
-        """What can't be done in place, of control plane and groups, as far as caches tell; the controller asks again.
+        """Changes of the control plane and groups that can't be made in place, as far as the caches show.
 
-        What was refused before and stays is not refused again: it is no matter of this write.
+        The controller checks again. A change that was refused before and stays is no matter of this write.
         """
         before = {one.refusal for one in self._owner_changes(old)}
         changed = [field for field, *_ in _differences("spec", old.tree.get("spec") or {}, new.tree.get("spec") or {})]
@@ -205,15 +205,15 @@ class Admission:
         return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {message}")
 
     def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
-        """What would happen, for those who only ask."""
+        """The effects of a change, for dry runs."""
         asks = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
         if asks and request.object is not None and self._observer.is_filled and self._knows(request.object):
             yield from summary.sentences(self._observer.scope_of(request.object))
 
     def _knows(self, asked: Object) -> bool:
-        """Whether who asks knows the Cluster that is stored. API servers do, and whoever may read it.
+        """True if the review has the uid of the stored Cluster, known to API servers and to readers of the Cluster.
 
-        Everybody who reaches the port may send a review; nobody guesses a uid.
+        Everybody who reaches the port may send a review.
         """
         stored = self._observer.all_clusters.get(asked.key)
         if stored is None:
@@ -266,7 +266,7 @@ class Admission:
     def _management_violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
     ) -> Iterable[Violation]:
-        """What a cluster names is the management cluster, or will be: its record may come later.
+        """Check that a cluster names the management cluster, whose record may come later.
 
         A name that stays is not judged again.
         """
@@ -435,7 +435,7 @@ validate_distro = unchanging(DistroRelease, _lacking, sentences.DISTRO_CHANGED, 
 
 
 def _is_same(old: eksa.Cluster, new: eksa.Cluster) -> bool:
-    """Whether a write changes nothing that matters here: finalizers, labels and the like always pass."""
+    """True if a write changes nothing that admission checks: finalizers, labels and the like always pass."""
     return old.spec == new.spec and (_is_paused(new) or not _is_paused(old) or not is_self_managed(new))
 
 

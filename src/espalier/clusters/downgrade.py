@@ -28,7 +28,7 @@ class WayBack(msgspec.Struct, frozen=True):
 
 
 def way_back(capi_objects: ClusterAPIObjects) -> WayBack:
-    """What machines were told, and what all that became nodes run."""
+    """Versions of the control plane's and the groups' specs, and those that nodes run."""
     control_plane = capi_objects.control_plane
     if control_plane is None:
         return WayBack()
@@ -65,7 +65,7 @@ def step_down(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> 
 
 
 def is_unused(annotations: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Whether nothing was made yet with the release that a Cluster names, and all there is with the one `wanted`.
+    """True if nothing was made yet with the release that a Cluster names, and all there is with the one `wanted`.
 
     `annotations` are those of the Cluster, `wanted` the content of the release. Before anything is written the content
     hash is opened, and the release that it is written with is noted.

@@ -1,4 +1,4 @@
-"""Machines that are upgraded where they stand: what keeps them from being replaced, and what is told of it. Pure.
+"""In-place upgrades of a cluster's machines: how they are kept from being replaced, and their progress. Pure.
 
 Each change of a KubeadmControlPlane or MachineDeployment is classified before it is written. One that is refused is not
 written at all; one that falls back to a rolling update is written as any other. For what can be done in place:
@@ -72,13 +72,13 @@ UpgradeRolloutStrategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgrade
 
 
 class OwnerChange(NamedTuple):
-    """What is about to be written of the control plane, or of a worker node group, whose machines are to stay."""
+    """A pending write of the control plane or a worker node group whose machines are upgraded in place."""
 
     wanted: Owner
     live: Owner | None
     strategy: UpgradeRolloutStrategy
     classified: Classified
-    """What it does to machines that are as `live` has them."""
+    """The effect on machines that are as `live` has them."""
     group: str = ""
     """The worker node group; empty for the control plane."""
 
@@ -207,7 +207,7 @@ def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None)
 
 
 def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
-    """What a control plane waits for that it does not get while it is held; empty when it can be held.
+    """The condition that a control plane has to reach before it can be held; empty when it can be.
 
     Nodes get ready with the CNI alone, which is installed when the control plane has reported that its API server
     answers; and as many machines as it happens to have are not the number of which one can be spared.
@@ -221,7 +221,7 @@ def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
 
 
 def postponed(change: OwnerChange, has_cni: bool) -> str:
-    """What is said while a control plane is still being made and may not be changed yet; empty when it may."""
+    """The message while a control plane is still being made and may not be changed yet; empty when it may."""
     wanted, live = change.wanted, change.live
     if not isinstance(wanted, KubeadmControlPlane) or not isinstance(live, KubeadmControlPlane) or is_held(live):
         return ""
@@ -237,12 +237,12 @@ def postponed(change: OwnerChange, has_cni: bool) -> str:
 
 
 def is_held(live: Owner) -> bool:
-    """Whether the machines of a control plane or a worker node group are being upgraded in place."""
+    """True if the machines of a control plane or a worker node group are being upgraded in place."""
     return live.metadata.annotations.get(_held_annotation(live)) == "true"
 
 
 def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) -> bool:
-    """Whether kubeadm has begun on no control plane node that is to be upgraded in place, and is not about to.
+    """True if kubeadm has begun on no control plane node that is to be upgraded in place, and is not about to.
 
     Where an upgrader pod works, the next of its steps may be kubeadm's by the time that this is read.
     """
@@ -312,7 +312,7 @@ def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
 
 
 def _node_progress(upgrade: NodeUpgrade) -> tuple[bool, str]:
-    """What a NodeUpgrade says; those that failed come first."""
+    """A sort key and the message of a NodeUpgrade; failed ones come first."""
     ready = condition_list.get(upgrade.status.conditions, "Ready")
     if upgrade.is_completed or ready is None:
         return True, ""

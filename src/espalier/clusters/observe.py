@@ -202,7 +202,7 @@ class Observer:
 
     @property
     def knows_external_etcd(self) -> bool:
-        """Whether the Cluster API that is installed makes etcd on machines of its own: EKS Anywhere's build does."""
+        """True if the Cluster API that is installed makes etcd on machines of its own: EKS Anywhere's build does."""
         return external_etcd.is_known(self._definition.get(Key("", external_etcd.CLUSTER_DEFINITION)))
 
     def scope(self, key: Key) -> Scope | None:

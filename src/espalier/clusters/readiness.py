@@ -268,7 +268,7 @@ def _postponed(scope: Scope) -> str:
 
 
 def _refused(scope: Scope, kind: str = "") -> Wait | None:
-    """What of a change can't be done in place, of owners of a kind; nothing is done while there is any."""
+    """The changes of owners of a kind that can't be made in place; nothing is done while there are any."""
     if scope.design is None or scope.is_paused or scope.is_settled:
         return None
     changes = plan.owner_changes(scope.design, scope.capi_objects)

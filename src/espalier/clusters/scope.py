@@ -178,7 +178,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     left_over: tuple[Taken, ...] = ()
     """Secrets of others that Cluster API would use for this cluster; empty before they were searched."""
     knows_external_etcd: bool = False
-    """Whether the Cluster API that is installed makes etcd on machines of its own."""
+    """True if the Cluster API that is installed makes etcd on machines of its own."""
     is_foreseen: bool = False
     """True in a preview: what only needs time counts as done."""
     design: Design | None = None

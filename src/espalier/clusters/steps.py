@@ -310,7 +310,7 @@ def find_left_over_secrets(scope: Scope) -> Decision:
 
 
 def check_in_place(scope: Scope) -> Decision:
-    """What can't be done in place is refused before anything is written, paused or begun: all of the cluster's."""
+    """Refuse all changes that can't be made in place at once, before anything is written or paused."""
     return in_place.refused(plan.owner_changes(_design(scope), scope.capi_objects)) or Continue()
 
 

@@ -51,7 +51,7 @@ _CHANGES_BY_ITSELF = re.compile(
     rb'|"resourceVersion":"[^"]*"'
     rb'|"\w*[gG]eneration":\d+'
 )
-"""What differs in every write of a fight, though the same is written."""
+"""The fields that differ in every write, though the same content is written."""
 
 _BESIDE = frozenset({"events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"})
 """Kinds that are written at their own pace."""

@@ -54,12 +54,12 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def shares(self) -> tuple[str | None, ...]:
-        """What is followed by itself: each namespace, or None for all at once."""
+        """The parts that are followed separately: each namespace, or None for all at once."""
         return self.namespaces or (None,)
 
 
 class Mirror(Protocol):
-    """What follows the source."""
+    """The receiver of a source's lists and events."""
 
     def begin_list(self, *, restored: bool = False) -> None:
         """A list is about to be asked for; it shows everything that was written before.
@@ -96,7 +96,7 @@ class Reflector:
         self.silent_since: float | None = None
         """When (by the loop's clock) it failed first since the server was heard last; None while all is well."""
         self.trouble: KubeError | TimeoutError | None = None
-        """What it failed with last since the server was heard, if the server or the way to it said anything."""
+        """The last error since the server answered, if there was one."""
         self._logged = ""
 
     async def run(self) -> None:

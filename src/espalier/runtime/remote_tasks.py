@@ -104,10 +104,10 @@ class RemoteTasks:
         """Sends the clusters with a remote task to whose end nobody waited."""
 
     async def send(self, cluster: ClusterIdentity, remote_task: RemoteTask[T]) -> T | Failed | None:
-        """What came of a remote task in a workload cluster; it is sent there unless that is known.
+        """The result of a remote task in a workload cluster; starts it unless the result is known.
 
         None while it is under way, or waits for another one of the cluster; `done` says when to ask again. A
-        failure is told, and the next call tries again: how soon is up to the caller.
+        failure is returned, and the next call tries again: how soon is up to the caller.
         """
         key = cluster.owner or cluster.capi
         known = self._known(key, remote_task)

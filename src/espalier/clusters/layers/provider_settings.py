@@ -58,7 +58,7 @@ def with_settings(rendered: Rendered) -> Rendered:
 
     def of_machine(config: KubeadmConfigSpec, version: str) -> KubeadmConfigSpec:
         own = cluster_configuration(config, of_cluster)
-        return _without_provider_settings(each_node(own, lambda node: of_node(node, version)))
+        return _with_moved_flags(each_node(own, lambda node: of_node(node, version)))
 
     found = each_machine(rendered, of_machine)
     spec = found.control_plane.spec
@@ -77,8 +77,8 @@ def with_settings(rendered: Rendered) -> Rendered:
     )
 
 
-def _without_provider_settings(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
-    """What a given KubeletConfiguration can say is said there alone: its own values count before those of flags."""
+def _with_moved_flags(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
+    """Move flags of the kubelet into a given KubeletConfiguration, whose own values count before those of flags."""
     file = next((one for one in config.files if one.path == kubelet.PATCH), None)
     if file is None:
         return config

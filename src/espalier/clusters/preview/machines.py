@@ -42,7 +42,7 @@ class SeenMachine(NamedTuple):
 
     @property
     def goes(self) -> bool:
-        """Whether somebody has asked for its deletion already."""
+        """True if somebody has asked for its deletion already."""
         return self.machine.metadata.deletion_timestamp is not None
 
 
@@ -80,7 +80,7 @@ class RemovedMachine(NamedTuple):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """What happens to the machines of the control plane, or of a worker node group."""
+    """The effects on machines of the control plane, or of a worker node group."""
 
     name: str
     """Of the MachineDeployment; empty for the control plane."""
@@ -127,7 +127,7 @@ def refused_groups(foreseen: Foreseen) -> tuple[Group, ...]:
 
 
 def groups(foreseen: Foreseen, fleet: Fleet | None, known: Infrastructures) -> tuple[Group, ...]:
-    """What happens to all machines of a cluster: the control plane first, then the worker node groups side by side.
+    """The effects on all machines of a cluster: the control plane first, then the worker node groups side by side.
 
     Without a fleet, machines are counted by what Cluster API reports, and have no names. `known` says which fields of
     machine templates do not matter in place.
@@ -325,7 +325,7 @@ def _owner(metadata: ObjectMeta) -> tuple[str, str]:
 
 
 def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
-    """What is said of machines that are to be upgraded in place and can't be; empty when all can."""
+    """The reasons why machines can't be upgraded in place as asked; empty when all can."""
     said = [
         in_place_fields.sentence(group.refused, group.name or f"the control plane of {cluster}")
         for group in groups

@@ -34,11 +34,11 @@ from espalier.runtime.snapshot import Snapshot
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What would happen to one cluster."""
+    """The effects of a change on one cluster."""
 
     key: Key
     asked: tuple[ObjectChange, ...] = ()
-    """What the manifest changes of the Cluster and the objects that it links."""
+    """Changes of the manifest to the Cluster and the objects that it links."""
     refusals: tuple[StatusCause, ...] = ()
     """Everything for which the API server would refuse that; then nothing below happens."""
     warnings: tuple[str, ...] = ()
@@ -49,10 +49,10 @@ class Preview(msgspec.Struct, frozen=True):
     """Where what was made is not as it is rendered, and stays so."""
     cni: CNIChange | None = None
     workload: tuple[ObjectChange, ...] = ()
-    """What the provider has in the workload cluster, where that becomes another."""
+    """Changes of the provider's objects in the workload cluster."""
     groups: tuple[Group, ...] = ()
     workers_wait: bool = False
-    """Whether worker node groups stay as they are until all of the control plane has its version."""
+    """True if worker node groups stay as they are until all of the control plane has its version."""
     duration: Duration | None = None
     in_place: Duration | None = None
     """How long nodes are out of service, one after the other, where machines are upgraded where they stand."""
@@ -61,7 +61,7 @@ class Preview(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would change, and nothing would be refused."""
+        """True if nothing would change, and nothing would be refused."""
         return not (self.asked or self.refusals or self.objects or self.cni or self.workload or self.groups)
 
 
@@ -86,7 +86,7 @@ class Previews:
         self._secrets = secrets
 
     def of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool = False) -> Preview:
-        """What would happen when a manifest (a Cluster and the objects that it links) is applied: see `asking.applied`.
+        """The effects of applying a manifest (a Cluster and the objects that it links): see `asking.applied`.
 
         The snapshot shows what is asked for from then on.
         """
@@ -123,11 +123,11 @@ class Previews:
         return list(self._admitted(live, asking.applied(live, cluster, now=self._now, by_espalier=True))[2])
 
     def as_it_is(self, key: Key) -> Preview:
-        """What a manager would do with a cluster of which nothing new is asked."""
+        """The writes of a manager to a cluster whose Cluster does not change."""
         return self._of_stored(key)
 
     def at_next_change(self, key: Key) -> Preview:
-        """What a manager would do besides, at the next change of a cluster, whatever that is."""
+        """The additional writes of a manager at the next change of a cluster, whatever that is."""
         return self._of_stored(key, Isolation.OFF)
 
     def _of_stored(self, key: Key, isolation: Isolation | None = None) -> Preview:

@@ -65,7 +65,7 @@ def kinds(providers: Providers) -> tuple[Resource, ...]:
 
 
 def _of_machines(providers: Providers) -> tuple[Resource, ...]:
-    """What becomes of machines; metadata of infrastructure machines say from which template they were made."""
+    """Kinds of machines and their parts; metadata of infrastructure machines name their template."""
     machines = (one.machine for one in infrastructures(providers).all)
     return (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *machines)
 
@@ -77,14 +77,14 @@ _MANY = 50
 
 
 class ObservedState(NamedTuple):
-    """What is there: the objects that a manager looks at, and the machines of each cluster by its name."""
+    """The objects that a manager observes, and the machines of each cluster by its name."""
 
     objects: list[Object]
     fleets: dict[str, Fleet]
     secrets: tuple[Object, ...] = ()
     """Those that Cluster API would find for clusters of which nothing was made yet."""
     notices: tuple[str, ...] = ()
-    """What could not be read, and what is taken for granted instead."""
+    """Kinds that could not be read, and the assumptions instead."""
 
 
 async def read(
@@ -97,7 +97,7 @@ async def read(
     providers: Providers,
     only_judges: bool = False,
 ) -> ObservedState:
-    """What is there of some clusters, or of all (None) in a namespace, or everywhere.
+    """Read the objects of some clusters, or of all (None) in a namespace, or everywhere.
 
     `versions` are the eksaVersions that will be asked for, `manifests` the Clusters that will be. Of Bundles, only
     those are read that a cluster uses or will. Who `only_judges` needs nothing of what stops a cluster later.
@@ -185,7 +185,7 @@ def _spec(one: Object) -> eksa.ClusterSpec | None:
 
 
 def _needs_secrets(one: Object, providers: Providers) -> bool:
-    """Whether Secrets are made for a Cluster, or read: for most there are none, and who plans need not read any."""
+    """True if Secrets are made for a Cluster, or read: for most there are none, and who plans need not read any."""
     if one.kind != eksa.Cluster.resource.kind:
         return False
     try:
@@ -198,7 +198,7 @@ def _needs_secrets(one: Object, providers: Providers) -> bool:
 
 
 def _is_observed(one: Object) -> bool:
-    """Whether a manager looks at this, too, of what Cluster API makes: sets, and the machines of control planes."""
+    """True if a manager observes this object of Cluster API: sets, and the machines of control planes."""
     is_machine = one.kind == Machine.resource.kind and contract.CONTROL_PLANE_LABEL in one.metadata.labels
     return is_machine or one.kind == MachineSet.resource.kind
 
@@ -212,7 +212,7 @@ async def _clusters(client: Client, known: list[Object] | None = None) -> list[O
 
 
 async def _management(client: Client) -> tuple[list[Object], list[str]]:
-    """What says which Cluster is the management cluster; without it, the oldest record counts."""
+    """The ConfigMap that names the management cluster; without it, the oldest record counts."""
     try:
         return await _get(client, CONFIG_MAP, SYSTEM_NAMESPACE, MANAGEMENT_CLUSTER), []
     except Forbidden as error:
@@ -277,7 +277,7 @@ def _manages_itself(one: Object) -> bool:
 
 
 async def _granted(reading: Awaitable[list[Object]], kind: Resource, notices: list[str]) -> list[Object]:
-    """What is read of a kind; none, and a notice, without the right to it."""
+    """The objects of a kind; none, and a notice, without the right to read it."""
     try:
         return await reading
     except Forbidden:

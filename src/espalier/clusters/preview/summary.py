@@ -24,7 +24,7 @@ _VERBS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "
 
 
 def sentences(scope: Scope) -> Iterator[str]:
-    """What would happen if the Cluster of this scope were stored. That it links objects which are not there is no
+    """The effects of storing the Cluster of this scope. That it links objects which are not there is no
     obstacle, unless something is made of these: in a dry run of a whole manifest nothing of it is."""
     if scope.missing and scope.design is not None:
         what = " and ".join(one.what for one in scope.missing)

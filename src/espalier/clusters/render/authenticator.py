@@ -46,7 +46,7 @@ def secret(design: Design) -> Secret:
 
 
 def is_asked_for(design: Design) -> bool:
-    """Whether the cluster links an AWSIamConfig."""
+    """True if the cluster links an AWSIamConfig."""
     return linked(design, AWSIamConfig) is not None
 
 
@@ -167,12 +167,12 @@ def _daemon_set(design: Design, spec: AWSIamConfigSpec, labels: dict[str, str]) 
 
 
 def lacks_image(design: Design) -> bool:
-    """Whether it is asked for and the release has none."""
+    """True if it is asked for and the release has none."""
     return is_asked_for(design) and not design.of_control_plane.distro.authenticator
 
 
 def has_content(found: Tree) -> bool:
-    """Whether a Secret has the keys."""
+    """True if a Secret has the keys."""
     return {CERTIFICATE, KEY} <= set(found.get("data") or {})
 
 
