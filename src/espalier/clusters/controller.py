@@ -17,7 +17,8 @@ from espalier.clusters.recording import guard, held
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import reported, status_of, unreadable
-from espalier.clusters.steps import CLUSTER, DELETION, Step, steps_of
+from espalier.clusters.step import CLUSTER, Step
+from espalier.clusters.steps import DELETION, steps_of
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller

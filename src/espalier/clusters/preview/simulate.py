@@ -11,7 +11,7 @@ from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.resource import Resource
 from espalier.clusterapi import external_etcd
-from espalier.clusters import cni, drift, names, ownership, steps, synced, workload_objects
+from espalier.clusters import cni, drift, names, ownership, synced, workload_objects
 from espalier.clusters.cni_steps import install_cni
 from espalier.clusters.gate import Isolation
 from espalier.clusters.in_place import OwnerChange
@@ -19,6 +19,8 @@ from espalier.clusters.plan import Change, Removal, owner_changes
 from espalier.clusters.preview.diff import ObjectChange, field_changes
 from espalier.clusters.render_input import Design
 from espalier.clusters.scope import ClusterAPIObjects, Scope
+from espalier.clusters.step import Step, Write
+from espalier.clusters.steps import steps_of
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Done, Wait
 
@@ -75,7 +77,7 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
     here = Foreseen(scope.capi_objects, scope.capi_objects, owner_changes=tuple(changes))
     if scope.is_deleted:
         return replace(here, stops="Deleting: the cluster is being deleted")
-    sequence = steps.steps_of(scope)
+    sequence = steps_of(scope)
     if not sequence:
         return replace(here, stops="Paused: the cluster is paused: nothing is done until the annotation is removed")
     written: list[Change | Removal] = []
@@ -86,8 +88,8 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
         if step is install_cni and scope.design is not None:
             network = _cni(scope, scope.design, last)
             of_provider = _of_provider(scope, scope.design, last)
-        match step.decide(scope) if isinstance(step, steps.Step) else None:
-            case steps.Write(what):
+        match step.decide(scope) if isinstance(step, Step) else None:
+            case Write(what):
                 # What was foreseen already has no owner yet by which it could be compared.
                 bodies = [one.body for one in written if isinstance(one, Change)]
                 new = [one for one in what if not (isinstance(one, Change) and one.body in bodies)]
@@ -110,7 +112,7 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
 
 def _stops(step: Callable[..., object], reason: str, written: Iterable[object]) -> bool:
     """True if somebody has to act before anything follows, as far as a plan can know."""
-    awaits = isinstance(step, steps.Step) and step.awaits
+    awaits = isinstance(step, Step) and step.awaits
     return not awaits or (reason in names.FAILURES and not written)
 
 

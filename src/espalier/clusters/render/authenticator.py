@@ -26,6 +26,8 @@ from espalier.clusters.rendered import Manifest
 NAME = "aws-iam-authenticator"
 CERTIFICATE, KEY = "cert.pem", "key.pem"
 PORT = 21362
+VALID_DAYS = 3650
+"""Validity of the webhook's certificate, as of a certificate authority: only new machines would get another."""
 
 _HOST = "/var/lib/kubeadm/aws-iam-authenticator"
 _CONFIG = "/etc/kubernetes/aws-iam-authenticator"
