@@ -142,7 +142,7 @@ async def check_may_go(client: Client, record: Key) -> None:
     except NotFound:
         named = record
     except Forbidden as error:
-        named, unknown = record, f" (taken for the management cluster's, which is not known: {error})"
+        named, unknown = record, f" (assumed to be the management cluster's: {error})"
     if named != record:
         return
     try:

@@ -19,6 +19,7 @@ from espalier.clusters.scope import Scope
 from espalier.clusters.status import reported, status_of, unreadable
 from espalier.clusters.step import CLUSTER, Step
 from espalier.clusters.steps import DELETION, steps_of
+from espalier.clusters.watches import Watches
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
@@ -64,7 +65,7 @@ def controller(
     )
     reconciler = Reconciler(clusters, tools.writer, tools.recorder, forget)
     made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
-    observer.watched_by(made)
+    Watches(observer).begin(made)
     for source in (tools.remote_tasks.done, tools.rate_limits, tools.copies):
         if source is not None:
             source.subscribe(made.enqueue)

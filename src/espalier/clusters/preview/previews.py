@@ -134,7 +134,7 @@ class Previews:
         try:
             scope = self._observer.scope(key)
         except msgspec.ValidationError as error:
-            return Preview(key, stops=f"{names.CLUSTER_INVALID}: the Cluster that is stored is none: {error}")
+            return Preview(key, stops=f"{names.CLUSTER_INVALID}: the stored Cluster is invalid: {error}")
         if scope is None:
             raise LookupError(f"there is no Cluster {key}")
         preview = self._preview(replace(scope, isolation=isolation or scope.isolation), scope.design)

@@ -216,9 +216,9 @@ async def _management(client: Client) -> tuple[list[Object], list[str]]:
     try:
         return await _get(client, CONFIG_MAP, SYSTEM_NAMESPACE, MANAGEMENT_CLUSTER), []
     except Forbidden as error:
-        where = f"ConfigMap {SYSTEM_NAMESPACE}/{MANAGEMENT_CLUSTER}, which says which Cluster is the management cluster"
-        taken = "the oldest Cluster that manages itself is taken for it, which it may not be"
-        return [], [f"{where}, may not be read: {taken} ({error})"]
+        where = f"ConfigMap {SYSTEM_NAMESPACE}/{MANAGEMENT_CLUSTER}, which names the management cluster"
+        assumed = "the oldest self-managed Cluster is assumed to be it"
+        return [], [f"no right to read {where}: {assumed} ({error})"]
 
 
 async def _git_ops(
@@ -237,7 +237,7 @@ async def _git_ops(
         try:
             found += await _get(client, _GIT_OPS[kind], key.namespace, key.name)
         except Forbidden as error:
-            notices.append(f"{kind} {key} may not be read, so it is taken for missing, which it may not be ({error})")
+            notices.append(f"no right to read {kind} {key}: it is assumed to be missing ({error})")
     return found, notices
 
 
@@ -281,15 +281,15 @@ async def _granted(reading: Awaitable[list[Object]], kind: Resource, notices: li
     try:
         return await reading
     except Forbidden:
-        notices.append(f"{kind.kind} objects may not be read: {_WITHOUT[kind.kind]}")
+        notices.append(f"no right to read {kind.kind} objects: unknown is {_WITHOUT[kind.kind]}")
         return []
 
 
 _WITHOUT = {
-    SECRET.kind: "whether Secrets of a former cluster are in the way of a new one is not known",
-    CUSTOM_RESOURCE_DEFINITION.kind: "whether Cluster API makes etcd on machines of its own is not known",
-    ExtensionConfig.resource.kind: "whether machines are upgraded in place by runtime hooks is not known",
-} | {kind.kind: "whether an upgrade in place was refused, or has failed, is not known" for kind in _UPGRADES}
+    SECRET.kind: "whether Secrets of a former cluster conflict with the new one",
+    CUSTOM_RESOURCE_DEFINITION.kind: "whether Cluster API supports external etcd",
+    ExtensionConfig.resource.kind: "whether machines are upgraded in place by runtime hooks",
+} | {kind.kind: "whether an in-place upgrade was refused or has failed" for kind in _UPGRADES}
 
 
 async def _bundles(
