@@ -31,6 +31,8 @@ class Infrastructure:
     """Fields of a machine template that say which image a machine starts from: it has a Kubernetes version in it."""
     contract: Literal["v1beta1", "v1beta2"] = "v1beta2"
     """Cluster API's contract that the kinds keep: how their status says that something is provisioned."""
+    optional: bool = False
+    """True if a management cluster may be without these kinds: it has no clusters of the provider then."""
     provisioning_fields: frozenset[str] = frozenset()
     """Fields of a machine template that only matter while a machine is made: they do not differ for one that runs."""
 
@@ -42,6 +44,11 @@ class Infrastructures:
         self.all = tuple(dict.fromkeys(all_))
         self._of_machine: Mapping[str, Infrastructure] = {one.machine.kind: one for one in self.all}
         self._of_template: Mapping[str, Infrastructure] = {one.machine_template.kind: one for one in self.all}
+
+    def is_optional(self, resource: Resource) -> bool:
+        """True if a kind may not be there."""
+        of = (one for one in self.all if one.optional)
+        return any(resource in (one.cluster, one.machine, one.machine_template) for one in of)
 
     def of_machine(self, kind: str) -> Infrastructure | None:
         """The provider of a kind of machines."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import semver
@@ -25,6 +25,7 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
+from espalier.clusterapi.infrastructure import GROUP
 from espalier.clusters import generated, names, ownership
 from espalier.clusters.gate import Isolation
 from espalier.clusters.generated import Belonging, Taken
@@ -32,7 +33,7 @@ from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.management import ManagementCluster
 from espalier.clusters.provider import Name, Providers, extra_kinds, infrastructures
-from espalier.clusters.references import Linked, LinkedObjects, references
+from espalier.clusters.references import Linked, LinkedObjects, Missing, missing_kind, references
 from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.release_use import ReleaseUse
 from espalier.clusters.render_input import Design, design
@@ -67,6 +68,16 @@ def written(providers: Providers) -> tuple[Resource, ...]:
         external_etcd.RESOURCE,
         *extra_kinds(providers),
     )
+
+
+def may_be_absent(providers: Providers) -> frozenset[Resource]:
+    """Those of them that a management cluster may be without: kinds of etcdadm, and of providers that it has not."""
+    kinds = {external_etcd.RESOURCE}
+    for one in providers.values():
+        if one.infrastructure.optional:
+            own = (kind for kind in one.extras.kinds if kind.group == GROUP)
+            kinds |= {one.infrastructure.cluster, one.infrastructure.machine_template, *own}
+    return frozenset(kinds)
 
 
 def followed(front_end: FrontEnd) -> tuple[Resource, ...]:
@@ -126,11 +137,12 @@ class Observer:
         self.git_ops = GitOpsObjects(caches)
         self.releases = ReleaseObjects(caches, uninstalled)
         self.release_use = ReleaseUse(self.all_clusters, self.releases)
+        optional = may_be_absent(providers)
         self.written: dict[Resource, Cache] = {
             resource: caches.of(
                 resource,
                 SYSTEM_NAMESPACE if resource.namespaced else None,
-                optional=resource == external_etcd.RESOURCE,
+                optional=resource in optional,
                 indexes={BY_CLUSTER: _by_cluster},
                 transform=with_our_content if resource in (SECRET, CONFIG_MAP) else with_our_fields,
             )
@@ -198,7 +210,7 @@ class Observer:
             capi_objects=capi_objects,
             children=linked.children,
             git_ops=git_ops,
-            missing=(*linked.missing, *without),
+            missing=(*self._kinds_missing(cluster), *linked.missing, *without),
             data=linked.data,
             credentials=linked.credentials,
             gate_key=linked.key,
@@ -221,6 +233,13 @@ class Observer:
             isolation=self._isolation,
             offered=self.offered_to(cluster),
         )
+
+    def _kinds_missing(self, cluster: eksa.Cluster) -> Iterator[Missing]:
+        """The provider of a cluster, if the management cluster is without it."""
+        provider = self.providers.get(cluster.spec.datacenter_ref.kind) if cluster.spec.datacenter_ref else None
+        kind = provider.infrastructure.cluster if provider is not None else None
+        if kind is not None and self.written[kind].is_absent:
+            yield missing_kind(kind)
 
     def _design(
         self, cluster: eksa.Cluster, bundles: Bundles | None, linked: Linked

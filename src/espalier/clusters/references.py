@@ -31,6 +31,9 @@ NO_CREDENTIALS = ("kubernetes.io/tls", "kubernetes.io/service-account-token", "b
 """Types of Secrets whose data is never kept: this process must not hold keys and tokens of others."""
 
 
+LOOK_AGAIN = 30.0
+"""Seconds between two looks for a kind that is not there."""
+
 _DATACENTER = "spec.datacenterRef"
 
 IDENTITY_PROVIDERS: tuple[Resource, ...] = tuple(kind.resource for kind in identity_providers.KINDS)
@@ -60,6 +63,8 @@ class Missing(NamedTuple):
     """`Kind name in namespace …, which …`."""
     is_credentials: bool = False
     """A Secret that is absent or does not permit its use."""
+    after: float | None = None
+    """Seconds until it is looked for again; None if its coming is told."""
 
 
 class Linked(msgspec.Struct, frozen=True):
@@ -255,6 +260,15 @@ def _used(spec: eksa.ClusterSpec, links: Links) -> Iterator[tuple[str, Resource,
 
 def _missing(field: str, kind: str, key: Key) -> Missing:
     return Missing(field, f"{kind} {key.name} in namespace {key.namespace}, which does not exist")
+
+
+def missing_kind(resource: Resource) -> Missing:
+    """A provider that is not installed."""
+    told = (
+        f"CustomResourceDefinition {resource.plural}.{resource.group}, which does not exist: "
+        "Cluster API's provider of this infrastructure is not installed in the management cluster"
+    )
+    return Missing("spec.datacenterRef.kind", told, after=LOOK_AGAIN)
 
 
 def _is_permitted(secret: Object | None, server: str, namespace: str) -> bool:

@@ -21,7 +21,8 @@ def missing_objects(missing: Sequence[Missing]) -> Wait | None:
         return None
     message = "; ".join(f"{one.field}: waiting for {one.what}" for one in missing)
     only_credentials = all(one.is_credentials for one in missing)
-    return Wait(names.CREDENTIALS_NOT_PERMITTED if only_credentials else names.MISSING_DEPENDENT_OBJECTS, message)
+    reason = names.CREDENTIALS_NOT_PERMITTED if only_credentials else names.MISSING_DEPENDENT_OBJECTS
+    return Wait(reason, message, min((one.after for one in missing if one.after is not None), default=None))
 
 
 def unresolved_values(scope: Scope) -> Wait | None:

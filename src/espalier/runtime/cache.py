@@ -21,7 +21,7 @@ from espalier.runtime import selectors
 from espalier.runtime.indexed import IndexedObjects
 from espalier.runtime.mapping import Index
 from espalier.runtime.options import Options
-from espalier.runtime.reflector import Mirror, Reflector, Source
+from espalier.runtime.reflector import ABSENT, Mirror, Reflector, Source
 from espalier.runtime.transforms import Transform, strip_managed_fields
 
 Handler: TypeAlias = Callable[[Object | None, Object | None, bool], None]
@@ -48,6 +48,11 @@ class Cache:
     def synced(self) -> bool:
         """True if the first list is complete."""
         return self._synced.is_set()
+
+    @property
+    def is_absent(self) -> bool:
+        """True if the kind itself is not there, which only an optional one may be."""
+        return any(one.position == ABSENT for one in self._mirrors.values())
 
     async def wait_synced(self) -> None:
         """Wait until the first list is complete."""

@@ -42,6 +42,10 @@ def earlier(one: str, other: str) -> bool:
     return (len(one), one) < (len(other), other)
 
 
+ABSENT = "absent"
+"""In place of the version of a list: of a kind that is not there."""
+
+
 class Source(msgspec.Struct, frozen=True):
     """Source of a mirror: a collection, whole or by namespaces and selectors. No namespaces are all of them."""
 
@@ -118,7 +122,7 @@ class Reflector:
         """Tell that there is nothing, for the kind itself is not there. It is asked for again and again."""
         self._position = ""
         self._mirror.begin_list()
-        self._mirror.end_list("0")
+        self._mirror.end_list(ABSENT)
 
     def _consider(self, error: KubeError | TimeoutError) -> None:
         """True if to list anew after a failure, and how."""

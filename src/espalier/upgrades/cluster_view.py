@@ -96,7 +96,13 @@ class ClusterAPIObjects:
         self.infrastructures = infrastructures
         self._templates = template_kinds(infrastructures)
         self.caches: dict[Resource, Cache] = {
-            resource: caches.of(resource, self._capi.namespace, labels, indexes={BY_CONTROLLER: by_controller})
+            resource: caches.of(
+                resource,
+                self._capi.namespace,
+                labels,
+                optional=infrastructures.is_optional(resource),
+                indexes={BY_CONTROLLER: by_controller},
+            )
             for resource in (*OWNER_KINDS, *machine_kinds(infrastructures), *self._templates)
         }
         self._secrets = caches.of(SECRET, self._capi.namespace, labels, transform=kubeconfigs_alone)

@@ -91,7 +91,11 @@ def _config(design: Design) -> Tree:
     spec, (server, port) = datacenter(design).spec, _server(design)
     secret = {"secretName": CREDENTIALS, "secretNamespace": NAMESPACE}
     print_ = thumbprint(spec)
-    connection = {"port": port, "insecureFlag": spec.insecure, **({"thumbprint": print_} if print_ else {})}
+    connection = {
+        "port": port,
+        "insecureFlag": spec.insecure and not print_,
+        **({"thumbprint": print_} if print_ else {}),
+    }
     settings = {
         "global": secret | connection,
         "vcenter": {server: {"server": server, "datacenters": [spec.datacenter], **secret, **connection}},

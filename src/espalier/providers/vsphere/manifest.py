@@ -58,9 +58,10 @@ metadata:
 spec:
   # Name or address of the vCenter, without https://. Server, datacenter and network can't be changed later.
   server: "vcenter.example.com"
-  # SHA-1 thumbprint of its certificate, needed unless the manager trusts the authority that signed it.
+  # SHA-1 thumbprint of its certificate. Without it, Cluster API's provider does not verify the certificate.
   thumbprint: ""
-  # With true, anybody who answers at the address gets the credentials.
+  # With true and without a thumbprint, whoever answers at the address gets the credentials: the Secret must then
+  # permit insecure:SERVER.
   insecure: false
   datacenter: "Datacenter"
   # A name, or a path like /Datacenter/network/VM Network. DHCP gives addresses to machines there.
@@ -90,7 +91,7 @@ def _machines(kubernetes_version: str) -> str:
   resourcePool: "Resources"
   # What machines are cloned from: with this operating system, and Kubernetes of the cluster's version.
   template: "ubuntu-{kubernetes_version.replace(".", "-")}"
-  # ubuntu, redhat or bottlerocket, which needs EKS Anywhere's build of Cluster API. It can't be changed later.
+  # ubuntu or redhat. It can't be changed later.
   osFamily: ubuntu
   memoryMiB: 8192
   numCPUs: 2

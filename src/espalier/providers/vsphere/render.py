@@ -223,8 +223,8 @@ def host(spec: eksa.ClusterSpec) -> str:
 
 
 def thumbprint(spec: VSphereDatacenterConfigSpec) -> str:
-    """Of the vCenter's certificate, as vCenters print it; empty if nobody is to look at it."""
-    return "" if spec.insecure else spec.thumbprint.upper()
+    """Of the vCenter's certificate, as vCenters print it."""
+    return spec.thumbprint.upper()
 
 
 def _template(

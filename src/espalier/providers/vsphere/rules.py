@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.fields import Ref
-from espalier.api.eksa.host_os import BOTTLEROCKET
+from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.kinds import VSphereMachineConfig
@@ -102,13 +102,6 @@ def _operating_systems(spec: eksa.ClusterSpec, configs: dict[str, VSphereMachine
     if len(families) > 1 and spec.external_etcd_configuration is not None:
         message = "with external etcd, all machines of a cluster have the same operating system"
         yield Violation("spec.externalEtcdConfiguration", ", ".join(families), "one osFamily", message)
-    in_place = {
-        _CP: spec.control_plane_configuration,
-        **{f"{_GROUPS}[{index}]": group for index, group in enumerate(spec.worker_node_group_configurations)},
-    }
-    for place, family in found:
-        owner = in_place.get(place)
-        strategy = owner.upgrade_rollout_strategy if owner is not None else None
-        if family == BOTTLEROCKET and strategy is not None and strategy.type == "InPlace":
-            message = "machines with Bottlerocket are replaced: their system is an image that is not changed"
-            yield Violation(f"{place}.upgradeRolloutStrategy.type", "InPlace", "RollingUpdate", message)
+    for place in (place for place, family in found if family == BOTTLEROCKET):
+        message = "machines with Bottlerocket on vSphere are not made yet; name a machine config with another osFamily"
+        yield Violation(f"{place}.machineGroupRef", BOTTLEROCKET, f"{UBUNTU}, {REDHAT}", message)

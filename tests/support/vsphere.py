@@ -1,0 +1,100 @@
+"""A cluster on vSphere, as tests ask for it: the example, and the credentials that an administrator brings."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.manifests import read_manifests
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.credentials import NAMESPACES, SERVERS
+from tests.unit.clusters.seen import EXAMPLES, NAMESPACE
+
+VINEYARD = "vineyard"
+KEY = Key(NAMESPACE, VINEYARD)
+SERVER = "vcenter.example.com"
+MAKER, READER = "canary-of-who-makes-machines", "canary-of-who-reads"
+CREDENTIALS = {"username": "maker", "password": MAKER, "usernameCP": "reader", "passwordCP": READER}
+KEY_OF_ANN = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJq0 ann@laptop"
+DOMAIN = {
+    "name": "east",
+    "computeCluster": "East",
+    "resourcePool": "/Datacenter/host/East/Resources",
+    "datastore": "/Datacenter/datastore/East",
+    "folder": "/Datacenter/vm/East",
+    "network": "/Datacenter/network/East",
+}
+
+
+def credentials(data: Mapping[str, str] = CREDENTIALS, namespace: str = NAMESPACE, **annotations: str) -> Tree:
+    """The Secret that an administrator makes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "vsphere-credentials",
+            "namespace": SYSTEM_NAMESPACE,
+            "annotations": {SERVERS: SERVER, NAMESPACES: namespace} | annotations,
+        },
+        "data": {name: base64.b64encode(value.encode()).decode() for name, value in data.items()},
+    }
+
+
+def manifest(namespace: str = NAMESPACE, **spec: Any) -> list[Tree]:
+    """The documents of the example, as somebody would apply them; `spec` replaces fields of the Cluster's spec."""
+    trees = [one.tree for one in read_manifests((EXAMPLES / "vsphere.yaml").read_bytes(), source="vsphere.yaml")]
+    for tree in trees:
+        tree["metadata"]["namespace"] = namespace
+    trees[0]["spec"] |= spec
+    return trees
+
+
+def of(trees: list[Tree], kind: str, name: str = VINEYARD) -> Any:
+    """The spec of one of them, to be changed."""
+    return next(one["spec"] for one in trees if (one["kind"], one["metadata"]["name"]) == (kind, name))
+
+
+def everything() -> list[Tree]:
+    """The example with all that can be asked for of vSphere."""
+    trees = manifest(
+        externalEtcdConfiguration={"count": 3, "machineGroupRef": reference("vineyard-cp")},
+        proxyConfiguration={"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"},
+        registryMirrorConfiguration={"endpoint": "mirror.example.com", "port": "5000"},
+    )
+    plane = trees[0]["spec"]["controlPlaneConfiguration"]
+    plane["taints"] = [{"key": "role", "value": "control", "effect": "NoSchedule"}]
+    plane["labels"] = {"row": "first"}
+    (workers,) = trees[0]["spec"]["workerNodeGroupConfigurations"]
+    workers |= {"failureDomains": ["east"], "labels": {"slope": "south"}}
+    datacenter = of(trees, "VSphereDatacenterConfig")
+    datacenter |= {"thumbprint": ":".join(["ab"] * 20), "failureDomains": [DOMAIN]}
+    for name in (VINEYARD, "vineyard-cp"):
+        of(trees, "VSphereMachineConfig", name).update(
+            {
+                "cloneMode": "linkedClone",
+                "storagePolicyName": "fast",
+                "tags": ["urn:vmomi:InventoryServiceTag:a:GLOBAL"],
+                "users": [{"name": "ann", "sshAuthorizedKeys": [KEY_OF_ANN]}],
+                "hostOSConfiguration": {"ntpConfiguration": {"servers": ["time.example.com"]}},
+            }
+        )
+    of(trees, "VSphereMachineConfig")["networks"] = ["Rows", "/Datacenter/network/Cellar"]
+    return trees
+
+
+def reference(name: str) -> Tree:
+    """To a machine config."""
+    return {"kind": "VSphereMachineConfig", "name": name}
+
+
+def stored(trees: list[Tree], release: str = "v0.26.0") -> list[Tree]:
+    """The same as a server stores it."""
+    for number, tree in enumerate(trees):
+        tree["metadata"] |= {"uid": f"uid-{number}", "generation": 1, "resourceVersion": "7"}
+        tree["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        if tree["kind"] == "Cluster":
+            tree["spec"].setdefault("eksaVersion", release)
+    return trees

@@ -1,0 +1,191 @@
+"""What a cluster on vSphere becomes, whole; and that credentials stand where they are needed, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import msgspec
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.crd import crd_of
+from espalier.api.meta import Tree
+from espalier.clusters.admission import Admission
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
+from espalier.clusters.validity import missing_objects, problem, unresolved_values
+from espalier.kube.objects import to_bytes
+from espalier.kube.wire import ADMIN
+from espalier.providers.vsphere.linked import IN_WORKLOAD_CLUSTERS
+from espalier.runtime.admission import AdmissionRequest
+from tests.support.vsphere import CREDENTIALS, KEY, MAKER, READER, credentials, everything, manifest, of, stored
+from tests.unit.clusters.layers.designs import documents
+from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
+from tests.unit.clusters.test_story import text_of, told
+
+FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
+
+
+def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
+    found = observer(*stored(trees), secret or credentials(), FORK).scope(KEY)
+    assert found is not None
+    return found
+
+
+def made(trees: list[Tree]) -> Rendered:
+    found = seen(trees)
+    assert problem(found) is None
+    assert found.design is not None, found.missing
+    return rendered(found.design)
+
+
+def objects(found: Rendered) -> list[Tree]:
+    extras = [msgspec.to_builtins(one) for one in found.extras]
+    etcd = [found.etcd.machine_template, found.etcd.cluster] if found.etcd else []
+    cluster = documents(msgspec.structs.replace(found, cni=(), workload=()))
+    return [*extras, *cluster, *map(msgspec.to_builtins, etcd), *(one.body for one in found.workload)]
+
+
+def redacted(trees: list[Tree]) -> list[Tree]:
+    """Without Secrets' content, in which a person sees nothing."""
+    return [{**one, "data": sorted(one["data"])} if one["kind"] == "Secret" else one for one in trees]
+
+
+@pytest.mark.parametrize("name", ["vsphere", "vsphere-everything"])
+def test_a_cluster_on_vsphere_becomes_these_objects(name: str) -> None:
+    told(name, text_of(redacted(objects(made(manifest() if name == "vsphere" else everything())))))
+
+
+def test_credentials_stand_in_the_two_secrets_that_need_them() -> None:
+    for secret, kinds in ((MAKER, ["vineyard-vsphere-credentials"]), (READER, ["cloud-provider-vsphere-credentials"])):
+        encoded = base64.b64encode(secret.encode()).decode()
+        trees = objects(made(everything()))
+        assert [one["metadata"]["name"] for one in trees if encoded in json.dumps(one)] == kinds
+        assert not [one for one in trees if secret in json.dumps(one)]
+
+
+@pytest.mark.parametrize("missing", ["usernameCP", "passwordCP", "same"])
+def test_the_administrator_is_in_workload_clusters_by_consent_alone(missing: str) -> None:
+    data = {name: value for name, value in CREDENTIALS.items() if name != missing}
+    if missing == "same":
+        data |= {"usernameCP": data["username"], "passwordCP": data["password"]}
+    waits = missing_objects(seen(manifest(), credentials(data)).missing)
+    assert waits is not None
+    assert waits.reason == "CredentialsNotPermitted"
+    assert f"set annotation {IN_WORKLOAD_CLUSTERS}: allowed on the Secret" in waits.message
+    consented = seen(manifest(), credentials(data, **{IN_WORKLOAD_CLUSTERS: "allowed"}))
+    assert consented.design is not None
+    login = next(one for one in rendered(consented.design).workload if one.resource.kind == "Secret").body["data"]
+    assert base64.b64decode(login["vcenter.example.com.password"]).decode() == MAKER
+
+
+@pytest.mark.parametrize("lacking", ["username", "password"])
+def test_credentials_that_lack_half_are_waited_for(lacking: str) -> None:
+    waits = missing_objects(seen(manifest(), credentials(CREDENTIALS | {lacking: ""})).missing)
+    assert waits is not None
+    assert "fields username and password of Secret eksa-system/vsphere-credentials" in waits.message
+
+
+def test_a_server_that_anybody_may_play_needs_a_permission_of_its_own() -> None:
+    trees = manifest()
+    of(trees, "VSphereDatacenterConfig")["insecure"] = True
+    waits = missing_objects(seen(trees).missing)
+    assert waits is not None
+    assert "insecure:vcenter.example.com" in waits.message
+    of(trees, "VSphereDatacenterConfig")["thumbprint"] = ":".join(["ab"] * 20)
+    assert seen(trees).missing == ()
+
+
+def test_a_pattern_and_a_template_that_is_left_out_wait_for_what_the_vcenter_has() -> None:
+    trees = manifest()
+    config = of(trees, "VSphereMachineConfig")
+    config["folder"] = "*/Machines"
+    del config["template"]
+    waits = unresolved_values(seen(trees))
+    assert waits is not None
+    assert "VSphereMachineConfig vineyard: spec.folder: waiting" in waits.message
+    assert "VSphereMachineConfig vineyard: spec.template (of Kubernetes 1.35): waiting" in waits.message
+    machines = next(one for one in trees if one["metadata"]["name"] == "vineyard" and one["spec"] is config)
+    paths = {"folder": "/Datacenter/vm/Machines", "templates": {"1.35": "/Datacenter/vm/ubuntu-1-35-4"}}
+    machines["status"] = {"observedGeneration": 1, "resolved": paths}
+    template = made(trees).groups[0].machine_template
+    spec = msgspec.to_builtins(template)["spec"]["template"]["spec"]
+    assert (spec["folder"], spec["template"]) == ("/Datacenter/vm/Machines", "/Datacenter/vm/ubuntu-1-35-4")
+    machines["status"]["observedGeneration"] = 0
+    assert unresolved_values(seen(trees)) == waits
+
+
+def test_a_release_before_vsphere_is_refused() -> None:
+    trees = manifest(eksaVersion="v0.25.1")
+    found = problem(seen(trees))
+    assert found is not None
+    assert found.reason == "EksaVersionInvalid"
+    assert "spec.eksaVersion: the release has no images for clusters with VSphereDatacenterConfig" in found.message
+    assert any("vSphere.manager" in one for one in refused(trees))
+
+
+def test_without_the_build_of_eks_anywhere_external_etcd_is_refused() -> None:
+    without = observer(*stored(everything()), credentials()).scope(KEY)
+    assert without is not None
+    found = problem(without)
+    assert found is not None
+    assert found.reason == "RequiresEKSAnywhereClusterAPI"
+
+
+def refused(trees: list[Tree]) -> list[str]:
+    """What admission says of a Cluster beside these."""
+    known = observer(*stored(trees)[1:], credentials(), laptop(), FORK)
+    request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "vineyard", ADMIN, as_object(trees[0]), None)
+    answer = Admission(known, lambda: NOW).validate(request)
+    return [] if answer.allowed else answer.message.split("; spec.")
+
+
+PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
+REFUSED = {
+    "no endpoint": ({PLANE: {"endpoint": None}}, {}, "say at which address the API server is reached"),
+    "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, {}, "kube-vip keeps an IP address"),
+    "a port": ({PLANE: {"endpoint": {"host": "192.0.2.10:6443"}}}, {}, "kube-vip keeps an IP address"),
+    "loopback": ({PLANE: {"endpoint": {"host": "127.0.0.1"}}}, {}, "machines can't be reached there"),
+    "link-local": ({PLANE: {"endpoint": {"host": "169.254.1.1"}}}, {}, "machines can't be reached there"),
+    "no machines": ({PLANE: {"machineGroupRef": None}}, {}, "say what the machines are like"),
+    "other machines": (
+        {PLANE: {"machineGroupRef": {"kind": "SnowMachineConfig", "name": "a"}}},
+        {},
+        "not a kind of machine config for this datacenter; found SnowMachineConfig; allowed: VSphereMachineConfig",
+    ),
+    "etcd without machines": (
+        {"externalEtcdConfiguration": {"count": 3}},
+        {},
+        "spec.externalEtcdConfiguration.machineGroupRef: say what the machines are like",
+    ),
+    "two domains": ({GROUP: {"failureDomains": ["east", "west"]}}, {}, "machines of a group on vSphere are in one"),
+    "an unknown domain": ({GROUP: {"failureDomains": ["west"]}}, {}, "has no such failure domain; found west"),
+    "networks of a control plane": ({}, {"vineyard-cp": {"networks": ["Rows"]}}, "networks are for workers"),
+    "bottlerocket": ({}, {"vineyard": {"osFamily": "bottlerocket"}}, "machines with Bottlerocket on vSphere are not"),
+    "several systems": (
+        {
+            "externalEtcdConfiguration": {
+                "count": 1,
+                "machineGroupRef": {"kind": "VSphereMachineConfig", "name": "vineyard"},
+            }
+        },
+        {"vineyard": {"osFamily": "redhat"}},
+        "with external etcd, all machines of a cluster have the same operating system",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_cluster_can_be_made_of_is_refused(name: str) -> None:
+    changes, machines, sentence = REFUSED[name]
+    trees = manifest()
+    assert refused(trees) == []
+    for field, value in changes.items():
+        part = trees[0]["spec"].setdefault(field, {})
+        (part[0] if isinstance(part, list) else part).update(value)
+    for config, more in machines.items():
+        of(trees, "VSphereMachineConfig", config).update(more)
+    said = refused(trees)
+    assert any(sentence in f"spec.{one}" for one in said), said
