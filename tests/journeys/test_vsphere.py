@@ -4,74 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from espalier.api.capi.machine import Machine
-from espalier.api.core import SECRET
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.credentials import NAMESPACES, SERVERS
+from espalier.kube.client import Client
 from espalier.providers.kinds import CATALOG
 from espalier.providers.vsphere.cluster_api import (
     VSphereCluster,
     VSphereDeploymentZone,
+    VSphereFailureDomain,
     VSphereMachine,
     VSphereMachineTemplate,
 )
 from espalier.runtime.virtual import Simulation, run
-from tests.journeys.managed import CALM, EXAMPLES, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.vsphere import CREDENTIALS, DOMAIN, credentials, manifest, of, reference
 
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 VINEYARD = Key(NAMESPACE, "vineyard")
-SERVER = "vcenter.example.com"
-MAKER, READER = "canary-of-who-makes-machines", "canary-of-who-reads"
-CREDENTIALS = {"username": "maker", "password": MAKER, "usernameCP": "reader", "passwordCP": READER}
+CONTROL_PLANE, WORKERS = "", "vineyard-md-0"
 
 
-async def put_credentials(env: ManagedEnvironment, data: Mapping[str, str], **annotations: str) -> None:
+async def put_credentials(env: ManagedEnvironment, password: str = CREDENTIALS["password"], reads: str = "") -> None:
     """The Secret that an administrator makes."""
-    body: Tree = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": "vsphere-credentials",
-            "namespace": SYSTEM_NAMESPACE,
-            "annotations": {SERVERS: SERVER, NAMESPACES: NAMESPACE} | annotations,
-        },
-        "data": {name: base64.b64encode(value.encode()).decode() for name, value in data.items()},
-    }
-    await env.client.apply(SECRET, body, field_manager="administrator")
-
-
-def example() -> list[Tree]:
-    """The documents of the example, as somebody would apply them."""
-    trees = [one.tree for one in read_manifests((EXAMPLES / "vsphere.yaml").read_bytes(), source="vsphere.yaml")]
-    for tree in trees:
-        tree["metadata"]["namespace"] = NAMESPACE
-    return trees
-
-
-def group(name: str, **more: object) -> Tree:
-    """A worker node group."""
-    reference = {"kind": "VSphereMachineConfig", "name": "vineyard"}
-    return {"name": name, "count": 2, "machineGroupRef": reference} | more
+    data = CREDENTIALS | {"password": password} | ({"passwordCP": reads} if reads else {})
+    await env.client.apply(SECRET, credentials(data, NAMESPACE), field_manager="administrator")
 
 
 class Vineyard:
     """The manifest of a cluster, as it is changed step by step; each step is planned, made, and compared."""
 
-    def __init__(self, env: ManagedEnvironment) -> None:
+    def __init__(self, env: ManagedEnvironment, *, machines: int = 1) -> None:
         self.env = env
-        self.trees = example()
+        self.trees = manifest(NAMESPACE)
+        self.spec["controlPlaneConfiguration"]["count"] = machines
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -79,15 +56,15 @@ class Vineyard:
         found: dict[str, Any] = self.trees[0]["spec"]
         return found
 
-    def of(self, kind: str, name: str) -> dict[str, Any]:
-        """The spec of a linked object."""
-        return next(one["spec"] for one in self.trees if (one["kind"], one["metadata"]["name"]) == (kind, name))
-
-    async def make(self) -> None:
-        """Apply all, and wait until it is so."""
+    async def apply(self) -> None:
+        """Apply all."""
         for tree in self.trees:
             resource = CATALOG.resource_of(tree["apiVersion"], tree["kind"])
             await self.env.client.apply(resource, tree, field_manager="kubectl")
+
+    async def make(self) -> None:
+        """Apply all, and wait until it is so."""
+        await self.apply()
         await asyncio.sleep(CALM)  # of a linked object, the Cluster's generation tells nothing
         await self.env.until_ready(VINEYARD)
         await self.env.until_machines_rest("vineyard")
@@ -107,49 +84,125 @@ class Vineyard:
         assert all(before[name] <= after[name] or after[name] <= before[name] for name in stay)
 
 
-CONTROL_PLANE, WORKERS, MORE = "", "vineyard-md-0", "vineyard-md-1"
-
-
 async def change(vineyard: Vineyard) -> None:
     """Whatever is changed, one thing after the other."""
     spec = vineyard.spec
     groups = spec["workerNodeGroupConfigurations"]
-    groups[0]["count"] = 3
+    groups[0]["count"] = 1
     await vineyard.step()
     groups[0]["labels"] = {"slope": "south"}
     await vineyard.step(WORKERS)
     groups[0]["taints"] = [{"key": "late", "value": "frost", "effect": "PreferNoSchedule"}]
     await vineyard.step(WORKERS)
-    vineyard.of("VSphereMachineConfig", "vineyard")["memoryMiB"] = 16384
+    of(vineyard.trees, "VSphereMachineConfig")["memoryMiB"] = 16384
     await vineyard.step(WORKERS)
-    groups.append(group("md-1", count=1))
+    groups.append({"name": "md-1", "count": 1, "machineGroupRef": reference("vineyard")})
     await vineyard.step()
     groups.pop()
     await vineyard.step()
     spec["controlPlaneConfiguration"]["certSans"] = ["vineyard.example.com"]
     await vineyard.step(CONTROL_PLANE)
+    of(vineyard.trees, "VSphereDatacenterConfig")["failureDomains"] = [DOMAIN]
+    groups[0]["failureDomains"] = ["east"]
+    await vineyard.step(WORKERS)
     spec["kubernetesVersion"] = "1.36"
     for name in ("vineyard-cp", "vineyard"):
-        vineyard.of("VSphereMachineConfig", name)["template"] = "ubuntu-1-36"
+        of(vineyard.trees, "VSphereMachineConfig", name)["template"] = "ubuntu-1-36"
     await vineyard.step(CONTROL_PLANE, WORKERS)
     assert {version.split("-")[0] for version in await vineyard.env.versions(VINEYARD)} == {"v1.36.3"}
 
 
-def test_a_cluster_on_vsphere_lives_and_ends() -> None:
+async def domains(env: ManagedEnvironment) -> None:
+    """Workers are in the failure domain that their group names, under its name in Cluster API."""
+    for kind in (VSphereFailureDomain, VSphereDeploymentZone):
+        assert [one.name for one in (await env.client.list(kind.resource)).items] == ["vineyard-vineyard-east"]
+    machines = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
+    assert sorted(one.tree["spec"].get("failureDomain", "") for one in machines) == ["", "vineyard-vineyard-east"]
+
+
+async def rotate(env: ManagedEnvironment) -> None:
+    """New passwords reach what has them, here and in the workload cluster, and replace no machine."""
+    before = await env.machine_names("vineyard")
+    templates = await names(env.client, VSphereMachineTemplate)
+    await put_credentials(env, "another-canary", "another-reader")
+    await asyncio.sleep(CALM)
+    await env.until_ready(VINEYARD)
+    identity = (await env.client.get(SECRET, "vineyard-vsphere-credentials", SYSTEM_NAMESPACE)).decode(Secret)
+    assert identity.data["password"] == b"another-canary"
+    workload = await env.workload(VINEYARD)
+    there = await workload.get(SECRET, "cloud-provider-vsphere-credentials", "kube-system")
+    assert base64.b64decode(there.tree["data"]["vcenter.example.com.password"]) == b"another-reader"
+    assert await env.machine_names("vineyard") == before
+    assert await names(env.client, VSphereMachineTemplate) == templates
+    found = [one.raw for kind in (SECRET, CONFIG_MAP) for one in (await workload.list(kind)).items]
+    canary = base64.b64encode(b"another-canary")
+    assert not [raw for raw in found if canary in raw or b"another-canary" in raw]
+
+
+async def names(client: Client, kind: type[Any]) -> list[str]:
+    return [one.name for one in (await client.list(kind.resource)).items]
+
+
+async def delete(env: ManagedEnvironment) -> None:
+    """Nothing is left."""
+    await env.client.delete(Cluster.resource, "vineyard", NAMESPACE)
+    await env.until_gone(VINEYARD)
+    for made in (VSphereCluster, VSphereMachine, VSphereMachineTemplate, VSphereDeploymentZone, VSphereFailureDomain):
+        assert await names(env.client, made) == []
+    assert "vineyard-vsphere-credentials" not in await names(env.client, Secret)
+
+
+def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
-            await put_credentials(env, CREDENTIALS)
-            vineyard = Vineyard(env)
-            await vineyard.make()
-            machines = await env.client.list(VSphereMachine.resource, SYSTEM_NAMESPACE)
-            assert len(machines.items) == 5
-            nodes = await env.nodes(VINEYARD)
-            assert all(node["spec"]["providerID"].startswith("vsphere://") for node in nodes)
-            await change(vineyard)
-
-            await env.client.delete(Cluster.resource, "vineyard", NAMESPACE)
-            await env.until_gone(VINEYARD)
-            for made in (VSphereCluster, VSphereMachine, VSphereMachineTemplate, Machine, VSphereDeploymentZone):
-                assert (await env.client.list(made.resource)).items == []
+            await put_credentials(env)
+            await simulate(env)
 
     run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_cluster_on_vsphere_lives_and_ends() -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        vineyard = Vineyard(env)
+        await vineyard.make()
+        nodes = await env.nodes(VINEYARD)
+        assert len(nodes) == 3
+        assert all(node["spec"]["providerID"].startswith("vsphere://") for node in nodes)
+        workload = await env.workload(VINEYARD)
+        await workload.get(DAEMON_SET, "vsphere-cloud-controller-manager", "kube-system")
+        await change(vineyard)
+        await domains(env)
+        await rotate(env)
+        await delete(env)
+
+    told_as(life)
+
+
+def test_a_cluster_on_vsphere_has_an_etcd_of_its_own() -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        vineyard = Vineyard(env)
+        vineyard.spec["externalEtcdConfiguration"] = {"count": 1, "machineGroupRef": reference("vineyard-cp")}
+        await vineyard.make()
+        assert "vineyard-etcd-1" in await names(env.client, VSphereMachineTemplate)
+        assert len(await names(env.client, VSphereMachine)) == 4
+        await delete(env)
+
+    told_as(life)
+
+
+def test_without_the_provider_of_cluster_api_a_cluster_waits_and_goes_on_when_it_comes() -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        name = "vsphereclusters.infrastructure.cluster.x-k8s.io"
+        definition: Tree = (await env.client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree
+        await env.client.delete(CUSTOM_RESOURCE_DEFINITION, name)
+        await asyncio.sleep(CALM)
+        vineyard = Vineyard(env)
+        await vineyard.apply()
+        waits = await env.until(lambda found: name in (found.status.failure_message or ""), VINEYARD)
+        assert "is not installed in the management cluster" in (waits.status.failure_message or "")
+        kept = {"apiVersion": definition["apiVersion"], "kind": definition["kind"], "spec": definition["spec"]}
+        metadata = {"name": name, "labels": definition["metadata"].get("labels", {})}
+        await env.client.create(CUSTOM_RESOURCE_DEFINITION, kept | {"metadata": metadata})
+        await env.until_ready(VINEYARD)
+
+    told_as(life)

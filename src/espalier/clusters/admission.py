@@ -290,9 +290,6 @@ class Admission:
                 yield from changes.fixed(old.spec, new.spec)
             return
         yield from content.violations(new, self._observer.providers)
-        if provider := unsupported.provider_of(new.spec, self._observer.providers):
-            children = self._observer.linked.children(new.metadata.namespace, new.spec)
-            yield from provider.links.violations(new, children)
         if old is None:
             yield from self._name_violations(new)
         elif not _is_paused(old):

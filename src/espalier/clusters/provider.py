@@ -69,7 +69,8 @@ class Links(msgspec.Struct, frozen=True):
     group stays one. Pure."""
 
     violations: Callable[[eksa.Cluster, Sequence[Object]], Iterator[Violation]] = lambda _cluster, _children: iter(())
-    """The violations of a Cluster together with those linked objects that exist. Pure."""
+    """The violations of a Cluster together with what it links. The controller waits for their end: who applies all in
+    one manifest may write the Cluster first. Pure."""
 
     resolve: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, str]] = lambda _spec, _children: {}
     """Values that a controller of the provider resolved and keeps in the status of children, by a name for messages;

@@ -40,6 +40,7 @@ from espalier.clusters.step import CLUSTER, Decision, Step, design_of, write
 from espalier.clusters.validity import missing_objects, problem, unresolved_values
 from espalier.clusters.workload_steps import (
     begin_workload_objects,
+    carry_credentials_there,
     compare_workload_objects,
     install_workload_objects,
 )
@@ -162,6 +163,7 @@ LIFE = (
     own_children,
     make_gate_key,
     Step(carry_credentials),
+    carry_credentials_there,
     Step(leave_settled, maintain_settled),
     Step(check),
     make_authenticator_keys,

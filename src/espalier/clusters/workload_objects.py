@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from espalier.api.core import SECRET
 from espalier.api.resource import Key, Resource
 from espalier.clusters import names
 from espalier.clusters.render.layered import rendered
@@ -51,9 +52,17 @@ def placed(manifests: Sequence[Manifest]) -> tuple[Placed, ...]:
 
 
 def digest(manifests: Sequence[Manifest]) -> str:
-    """The digest of the objects; empty if there are none."""
-    content = msgspec.json.encode(manifests, order="sorted")
+    """The digest of the objects; empty if there are none. Nobody can try passwords on it: of Secrets, only the names of
+    their fields are in it.
+    """
+    content = msgspec.json.encode([_without_data(one) for one in manifests], order="sorted")
     return hashlib.sha256(content).hexdigest()[:12] if manifests else ""
+
+
+def _without_data(manifest: Manifest) -> Manifest:
+    if manifest.resource != SECRET:
+        return manifest
+    return manifest._replace(body={**manifest.body, "data": sorted(manifest.body.get("data", {}))})
 
 
 def installed(scope: Scope) -> Installed:

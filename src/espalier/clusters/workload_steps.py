@@ -8,6 +8,7 @@ because they must not be newer than it.
 from __future__ import annotations
 
 from espalier.api.capi import cluster as capi
+from espalier.api.core import SECRET
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters import names, workload, workload_objects
 from espalier.clusters.context import Context
@@ -21,6 +22,22 @@ from espalier.runtime.remote_tasks import Failed
 INSTALLATION = "WorkloadObjectsInstallationInProgress"
 REFUSED = "WorkloadObjectsRefused"
 _IN_PROGRESS = "the provider's objects are being installed in the workload cluster"
+
+
+async def carry_credentials_there(ctx: Context) -> Outcome:
+    """Apply the provider's Secrets in the workload cluster, if only credentials changed."""
+    scope, objects = ctx.scope, workload_objects.installed(ctx.scope)
+    manifests = [one for one in workload_objects.wanted(scope.design) if one.resource == SECRET]
+    content = scope.capi_objects.kubeconfig
+    if not scope.takes_credentials or not manifests or not objects.digest or content is None:
+        return Continue()
+    match await ctx.tools.remote_tasks.send(scope.cluster_identity, workload.install(manifests, content)):
+        case Failed(error):
+            message = f"changed credentials could not be applied in the workload cluster: {error}"
+            return Fault(names.WORKLOAD_CLUSTER_UNREACHABLE if isinstance(error, Unreachable) else REFUSED, message)
+        case None:
+            return Wait(INSTALLATION, "changed credentials are being applied in the workload cluster")
+    return Continue()
 
 
 async def begin_workload_objects(ctx: Context) -> Outcome:

@@ -41,7 +41,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
-    """What only shows together with the datacenter and machine configs; those that do not exist yet are not judged."""
+    """What only shows together with the datacenter and machine configs."""
     spec, configs = cluster.spec, machine_configs(children)
     yield from _failure_domains(spec, children)
     yield from _operating_systems(spec, configs)

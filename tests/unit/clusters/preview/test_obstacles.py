@@ -301,6 +301,7 @@ def test_every_step_that_decides_is_asked_by_both() -> None:
     assert only_act == {
         "add_finalizer",
         "limit_remediation",
+        "carry_credentials_there",
         "own_children",
         "make_gate_key",
         "copy_kubeconfig",

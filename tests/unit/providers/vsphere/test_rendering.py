@@ -177,6 +177,10 @@ REFUSED = {
 }
 
 
+TOGETHER = ("an unknown domain", "networks of a control plane", "bottlerocket", "several systems")
+"""What only shows together with linked objects."""
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_no_cluster_can_be_made_of_is_refused(name: str) -> None:
     changes, machines, sentence = REFUSED[name]
@@ -187,5 +191,10 @@ def test_what_no_cluster_can_be_made_of_is_refused(name: str) -> None:
         (part[0] if isinstance(part, list) else part).update(value)
     for config, more in machines.items():
         of(trees, "VSphereMachineConfig", config).update(more)
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert stopped.reason == "ClusterInvalid"
+    assert sentence in stopped.message
     said = refused(trees)
-    assert any(sentence in f"spec.{one}" for one in said), said
+    assert bool(said) != (name in TOGETHER), "at once, unless linked objects may yet become others"
+    assert not said or any(sentence in f"spec.{one}" for one in said)
