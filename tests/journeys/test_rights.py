@@ -32,10 +32,12 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES
 from tests.journeys.in_place import ready, spec, until_so
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials
 from tests.support.audit import Grant, grants
 from tests.support.faults import Blocked
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
+from tests.support.vsphere import DOMAIN, of
 
 pytestmark = pytest.mark.embedded
 
@@ -137,6 +139,20 @@ async def known_elsewhere(env: ManagedEnvironment) -> None:
     await env.until_gone()
 
 
+async def on_vsphere(env: ManagedEnvironment) -> None:
+    """With failure domains, of which one goes; machines become others, and are looked at while they do."""
+    await put_credentials(env)
+    vineyard = Vineyard(env)
+    datacenter = of(vineyard.trees, "VSphereDatacenterConfig")
+    datacenter["failureDomains"] = [DOMAIN, DOMAIN | {"name": "west"}]
+    await vineyard.make()
+    datacenter["failureDomains"] = [DOMAIN]
+    of(vineyard.trees, "VSphereMachineConfig")["numCPUs"] = 4
+    await vineyard.make()
+    await env.client.delete(Cluster.resource, VINEYARD.name, VINEYARD.namespace)
+    await env.until_gone(VINEYARD)
+
+
 def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
     """It is deleted while all but the Cluster of Cluster API is made."""
     shut = asyncio.Event()
@@ -161,7 +177,7 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
 def test_every_right_is_used(namespaces: Sequence[str]) -> None:
     """In the life of a cluster, or of one that has no luck."""
     granted = set(grants(manifests.installed(namespaces)))
-    stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits, known_elsewhere)
+    stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits, known_elsewhere, on_vsphere)
     used = a_cluster_that_never_was(namespaces).union(*(journey(story, namespaces) for story in stories))
     assert {str(grant) for grant in granted - used} == {str(grant) for grant in ELSEWHERE}
 
@@ -170,7 +186,9 @@ def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_
     async def story(env: ManagedEnvironment) -> None:
         await everything(env)
         asked = {grant.resource for grant in env.ledger.asked if not grant.namespace}
-        assert asked == {"eksareleases", "customresourcedefinitions"}
+        assert asked == {
+            *("eksareleases", "customresourcedefinitions", "vspherefailuredomains", "vspheredeploymentzones")
+        }
 
     journey(story, ("default",))
 

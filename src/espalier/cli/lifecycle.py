@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -203,6 +204,8 @@ async def _push(
             notices: tuple[str, ...] = ()
             if dry_run != "server":
                 notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
+                brought = await preflight.bring_credentials(client, [one for _, one in prepared], os.environ)
+                notices += (brought,) if brought else ()
             for notice in (*notices, *await preflight.judge(client, prepared)):
                 progress.say(f"cluster {key}: {notice}")
             applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")

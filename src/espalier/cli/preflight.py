@@ -7,13 +7,13 @@ which judges in any case.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
 
-from espalier.api.core import CONFIG_MAP
+from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
@@ -24,6 +24,7 @@ from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli import chosen_release, connection, documents, flags
 from espalier.cli.failures import Failure
+from espalier.clusters import credentials
 from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import reading
@@ -36,6 +37,33 @@ from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, install, release_name
 from espalier.runtime.snapshot import Snapshot
+
+
+async def bring_credentials(client: Client, manifest: Sequence[Tree], environment: Mapping[str, str]) -> str:
+    """Write the Secret with the credentials that environment variables give. Returns what was done, if anything.
+
+    Raises `Failure` without the right to it.
+    """
+    kinds = {one["kind"] for one in manifest}
+    found = (one.brought(environment, manifest) for kind, one in PROVIDERS.items() if kind in kinds)
+    secret = next(filter(None, found), None)
+    if secret is None:
+        return ""
+    metadata = secret["metadata"]
+    name, namespace = metadata["name"], metadata["namespace"]
+    try:
+        try:
+            there = (await client.get(SECRET, name, namespace)).metadata.annotations
+        except NotFound:
+            there = {}
+        metadata["annotations"] = credentials.widened(there, metadata["annotations"])
+        await client.apply(SECRET, secret)
+    except Forbidden as error:
+        raise Failure(
+            f"environment variables give credentials, and Secret {namespace}/{name} may not be written: {error}; "
+            "have somebody write it who may, and unset them"
+        ) from None
+    return f"Secret {namespace}/{name} has the credentials of the environment"
 
 
 async def install_releases(client: Client, needed: str | None, releases: Releases | None = None) -> tuple[str, ...]:

@@ -36,5 +36,10 @@ def advice(name: str, *, server: str, namespace: str) -> str:
     )
 
 
+def widened(annotations: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """What more servers and namespaces make of these annotations; whatever was permitted stays so."""
+    return {name: ",".join(sorted(_listed(annotations.get(name, "")) | _listed(value))) for name, value in more.items()}
+
+
 def _listed(value: str) -> frozenset[str]:
     return frozenset(filter(None, (one.strip() for one in value.split(","))))

@@ -14,6 +14,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
@@ -156,6 +157,8 @@ class Provider:
     render: Renderer
     rules: Rules
     extras: Extras = Extras()
+    brought: Callable[[Mapping[str, str], Sequence[Tree]], Tree | None] = lambda _environment, _manifest: None
+    """The Secret with credentials that environment variables of a command give, for the objects of a manifest. Pure."""
     lacks: Callable[[VersionsBundle], Sequence[str]] = lambda _bundle: ()
     """The components that its clusters need and an entry of Bundles does not have. Pure."""
     etcd: EtcdRenderer | None = None

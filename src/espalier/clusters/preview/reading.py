@@ -111,16 +111,10 @@ async def read(
     notices = list(unnamed)
     progress = () if only_judges else _UPGRADES
     extension_kinds = () if only_judges else (ExtensionConfig.resource,)
-    clusters, releases, distros, links, data, made, machines, upgrades, extension = await asyncio.gather(
+    clusters, releases, distros, data, made, machines, upgrades, extension = await asyncio.gather(
         _clusters(client, everything),
         _list(client, EKSARelease.resource, None),
         _list(client, DistroRelease.resource, SYSTEM_NAMESPACE),
-        _all(
-            _list(client, kind, place)
-            for kind in references.kinds(providers)
-            if kind not in references.IDENTITY_PROVIDERS
-            for place in places
-        ),
         _all(
             _list(client, kind, SYSTEM_NAMESPACE, references.OF_OTHERS)
             for kind in references.data_kinds(providers)
@@ -144,11 +138,8 @@ async def read(
         definition = _get(client, CUSTOM_RESOURCE_DEFINITION, "", external_etcd.CLUSTER_DEFINITION)
         named += await _granted(definition, CUSTOM_RESOURCE_DEFINITION, notices)
         made += await _list(client, external_etcd.RESOURCE, SYSTEM_NAMESPACE, ours)
-    if any(spec.identity_provider_refs for spec in specs):
-        places |= {one.namespace for one in asked_for}
-        links += await _all(
-            _list(client, kind, place) for kind in references.IDENTITY_PROVIDERS for place in sorted(places)
-        )
+    places |= {one.namespace for one in asked_for}
+    links = await _all(_list(client, kind, place) for kind in _linked(specs, providers) for place in sorted(places))
     if any(_needs_secrets(one, providers) for one in asked_for):
         data = data + await _list(client, SECRET, SYSTEM_NAMESPACE, references.OF_OTHERS)
         made = made + await _list(client, SECRET, SYSTEM_NAMESPACE, ours)
@@ -252,6 +243,15 @@ def _place(one: Object, observer: Observer) -> tuple[str, Key] | None:
 
 async def _all(readings: Iterable[Awaitable[list[Object]]]) -> list[Object]:
     return [one for part in await asyncio.gather(*readings) for one in part]
+
+
+def _linked(specs: Sequence[eksa.ClusterSpec], providers: Providers) -> list[Resource]:
+    """The kinds that these Clusters may link: who plans for one provider may have no rights on another's."""
+    used = {spec.datacenter_ref.kind for spec in specs if spec.datacenter_ref is not None}
+    kinds = [kind for name in providers if name in used for kind in providers[name].links.kinds]
+    if any(spec.identity_provider_refs for spec in specs):
+        kinds += references.IDENTITY_PROVIDERS
+    return kinds
 
 
 async def _list(client: Client, resource: Resource, namespace: str | None, labels: str = "") -> list[Object]:

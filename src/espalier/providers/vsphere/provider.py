@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from espalier.api.core import SECRET
 from espalier.api.eksa.release import VersionsBundle
 from espalier.clusters.provider import EtcdRenderer, Extras, Links, Provider
-from espalier.providers.vsphere import cloud_controller, linked, render, rules
+from espalier.providers.vsphere import cloud_controller, environment, linked, render, rules
 from espalier.providers.vsphere.cluster_api import INFRASTRUCTURE, VSphereDeploymentZone, VSphereFailureDomain
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 
@@ -38,6 +38,7 @@ VSPHERE = Provider(
         names=render.extra_names,
         render=render.extras,
     ),
+    brought=environment.secret,
     lacks=lambda bundle: tuple(_lacks(bundle)),
     etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
     settings=render.settings,

@@ -68,7 +68,7 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         "osFamily": Values([], ["windows"]),
         "storagePolicyName": Values(["slow"], [1]),
         "tags[]": Values([["urn:a"]], [["a"] * 129]),
-        "networks[]": Values([["Rows"], ["Rows", "Cellar"]], [["a", "b", "c"]]),
+        "networks[]": Values([["Rows"], ["Rows", "Barn"]], [["a", "b", "c"]]),
         "users[].name": Values(
             [[{"name": "bob", "sshAuthorizedKeys": []}]], [[{"name": "B b", "sshAuthorizedKeys": []}]]
         ),

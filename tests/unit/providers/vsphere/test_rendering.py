@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -143,7 +144,7 @@ def refused(trees: list[Tree]) -> list[str]:
 
 
 PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no endpoint": ({PLANE: {"endpoint": None}}, {}, "say at which address the API server is reached"),
     "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, {}, "kube-vip keeps an IP address"),
     "a port": ({PLANE: {"endpoint": {"host": "192.0.2.10:6443"}}}, {}, "kube-vip keeps an IP address"),

@@ -1,0 +1,84 @@
+"""Credentials that environment variables give: the Secret that commands make of them, and whom it permits."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.api.core import NAMESPACE, SECRET, Secret
+from espalier.cli.failures import Failure
+from espalier.cli.preflight import bring_credentials
+from espalier.clusters.credentials import NAMESPACES, SERVERS
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden
+from espalier.providers.vsphere.environment import VARIABLES, secret
+from tests.support.embedded_server import client_of, new_server
+from tests.support.vsphere import manifest, of
+
+GIVEN = dict(zip(VARIABLES.values(), ("maker", "canary", "reader", "other"), strict=True))
+
+
+async def server() -> Client:
+    running = new_server()
+    await running.start()
+    client = client_of(running)
+    await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
+    return client
+
+
+async def found(client: Client) -> Secret:
+    return (await client.get(SECRET, "vsphere-credentials", "eksa-system")).decode(Secret)
+
+
+def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those_of_before() -> None:
+    async def main() -> None:
+        client = await server()
+        said = await bring_credentials(client, manifest(), GIVEN)
+        assert said == "Secret eksa-system/vsphere-credentials has the credentials of the environment"
+        made = await found(client)
+        assert made.data == {
+            "username": b"maker",
+            "password": b"canary",
+            "usernameCP": b"reader",
+            "passwordCP": b"other",
+        }
+        assert made.metadata.annotations == {SERVERS: "vcenter.example.com", NAMESPACES: "team-a"}
+
+        more = manifest("team-b")
+        of(more, "VSphereDatacenterConfig")["insecure"] = True
+        await bring_credentials(client, more, GIVEN | {"EKSA_VSPHERE_PASSWORD": "new"})
+        changed = await found(client)
+        assert changed.data["password"] == b"new"
+        permitted = {SERVERS: "insecure:vcenter.example.com,vcenter.example.com", NAMESPACES: "team-a,team-b"}
+        assert changed.metadata.annotations == permitted
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["EKSA_VSPHERE_USERNAME", "EKSA_VSPHERE_PASSWORD"])
+def test_without_user_or_password_nothing_is_written(name: str) -> None:
+    assert secret({one: value for one, value in GIVEN.items() if one != name}, manifest()) is None
+
+
+def test_clusters_of_others_need_none() -> None:
+    async def main() -> str:
+        return await bring_credentials(await server(), [{"kind": "DockerDatacenterConfig"}], GIVEN)
+
+    assert asyncio.run(main()) == ""
+
+
+def test_who_may_not_write_it_is_told_so_without_the_password() -> None:
+    class Refusing(Client):
+        async def get(self, *_arguments: object, **_more: object) -> object:  # type: ignore[override]
+            raise Forbidden.of("secrets is forbidden")
+
+    async def main() -> None:
+        client = await server()
+        client.__class__ = Refusing
+        await bring_credentials(client, manifest(), GIVEN)
+
+    with pytest.raises(Failure) as told:
+        asyncio.run(main())
+    assert "Secret eksa-system/vsphere-credentials may not be written" in str(told.value)
+    assert "canary" not in str(told.value)
