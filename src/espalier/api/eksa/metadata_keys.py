@@ -192,6 +192,19 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "take the change back, or set a fallback",
     ),
     MetadataKey(
+        f"{GROUP}/in-place-node-has",
+        "Machine",
+        Writer.MANAGER,
+        "What its node had of the bootstrap configuration before the last upgrade by runtime hooks: digests of files, "
+        "kubelet flags, the folder of patches.",
+    ),
+    MetadataKey(
+        f"{GROUP}/in-place-goal",
+        "NodeUpgrade",
+        Writer.MANAGER,
+        "Digest of the bootstrap configuration that runtime hooks bring the node to.",
+    ),
+    MetadataKey(
         "controlplane.clusters.x-k8s.io/in-place-upgrade-needed",
         "KubeadmControlPlane",
         Writer.MANAGER,
