@@ -1,4 +1,4 @@
-"""What of a machine's bootstrap configuration the upgrader program brings to its node: files and kubelet flags. Pure.
+"""Changes of a machine's bootstrap configuration that the upgrader makes on its node: files, kubelet flags. Pure.
 
 Bootstrap data write them before kubeadm runs. What can be in force on a node that is there is applied: files below
 `FOLDERS`, which static pods mount, kubeadm reads, or the kubelet reads when it starts; and flags of the kubelet, but
@@ -31,7 +31,7 @@ _KUBEADM = (
         for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
     ),
 )
-"""What kubeadm itself writes there."""
+"""Paths that kubeadm itself writes."""
 _ONCE = frozenset(
     {
         "bootstrap-kubeconfig",
@@ -57,7 +57,7 @@ PATCHES = "joinConfiguration.patches"
 
 
 class Traits(msgspec.Struct, frozen=True, rename="camel"):
-    """What a node has of a KubeadmConfig, short enough for an annotation: of files, which may be secret, digests."""
+    """The parts of a KubeadmConfig that a node has, short enough for an annotation: digests of files, not contents."""
 
     files: dict[str, str]
     kubelet_args: dict[str, list[str]]
@@ -65,18 +65,18 @@ class Traits(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def traits(spec: Tree) -> Traits:
-    """What a node that is made with a KubeadmConfig spec has of it."""
+    """The traits of a node that is made with a KubeadmConfig spec."""
     digests = {path: sha256(json.encode(file, order="sorted")).hexdigest()[:32] for path, file in _files(spec).items()}
     return Traits(digests, _flags(spec), _patches(spec))
 
 
 def bootstrap_changes(before: Tree, after: Tree) -> Tree:
-    """What has to change on the node of a machine made with one KubeadmConfig spec to be as made with another."""
+    """The changes on the node of a machine made with one KubeadmConfig spec to be as made with another."""
     return changes_since(traits(before), after)
 
 
 def changes_since(old: Traits, after: Tree) -> Tree:
-    """What has to change on a node that has this, to be as made with a KubeadmConfig spec.
+    """The changes on a node with these traits to be as made with a KubeadmConfig spec.
 
     Empty when nothing does, else the parts that are not empty: `files`, `removedFiles`, `kubeletArgs`,
     `removedKubeletArgs`. Contents of files are in base64. `patches` is the folder with patches of what kubeadm writes,
@@ -149,7 +149,7 @@ def _patches(spec: Tree) -> str:
 
 
 def _section(spec: Tree) -> Tree:
-    """What kubeadm is told of the node: of a machine that began the cluster, and of all others."""
+    """kubeadm's configuration of the node: of the machine that began the cluster, and of all others."""
     section: Tree = spec.get("joinConfiguration") or spec.get("initConfiguration") or {}
     return section
 
@@ -171,5 +171,5 @@ def _is_readable(file: Tree) -> bool:
 
 
 def _is_word(text: str) -> bool:
-    """Whether a text may stand in a file of variables without quotes."""
+    """True if a text may stand in a file of variables without quotes."""
     return text.isascii() and text.isprintable() and not any(sign in " \"'\\$`" for sign in text)

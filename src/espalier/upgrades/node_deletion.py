@@ -82,7 +82,7 @@ async def restore_configuration(ctx: Context) -> Outcome:
 
 
 def _may_have_written(scope: NodeScope) -> bool:
-    """Whether the control plane is claimed for this NodeUpgrade, and kubeadm is not done on its node."""
+    """True if the control plane is claimed for this NodeUpgrade, and kubeadm is not done on its node."""
     claim = scope.control_plane.metadata.annotations.get(NODE_IN_WORK) if scope.control_plane else None
     return claim == names.claim(scope.object) and KUBEADM.condition not in progress.done(scope.conditions)
 

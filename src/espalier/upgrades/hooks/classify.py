@@ -48,7 +48,7 @@ class Judgement(NamedTuple):
 
     @property
     def is_refused(self) -> bool:
-        """Whether anything can't be made in place."""
+        """True if anything can't be made in place."""
         return bool(self.refused or self.obstacle)
 
     def sentence(self, what: str) -> str:
@@ -145,7 +145,7 @@ def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Pa
 
 
 def _is_accepted(field: str, accepted: Iterable[str], refused: Iterable[str]) -> bool:
-    """Whether a field can be made in place, with all items of it: files and flags are refused one by one."""
+    """True if a field can be made in place, with all items of it: files and flags are refused one by one."""
     return any(is_within(field, one) for one in accepted) and not any(is_within(one, field) for one in refused)
 
 

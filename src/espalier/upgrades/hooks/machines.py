@@ -130,7 +130,7 @@ def is_ours(node_upgrade: Object) -> bool:
 
 
 def _node_has(machine: Object) -> Traits:
-    """What the node of a machine had before this update. Raises `Unanswerable`."""
+    """The traits that the node of a machine had before this update. Raises `Unanswerable`."""
     try:
         return json_trees.decode(machine.metadata.annotations.get(NODE_HAS, ""), Traits)
     except msgspec.MsgspecError:
@@ -141,7 +141,7 @@ def _node_has(machine: Object) -> Traits:
 
 
 def _reaches(found: Object, made: NodeUpgrade, wanted: tuple[str, str | None, str]) -> bool:
-    """Whether a NodeUpgrade is for this version, etcd and bootstrap configuration; earlier ones name no third."""
+    """True if a NodeUpgrade is for this version, etcd and bootstrap configuration; earlier ones name no third."""
     noted = found.metadata.annotations.get(GOAL, wanted[2])
     return (made.spec.kubernetes_version, made.spec.etcd_version, noted) == wanted
 

@@ -118,9 +118,11 @@ class Questions:
         named = {one.name for one in refs if one is not None}
         labels = f"{CLUSTER_NAME_LABEL}={machines[0].metadata.labels.get(CLUSTER_NAME_LABEL, '')}" if machines else ""
         fields = f"metadata.name={next(iter(named))}" if len(named) == 1 else ""
-        where = {"fields": fields} if fields else {"labels": labels}
-        listed = await self.client.list(KubeadmConfig.resource, SYSTEM_NAMESPACE, **where) if named else None
-        configs = {found.name: found for found in listed.items} if listed else {}
+        configs: dict[str, Object] = {}
+        if named:
+            labels = "" if fields else labels
+            listed = await self.client.list(KubeadmConfig.resource, SYSTEM_NAMESPACE, labels=labels, fields=fields)
+            configs = {found.name: found for found in listed.items}
         pairs = zip(machines, refs, strict=True)
         return [(found, configs.get(one.name) if one else None) for found, one in pairs]
 
