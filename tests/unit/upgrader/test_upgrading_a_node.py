@@ -206,7 +206,7 @@ def test_backups_stay_where_nobody_noted_what_was_there_before(node: Simulated) 
 
 def test_room_for_the_backup_of_etcds_data_is_asked_for(node: Simulated) -> None:
     manifest = node.root / "etc/kubernetes/manifests/etcd.yaml"
-    manifest.write_text(manifest.read_text() + "    - --data-dir=/var/lib/other\n")
+    manifest.write_text(manifest.read_text().replace("--data-dir=/var/lib/etcd", "--data-dir=/var/lib/other"))
     node.host.run(["systemctl", "show", "kubelet.service"])
     data = node.root / "var/lib/other/member/snap/db"
     data.parent.mkdir(parents=True)
