@@ -9,8 +9,10 @@ import pytest
 
 from espalier.api.eksa.upgrades import MachineDeploymentUpgrade
 from espalier.api.meta import Tree
+from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.objects import Object, encode_json
 from espalier.upgrades import deployment_group, expected
+from espalier.upgrades.annotation_controller import DeploymentSide
 from espalier.upgrades.deployment_group import DeploymentGroup, Sets
 from espalier.upgrades.group import GroupScope, shared_problem
 
@@ -88,3 +90,62 @@ def test_nothing_is_missing_of_a_cluster_that_does_not_answer() -> None:
     view: Any = SimpleNamespace(workload=None, capi_objects=object())
     seen: Any = SimpleNamespace(cluster_view=view, owner=object(), members=())
     assert DeploymentGroup().missing(seen) == []
+
+
+def machine_set(name: str, revision: str, *, version: str = "v1.36.3", labels: Tree | None = None) -> Object:
+    """A MachineSet, or a MachineDeployment: of its revision, with a template."""
+    reference = {"apiGroup": "i", "kind": "DockerMachineTemplate", "name": "t"}
+    spec = {"clusterName": "garden", "bootstrap": {}, "infrastructureRef": reference, "version": version}
+    template: Tree = {"metadata": {"labels": labels or {}}, "spec": spec}
+    annotations = {"machinedeployment.clusters.x-k8s.io/revision": revision}
+    return made(
+        {
+            "apiVersion": "cluster.x-k8s.io/v1beta2",
+            "kind": "MachineSet",
+            "metadata": {"name": name, "namespace": "eksa-system", "uid": name, "annotations": annotations},
+            "spec": {"clusterName": "garden", "selector": {}, "template": template},
+        }
+    )
+
+
+def capi_objects(sets: list[Object], *of: str) -> Any:
+    """These MachineSets; those that are named have a machine each."""
+    return SimpleNamespace(
+        controlled=lambda *_: list(sets),
+        machines_of=lambda one: [SimpleNamespace(name=f"{one.name}-x")] if one.name in of else [],
+        infrastructures=Infrastructures([]),
+        template=lambda *_: None,
+    )
+
+
+def test_the_set_with_the_highest_revision_is_the_one_that_stays() -> None:
+    sets = [machine_set("tenth", "10"), machine_set("second", "2"), machine_set("none", "x")]
+    found = deployment_group.sets_of(capi_objects(sets, "second", "tenth"), machine_set("md", "1"))
+    assert found.latest is not None
+    assert (found.latest.name, found.older) == ("tenth", ("second",))
+
+
+def remaining(latest: Object | None, owner: Object | None) -> list[str]:
+    view: Any = SimpleNamespace(capi_objects=capi_objects([latest] if latest else []))
+    seen: Any = SimpleNamespace(cluster_view=view, owner=owner)
+    return DeploymentGroup().remaining(seen)
+
+
+def test_cluster_api_would_replace_machines_of_another_version_and_none_for_a_label() -> None:
+    owner = machine_set("md", "1")
+    assert remaining(machine_set("s", "1", version="v1.35.4"), owner) == ["MachineSet s (version)"]
+    assert remaining(machine_set("s", "1", labels={"a": "b"}), owner) == []
+    assert remaining(None, owner) == []
+    assert remaining(machine_set("s", "1", version="v1.35.4"), None) == []
+
+
+def test_of_a_worker_node_group_refused_fields_and_older_sets_are_named() -> None:
+    owner = machine_set("md", "1")
+    latest, older = (machine_set(name, revision) for name, revision in (("latest", "2"), ("older", "1")))
+    tree = latest.tree
+    tree["spec"]["template"]["spec"]["failureDomain"] = "elsewhere"
+    asked = owner.tree
+    asked["spec"]["template"]["spec"]["failureDomain"] = "here"
+    objects = capi_objects([older, made(tree)], "older")
+    refused = DeploymentSide().due(objects, made(asked)).refused
+    assert refused == ("failureDomain", "machines of MachineSet older")
