@@ -251,7 +251,7 @@ def test_of_a_step_in_a_cluster_that_is_silent_for_a_minute_that_is_told(silent:
 
 def test_before_a_pod_was_made_no_step_is_told_of_a_cluster_that_does_not_answer() -> None:
     scope = scope_of([node("a")])
-    view = SimpleNamespace(workload=None, unreachable=Wait("WorkloadClusterUnreachable", "it does not answer"))
+    view: Any = SimpleNamespace(workload=None, unreachable=Wait("WorkloadClusterUnreachable", "it does not answer"))
     silent: Any = replace(scope, cluster_view=view)
     outcome, _ = ended(node_life.find_node, silent)
     assert outcome == Wait("WorkloadClusterUnreachable", "it does not answer")
