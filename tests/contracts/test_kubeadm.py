@@ -128,7 +128,7 @@ def test_it_leaves_the_old_manifest_and_etcds_data_behind(plane: Subject, follow
     assert [name for name in followed.kept if not name.startswith(BACKUP_PREFIX)] == []
     old = [files.text(f"{folder}/kube-apiserver.yaml") for folder in left]
     assert old.count(followed.before["kube-apiserver.yaml"]) == 1
-    assert sum(files.size(f"{folder}/member/snap/db") > 0 for folder in left) == 1
+    assert sum(files.size(f"{folder}/etcd/member/snap/db") > 0 for folder in left) == 1
 
 
 def test_run_again_it_changes_no_manifest(plane: Subject, followed: Followed) -> None:

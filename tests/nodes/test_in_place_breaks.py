@@ -11,10 +11,10 @@ from espalier.realnodes.nspawn import cgroups
 from espalier.realnodes.nspawn.state import State
 from espalier.upgrader.files import STAGED
 from tests.nodes import workload as use
-from tests.nodes.host import Host
+from tests.nodes.host import BIN, Host
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.nodes.test_in_place import inside
-from tests.nodes.test_in_place_faults import BIN, nothing_is_left
+from tests.nodes.test_in_place_faults import nothing_is_left
 from tests.nodes.test_in_place_of_three import LONG, identities, watched
 from tests.support.kubectl import Kubectl
 from tests.support.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not

@@ -206,7 +206,7 @@ class Host:
         rendered = static_pods.rendered(configuration, str(configuration.get("kubernetesVersion", "")))
         present = {name: self._text(f"{MANIFESTS}/{name}.yaml") for name in rendered}
         if present.get("etcd"):
-            self._write(f"{data}/member/snap/db", self._text(f"{ETCD_DATA}/snap/db"))
+            self._write(f"{data}/etcd/member/snap/db", self._text(f"{ETCD_DATA}/snap/db"))
         for name, text in present.items():
             if text and text != rendered[name].manifest:
                 self._write(f"{backup}/{name}.yaml", text)
