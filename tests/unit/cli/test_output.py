@@ -38,6 +38,11 @@ def test_names_are_those_of_kubectl(capsys: pytest.CaptureFixture[str]) -> None:
         ("{.status.conditions[*].type}", "Ready WorkersReady"),
         ("{.status.nothing}", ""),
         ("{.metadata}", '{"name":"garden"}'),
+        ("{['kind', 'apiVersion']}", "Cluster anywhere.eks.amazonaws.com/v1alpha1"),
+        ("{.status.conditions[0,1].type}", "Ready WorkersReady"),
+        ("{.status.conditions[0:2:2].type}", "Ready"),
+        ("{.status.conditions[?(@.status != 'True')].type}", "WorkersReady"),
+        ("{kind}", "Cluster"),
     ],
 )
 def test_jsonpath_templates(template: str, expected: str) -> None:
