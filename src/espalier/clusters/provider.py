@@ -33,6 +33,9 @@ class Dependency(NamedTuple):
     name: str
     field: str
     """The field that names it, for messages: `Kind name: spec.field`."""
+    server: str = ""
+    """Where its content is sent. A Secret must permit that (`clusters/credentials.py`); empty: it is sent nowhere but
+    into the cluster."""
 
 
 class Links(msgspec.Struct, frozen=True):

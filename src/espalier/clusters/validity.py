@@ -16,11 +16,12 @@ from espalier.runtime.outcome import Wait
 
 
 def missing_objects(missing: Sequence[Missing]) -> Wait | None:
-    """Wait for missing linked objects."""
+    """Wait for missing linked objects, and for Secrets that do not permit their use."""
     if not missing:
         return None
-    message = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in missing)
-    return Wait(names.MISSING_DEPENDENT_OBJECTS, message)
+    message = "; ".join(f"{one.field}: waiting for {one.what}" for one in missing)
+    only_credentials = all(one.is_credentials for one in missing)
+    return Wait(names.CREDENTIALS_NOT_PERMITTED if only_credentials else names.MISSING_DEPENDENT_OBJECTS, message)
 
 
 def unresolved_values(scope: Scope) -> Wait | None:
