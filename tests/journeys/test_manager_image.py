@@ -23,7 +23,8 @@ from tests.journeys import kubectl_story as story
 from tests.support import manager_image
 from tests.support.child_process import ChildProcess
 from tests.support.control_plane import ControlPlane
-from tests.support.management import START_SECONDS, Production, free_port, production, until
+from tests.support.management import START_SECONDS, Production, free_port, production
+from tests.support.waiting import until
 
 MISSING = manager_image.why_not()
 

@@ -32,7 +32,8 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.virtual import Simulation
-from tests.unit.runtime.simulated import running, simulate
+from tests.support.waiting import running
+from tests.unit.runtime.simulated import simulate
 from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 PATH = "/api/v1/namespaces/default/configmaps/a"

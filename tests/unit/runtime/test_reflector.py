@@ -29,7 +29,8 @@ from espalier.kube.watching import EventType
 from espalier.kube.wire import Request
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.reflector import WATCH_SECONDS, Reflector, Source, earlier
-from tests.unit.runtime.simulated import running, simulate
+from tests.support.waiting import running
+from tests.unit.runtime.simulated import simulate
 from tests.unit.runtime.small_server import SmallServer, config_map
 
 Story = Callable[[SmallServer, Caches], Awaitable[Any]]
