@@ -91,7 +91,7 @@ def test_an_unknown_format_is_refused_with_those_there_are() -> None:
         output.check_format("xml")
 
 
-def test_tables_have_no_trailing_blanks_and_keep_whole_words_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_have_no_trailing_blanks_and_are_not_cut_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
     output.write_table(("Name", "Message"), [("garden", "x" * 300), ("b", "")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["NAME", "MESSAGE"]

@@ -291,7 +291,7 @@ def test_a_watch_may_be_added_while_running() -> None:
     assert simulate(main) == ["a"]
 
 
-def test_everything_is_looked_at_again_after_hours() -> None:
+def test_everything_is_reconciled_again_after_hours() -> None:
     async def main() -> None:
         server = SmallServer()
         for number in range(5):
