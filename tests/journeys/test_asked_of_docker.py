@@ -233,7 +233,7 @@ def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> 
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_release_without_the_authenticator_is_told() -> None:
+def test_a_release_without_the_authenticator_is_reported() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM}
         await env.client.apply(AWSIamConfig.resource, body)

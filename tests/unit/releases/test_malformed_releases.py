@@ -100,7 +100,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n"])
-def test_an_empty_file_is_told_what_belongs_in_it(folder: Path, text: str) -> None:
+def test_an_empty_release_file_is_refused_with_its_expected_content(folder: Path, text: str) -> None:
     (folder / "bundles-1.yaml").write_text(text)
     assert "expected one Bundles, as YAML" in problems(folder)[0]
 

@@ -105,7 +105,7 @@ def stories() -> Iterator[tuple[str, Tree, Tree | None, Planted, Planted]]:
 
 
 @pytest.mark.parametrize("wrong", [{}, {"kubernetesVersion": "1.12"}], ids=["accepted", "refused"])
-def test_no_plan_tells_what_is_secret(wrong: Tree) -> None:
+def test_no_plan_reveals_secrets(wrong: Tree) -> None:
     for story, asked, old, before, after in stories():
         given = [datacenter(), old, *made_of(old)] if old else []
         linked = [one for one in manifest() if one["kind"] != "Cluster"]
@@ -178,7 +178,7 @@ def test_neither_a_condition_nor_an_event_quotes_what_an_api_server_quoted() -> 
     assert canary not in without_secrets[0]
 
 
-def test_a_stored_cluster_that_is_none_is_told_without_what_is_secret() -> None:
+def test_an_invalid_stored_cluster_is_reported_without_secrets() -> None:
     planted = Planted()
     tree = planted.cluster(next(one for one in example() if one["kind"] == "Cluster"))
     tree["spec"]["licenseToken"] = [planted.secret[0]]

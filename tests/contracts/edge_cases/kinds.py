@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contracts.strange.requests import (
+from tests.contracts.edge_cases.requests import (
     APPS,
     BUDGETS,
     CORE,

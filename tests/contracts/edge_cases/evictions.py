@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contracts.strange.requests import BUDGETS, DRY, MERGE, PODS, Ask, configured, running
+from tests.contracts.edge_cases.requests import BUDGETS, DRY, MERGE, PODS, Ask, configured, running
 
 _eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "held"}}
 EVICTIONS = (

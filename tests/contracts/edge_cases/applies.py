@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contracts.strange.requests import APPLY, MAPS, ODDITIES, Ask, configured, odd
+from tests.contracts.edge_cases.requests import APPLY, MAPS, ODDITIES, Ask, configured, odd
 
 
 def _apply(name: str, config: Any, path: str = f"{MAPS}/strange?fieldManager=a") -> Ask:

@@ -15,9 +15,9 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from tests.contracts.strange.environment import ENVIRONMENT
-from tests.contracts.strange.requests import CRDS, GROUP, Ask, definition
-from tests.contracts.strange.table import TABLE
+from tests.contracts.edge_cases.environment import ENVIRONMENT
+from tests.contracts.edge_cases.requests import CRDS, GROUP, Ask, definition
+from tests.contracts.edge_cases.table import TABLE
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _VERSION = re.compile(r'(\\"resourceVersion\\+":\\+")\d+')

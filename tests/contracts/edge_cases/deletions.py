@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contracts.strange.requests import MAPS, ODDITIES, Ask, configured
+from tests.contracts.edge_cases.requests import MAPS, ODDITIES, Ask, configured
 
 DELETIONS = (
     Ask("a deletion of what is not there", "DELETE", f"{MAPS}/absent"),

@@ -116,7 +116,7 @@ def test_neither_does_what_a_dry_run_says() -> None:
     assert SECRET not in str(in_a_dry_run(False).warnings)
 
 
-def test_a_name_of_objects_of_others_in_the_systems_namespace_is_not_told_in_a_dry_run() -> None:
+def test_a_dry_run_does_not_reveal_names_in_the_system_namespace() -> None:
     found = objects()
     for tree in found:
         if tree["kind"] == "KubeadmControlPlane":

@@ -1,4 +1,4 @@
-"""JSONPath as printer columns of CRDs use it: names, indexes, slices, wildcards, descent and filters.
+"""JSONPath as kubectl and printer columns of CRDs use it: names, indexes, slices, wildcards, descent, unions, filters.
 
 `compiled(path)` gives a function from an object to the list of what the path finds there. Examples:
 `.spec.replicas`, `.metadata.labels['a\\.b/c']`, `.status.conditions[?(@.type=="Ready")].status`, `.spec.ports[*].port`.
@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
-import json
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
+
+import msgspec
+
+from espalier.api import json_trees
 
 Step = Callable[[Any], Iterator[Any]]
 Finder = Callable[[Any], list[Any]]
@@ -23,8 +26,9 @@ _TOKEN = re.compile(
     | \.?(?P<name>(?:\\.|[^.\[\]\\\s])+)          # .name, dots in it escaped
     | \[\s*\*\s*\](?P<all>)                       # [*]
     | \[\s*(?P<index>-?\d+)\s*\]                  # [0]
-    | \[\s*(?P<start>-?\d*)\s*:\s*(?P<end>-?\d*)\s*\]   # [0:2]
+    | \[\s*(?P<start>-?\d*)\s*:\s*(?P<end>-?\d*)\s*(?::\s*(?P<stride>[1-9]\d*)\s*)?\]   # [0:4:2]
     | \[\s*(?P<quoted>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")\s*\]   # ['name']
+    | \[(?P<union>[^\[\]?]+,[^\[\]?]+)\]           # ['name', 'kind'], [0,2]
     | \[\?\((?P<filter>.*?)\)\]                   # [?(@.type=="Ready")]
     """,
     re.VERBOSE,
@@ -86,7 +90,9 @@ def _step(match: re.Match[str]) -> Step:
     if (index := match["index"]) is not None:
         return _slice(int(index), int(index) + 1 or None)
     if match["start"] is not None:
-        return _slice(_number(match["start"]), _number(match["end"]))
+        return _slice(_number(match["start"]), _number(match["end"]), _number(match["stride"] or ""))
+    if (union := match["union"]) is not None:
+        return _union([compiled(f"[{member}]") for member in union.split(",")])
     if (condition := match["filter"]) is not None:
         return _filter(condition.strip())
     return _children
@@ -126,12 +132,16 @@ def _descent(name: str) -> Step:
     return step
 
 
-def _slice(start: int | None, end: int | None) -> Step:
+def _slice(start: int | None, end: int | None, stride: int | None = None) -> Step:
     def step(value: Any) -> Iterator[Any]:
         if isinstance(value, list):
-            yield from value[start:end]
+            yield from value[start:end:stride]
 
     return step
+
+
+def _union(members: Sequence[Finder]) -> Step:
+    return lambda value: (found for member in members for found in member(value))
 
 
 def _filter(condition: str) -> Step:
@@ -158,7 +168,7 @@ def _operand(text: str) -> Finder:
         constant: Any = _unescaped(text[1:-1])
     else:
         try:
-            constant = json.loads(text)
-        except ValueError as error:
+            constant = json_trees.decode(text)
+        except msgspec.MsgspecError as error:
             raise ValueError(f"{text!r} is neither a path (@.name) nor a value in a JSONPath filter") from error
     return lambda _: [constant]

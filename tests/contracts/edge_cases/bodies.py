@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.contracts.strange.requests import DRY, GROUP, MAPS, ODDITIES, Ask, configured, odd
+from tests.contracts.edge_cases.requests import DRY, GROUP, MAPS, ODDITIES, Ask, configured, odd
 
 _owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "here", "uid": "1"}
 BODIES = (

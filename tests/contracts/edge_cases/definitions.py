@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contracts.strange.requests import CRDS, GROUP, Ask, definition
+from tests.contracts.edge_cases.requests import CRDS, GROUP, Ask, definition
 
 _object = {"type": "object"}
 DEFINITIONS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contracts.strange.requests import DEPLOYMENTS, MAPS, MERGE, ODDITIES, PATCH, STRATEGIC, Ask
+from tests.contracts.edge_cases.requests import DEPLOYMENTS, MAPS, MERGE, ODDITIES, PATCH, STRATEGIC, Ask
 
 
 def _patch(name: str, patch: Any, path: str = f"{MAPS}/here", type_: str = PATCH) -> Ask:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contracts.strange.requests import MERGE, PODS, STRATEGIC, Ask, container, pod, volume
+from tests.contracts.edge_cases.requests import MERGE, PODS, STRATEGIC, Ask, container, pod, volume
 
 CONTAINERS = (
     Ask("a pod without containers", "POST", PODS, pod(containers=[])),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contracts.strange.requests import APPLY, MAPS, MERGE, ODDITIES, PODS, Ask, configured, get, odd
+from tests.contracts.edge_cases.requests import APPLY, MAPS, MERGE, ODDITIES, PODS, Ask, configured, get, odd
 
 QUERIES = (
     Ask("a dry run that is not there", "POST", f"{MAPS}?dryRun=Some", configured()),

@@ -1,6 +1,6 @@
 """Strange requests get the answers of kube-apiserver: the same status, and a Status of the same words.
 
-`strange_answers.json` has what kube-apiserver says; every server is held to it, a real one first of all. When a newer
+`edge_case_answers.json` has what kube-apiserver says; every server is held to it, a real one first of all. When a newer
 one says something else, `ESPALIER_RECORD_ANSWERS=1` and this file alone write down what it says.
 """
 
@@ -22,12 +22,12 @@ from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.kube.pki import Authority, KeyPair
-from tests.contracts.asking_strangely import Answer, asking
-from tests.contracts.other_words import OTHER_ANSWERS, OTHER_WORDS
-from tests.contracts.strange.table import TABLE
+from tests.contracts.edge_cases.table import TABLE
+from tests.contracts.known_differences import OTHER_ANSWERS, OTHER_WORDS
+from tests.contracts.send_edge_cases import Answer, asking
 from tests.support.control_plane import ControlPlane
 
-FILE = Path(__file__).with_name("strange_answers.json")
+FILE = Path(__file__).with_name("edge_case_answers.json")
 HOST = "127.0.0.1"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contracts.strange.requests import MAPS, ODDITIES, get
+from tests.contracts.edge_cases.requests import MAPS, ODDITIES, get
 
 _WATCH = "watch=true&timeoutSeconds=1"
 """Of what is refused, and of what gets no event."""
