@@ -233,6 +233,44 @@ def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> 
     run(main, epoch=EPOCH, seed=1)
 
 
+def test_lost_keys_of_the_authenticator_are_made_again_and_not_an_empty_secret() -> None:
+    name = "garden-aws-iam-authenticator-ca"
+
+    async def keys(env: ManagedEnvironment) -> dict[str, bytes]:
+        return (await env.client.get(SECRET, name, "eksa-system")).decode(Secret).data
+
+    async def said(env: ManagedEnvironment) -> str:
+        found = await env.until(
+            lambda one: any(c.type == names.SYNCED and c.status != "True" for c in one.status.conditions)
+        )
+        return next(one.message for one in found.status.conditions if one.type == names.SYNCED)
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock, releases=with_authenticator(), resync=300.0) as env:
+            body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM}
+            await env.client.apply(AWSIamConfig.resource, body)
+            await env.apply(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "amazon"}])
+            await env.until_ready()
+            before = await machines(env.client)
+            nothing = {"data": dict.fromkeys(await keys(env))}
+            await env.client.patch(SECRET, name, "eksa-system", patch=nothing, type=PatchType.MERGE)
+            assert f"Secret eksa-system/{name}: data" in await said(env)
+            correct = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            await env.client.patch(Cluster.resource, *reversed(GARDEN), patch=correct, type=PatchType.MERGE)
+            await asyncio.sleep(CALM)
+            second = await keys(env)
+            assert second.keys() == {"cert.pem", "key.pem"}
+            await env.client.delete(SECRET, name, "eksa-system")
+            await asyncio.sleep(CALM)
+            third = await keys(env)
+            assert third.keys() == second.keys()
+            assert third != second
+            assert await machines(env.client) == before
+            await env.until_ready()
+
+    run(main, epoch=EPOCH, seed=1)
+
+
 def test_a_release_without_the_authenticator_is_told() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM}

@@ -23,7 +23,7 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import contract, external_etcd, remediation
-from espalier.clusters import copying, deleted, generated, in_place, names, plan, readiness
+from espalier.clusters import authenticator_keys, copying, deleted, generated, in_place, names, plan, readiness
 from espalier.clusters.cni_steps import AGAIN, compare_cni, install_cni, restore_cni
 from espalier.clusters.context import Context
 from espalier.clusters.drift_correction import oversee
@@ -42,10 +42,8 @@ from espalier.clusters.workload_steps import (
     compare_workload_objects,
     install_workload_objects,
 )
-from espalier.kube.pki import Authority
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.runtime.writer import Precondition
 
 CLUSTER = eksa.Cluster.resource
 
@@ -183,26 +181,12 @@ async def make_authenticator_keys(ctx: Context) -> Outcome:
     design, objects = ctx.scope.design, ctx.scope.capi_objects
     if design is None or not authenticator.is_asked_for(design) or ctx.scope.is_settled:
         return Continue()
-    body = authenticator.secret(design)
-    found = objects.of(core.SECRET).get(body.metadata.name)
-    if found is not None and authenticator.has_content(found.tree):
-        return Continue()
-    now = ctx.tools.clock.now()
-    pair = Authority.create(authenticator.NAME, now=now).issue_server(
-        authenticator.NAME, names=["localhost", "127.0.0.1"], now=now, days=AUTHENTICATOR_DAYS
-    )
-    await ctx.open_gate()
-    filled, writer = authenticator.filled(body, pair.certificate, pair.key), ctx.tools.writer
-    if found is None:  # not applied: what is rendered of it has no content, and would take it away again
-        await writer.create(core.SECRET, filled)
-    else:
-        await writer.merge(core.SECRET, found, {"data": msgspec.to_builtins(filled)["data"]}, Precondition.UID)
-    ctx.refresh()
+    found = objects.of(core.SECRET).get(authenticator.secret_name(design.name))
+    if found is None or not authenticator.has_content(found.tree):
+        await ctx.open_gate()
+        await authenticator_keys.make(ctx, design)
+        ctx.refresh()
     return Continue()
-
-
-AUTHENTICATOR_DAYS = 3650
-"""How long they are valid, as an authority's: only new machines would get others."""
 
 
 def carry_credentials(scope: Scope) -> Decision:
