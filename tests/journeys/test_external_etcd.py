@@ -16,11 +16,14 @@ from espalier.api.capi.machine import Machine
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
 from espalier.clusterapi import external_etcd
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, PAUSED_ANNOTATION
 from espalier.clusters import names
-from espalier.kube.client import PatchType
+from espalier.clusters.preview.machines import ETCD
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Invalid, ServerFailure
+from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
@@ -239,3 +242,39 @@ def test_a_change_that_is_taken_back_before_etcd_was_written_leaves_nothing_behi
             assert await members(env) == before
 
     run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_plan_counts_machines_of_etcd_and_they_are_those_that_go() -> None:
+    async def told(env: ManagedEnvironment, manifest: Tree) -> list[str]:
+        said: list[str] = []
+        asking = Client(InProcessTransport(env.server), user_agent="dry-run", on_warning=said.append)
+        await asking.apply(Cluster.resource, manifest, field_manager="kubectl", dry_run=True)
+        return [one for one in said if "external etcd" in one]
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
+        await env.until_ready()
+        changes: list[tuple[Tree, str]] = [
+            ({"externalEtcdConfiguration": {"count": 5}}, "would make 2 machines"),
+            ({"externalEtcdConfiguration": {"count": 3}}, "would remove 2 machines"),
+            ({"kubernetesVersion": "1.35"}, "would replace 3 machines because of bootstrap.cloudInitConfig"),
+        ]
+        for change, sentence in changes:
+            before = await members(env)
+            manifest = (await env.client.get(Cluster.resource, *reversed(GARDEN))).tree
+            manifest = {"metadata": {"name": "garden", "namespace": "default"}, "spec": manifest["spec"] | change}
+            preview = await env.preview(
+                GARDEN, [{"apiVersion": Cluster.resource.api_version, "kind": "Cluster"} | manifest]
+            )
+            group = preview.groups[0]
+            assert (group.name, group.present) == (ETCD, len(before))
+            assert [one.partition(sentence)[1] for one in await told(env, manifest)] == [sentence]
+            await env.change(**change)
+            await env.until_ready()
+            after = await members(env)
+            assert {one.name for one in group.going} == before - after
+            assert group.coming == len(after - before)
+        assert preview.duration is not None
+        assert preview.duration.seconds >= 5 * preview.duration.machine_seconds, "etcd, control plane, workers"
+
+    story(tell)
