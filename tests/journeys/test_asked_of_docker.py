@@ -88,6 +88,17 @@ def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
         with pytest.raises(Invalid, match="it can't be changed, because clusters are created with it"):
             await oidc(env, clientId="other")
         before = await machines(env.client)
+        await env.client.delete(OIDCConfig.resource, "company", "default")
+        await env.until(lambda one: one.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
+        await oidc(env, clientId="other")
+        held = await env.until(lambda one: one.status.failure_reason == names.CLUSTER_INVALID)
+        assert "deleted and made again with other content (oidc-client-id)" in (held.status.failure_message or "")
+        await asyncio.sleep(CALM)
+        assert await machines(env.client) == before
+        await env.client.delete(OIDCConfig.resource, "company", "default")
+        await oidc(env)
+        await env.until_ready()
+        assert await machines(env.client) == before
         await env.change(identityProviderRefs=[])
         await env.until_ready()
         assert "oidc-issuer-url" not in await flags(env)

@@ -26,6 +26,7 @@ from espalier.clusters.provider import Name
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import (
     annotation_values,
+    api_server,
     changes,
     content,
     gitops,
@@ -163,6 +164,7 @@ class Admission:
         warnings = (
             *wished,
             *unsupported.warnings(new.spec, self._observer.providers),
+            *api_server.warnings(new.spec),
             *releases.warnings(new, management),
             *support.warnings(new.spec, self._observer.releases.bundles(new.spec), self._now()),
         )
