@@ -187,6 +187,32 @@ def test_a_proxy_and_an_issuer_reach_every_machine() -> None:
     story(tell)
 
 
+def test_other_credentials_of_a_proxy_reach_new_machines_and_replace_none() -> None:
+    def proxy(credentials: str, host: str = "proxy") -> Tree:
+        return dict.fromkeys(("httpProxy", "httpsProxy"), f"http://{credentials}@{host}:3128")
+
+    async def carried(env: ManagedEnvironment) -> str:
+        found = await env.client.get(SECRET, "garden-node-files", "eksa-system")
+        return found.decode(Secret).data["http-proxy.conf"].decode()
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(proxyConfiguration=proxy("anna:first-password"))
+        await env.until_ready()
+        assert "anna:first-password@" in await carried(env)
+        before = await machines(env.client)
+        await env.change(proxyConfiguration=proxy("berta:second-password"))
+        await env.until_ready()
+        assert "berta:second-password@" in await carried(env)
+        assert await machines(env.client) == before
+        with pytest.raises(Invalid) as refused:
+            await env.change(proxyConfiguration=proxy("anna:third-password", "other"))
+        assert "//other:3128" in str(refused.value)
+        assert "//proxy:3128" in str(refused.value)
+        assert "password" not in str(refused.value)
+
+    story(tell)
+
+
 IAM: dict[str, Any] = {
     "awsRegion": "us-west-2",
     "backendMode": ["EKSConfigMap"],

@@ -165,6 +165,7 @@ class Admission:
             *wished,
             *unsupported.warnings(new.spec, self._observer.providers),
             *api_server.warnings(new.spec),
+            *(changes.warnings(old.spec, new.spec) if old is not None else ()),
             *releases.warnings(new, management),
             *support.warnings(new.spec, self._observer.releases.bundles(new.spec), self._now()),
         )

@@ -215,6 +215,10 @@ FLAG_VALUE = "with this value the API server does not start, or nodes can't join
 UNKNOWN_FLAG = (
     "no kube-apiserver of the supported versions lists this flag, and with one that it does not know it does not start"
 )
+CREDENTIALS_OF_PROXY = (
+    "machines that are made from now on have the other credentials; those that are there keep theirs, and reach the "
+    "proxy no longer if it refuses them"
+)
 NO_POLICY = "not a valid audit policy"
 NO_RULES = "an audit policy needs rules; to log nothing, use one rule with level: None"
 NO_LEVEL = "each rule of an audit policy needs a level"
