@@ -14,9 +14,6 @@ from espalier.clusters.render_input import Design
 from espalier.kube.pki import Authority
 from espalier.runtime.writer import Precondition
 
-DAYS = 3650
-"""How long they are valid, as an authority's: only new machines would get others."""
-
 
 async def make(ctx: Context, design: Design) -> None:
     """Apply the Secret, and fill it unless it has keys. Each machine asks its own webhook, so it may have others."""
@@ -26,7 +23,7 @@ async def make(ctx: Context, design: Design) -> None:
         return
     now = ctx.tools.clock.now()
     pair = Authority.create(authenticator.NAME, now=now).issue_server(
-        authenticator.NAME, names=["localhost", "127.0.0.1"], now=now, days=DAYS
+        authenticator.NAME, names=["localhost", "127.0.0.1"], now=now, days=authenticator.VALID_DAYS
     )
     filled = msgspec.to_builtins(authenticator.filled(body, pair.certificate, pair.key))
     await writer.merge(SECRET, applied, {"data": filled["data"]}, Precondition.UID)

@@ -84,7 +84,7 @@ def _held(wanted: list[KubeObject], design: Design, capi_objects: ClusterAPIObje
 
 
 def owner_changes(design: Design, capi_objects: ClusterAPIObjects) -> list[in_place.OwnerChange]:
-    """What is about to change of the control plane and all groups whose machines are to be upgraded in place."""
+    """The pending changes of the control plane and all groups whose machines are upgraded in place."""
     strategies = [
         design.control_plane.upgrade_rollout_strategy,
         *(group.upgrade_rollout_strategy for group in design.groups),
@@ -159,8 +159,8 @@ def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) 
 def postponed(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> str:
     """Why changes of the control plane wait until its creation is complete; empty if they needn't."""
     has_cni = bool(capi_objects.installed_cni)
-    told = (in_place.postponed(one, has_cni) for one in in_place.owner_changes(wanted, design, capi_objects))
-    return next(filter(None, told), "")
+    messages = (in_place.postponed(one, has_cni) for one in in_place.owner_changes(wanted, design, capi_objects))
+    return next(filter(None, messages), "")
 
 
 def carriers(design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:

@@ -1,0 +1,65 @@
+"""Steps that change external etcd, while the control plane is paused."""
+
+from __future__ import annotations
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.clusterapi import contract, external_etcd
+from espalier.clusters import plan, readiness
+from espalier.clusters.context import Context
+from espalier.clusters.plan import Change, Removal
+from espalier.clusters.scope import Scope
+from espalier.clusters.step import Decision, Write, design_of, write
+from espalier.runtime.outcome import Continue, Outcome, Wait
+
+
+def change_etcd(scope: Scope) -> Decision:
+    """etcd on machines of its own changes before anything else; it is made with everything else."""
+    if scope.capi_objects.etcd is None:
+        return Continue()
+    wanted = plan.of_etcd(plan.control_plane(design_of(scope), scope.capi_objects))
+    return Write(plan.changes(wanted, scope.capi_objects), "EtcdApplied")
+
+
+async def write_etcd(ctx: Context, decision: Decision) -> Outcome:
+    """The control plane rests meanwhile: its machines would be replaced at each new endpoint."""
+    if not isinstance(decision, Write) or not any(one.resource == external_etcd.RESOURCE for one in decision.what):
+        return await write(ctx, decision)
+    await ctx.open_gate()
+    for control_plane in ctx.scope.capi_objects.of(KubeadmControlPlane.resource).values():
+        if contract.PAUSED_ANNOTATION not in control_plane.metadata.annotations:  # any other is a person's own
+            paused = {contract.PAUSED_ANNOTATION: external_etcd.PAUSED_FOR_ETCD}
+            await ctx.annotate(KubeadmControlPlane.resource, control_plane, paused)
+    return await write(ctx, decision._replace(what=[_upgrading(one) for one in decision.what]))
+
+
+def _upgrading(change: Change | Removal) -> Change | Removal:
+    """With the mark of an etcd whose machines are replaced; its controller takes it away after that, and only then.
+
+    In the same write, so that it is not left behind without a change.
+    """
+    if not isinstance(change, Change) or change.resource != external_etcd.RESOURCE:
+        return change
+    if not any(field.startswith(external_etcd.OF_MACHINES) for field in change.fields):
+        return change
+    metadata = change.body["metadata"]
+    annotations = metadata.get("annotations", {}) | {external_etcd.UPGRADING: "true"}
+    return change._replace(body=change.body | {"metadata": metadata | {"annotations": annotations}})
+
+
+def await_etcd(scope: Scope) -> Decision:
+    """A control plane that was made changes when etcd is as asked for; one that is being made waits by itself."""
+    etcd, control_plane = scope.capi_objects.etcd, scope.capi_objects.control_plane
+    if etcd is None or control_plane is None or external_etcd.is_ready(etcd):
+        return Continue()
+    if not external_etcd.endpoints(control_plane):
+        return Continue()
+    return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.etcd_progress(etcd))
+
+
+async def resume_control_plane(ctx: Context) -> Outcome:
+    """The control plane goes on, with the endpoints of an etcd that changed, or to be deleted."""
+    for control_plane in ctx.scope.capi_objects.of(KubeadmControlPlane.resource).values():
+        if control_plane.metadata.annotations.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD:
+            await ctx.annotate(KubeadmControlPlane.resource, control_plane, {contract.PAUSED_ANNOTATION: None})
+            ctx.refresh()
+    return Continue()
