@@ -301,7 +301,7 @@ async def test_bundles_are_judged_in_the_same_words_when_no_manager_runs(client:
 EDITS: list[tuple[type[KubeObject], Callable[[Tree], None], Validate, str]] = [
     (
         Bundles,
-        lambda tree: tree["spec"]["versionsBundles"][1]["eksD"].update(name="kubernetes-1-34-eks-1"),
+        lambda tree: tree["spec"]["versionsBundles"][1]["eksD"].update(name="kubernetes-1-34-eks-2"),
         validate_bundles,
         "spec.versionsBundles[1].eksD.name",
     ),

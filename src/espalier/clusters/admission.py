@@ -14,6 +14,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
@@ -250,6 +251,7 @@ class Admission:
         if not is_self_managed(new):
             yield from self._management_violations(old, new, management)
             yield from self._bundles_violations(new)
+            yield from self._authenticator_violations(new)
 
     def _record_violations(self, old: eksa.Cluster | None, new: eksa.Cluster) -> Iterable[Violation]:
         """There is one record of a management cluster, which fits the clusters that it manages."""
@@ -346,6 +348,27 @@ class Admission:
             if group.kubernetes_version and group.kubernetes_version not in there:
                 field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
                 yield Violation(field, group.kubernetes_version, ", ".join(there), message)
+
+    def _authenticator_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
+        """Releases from before v0.26.0 have no image of AWS IAM Authenticator."""
+        kinds = [one.kind for one in new.spec.identity_provider_refs]
+        bundles = self._observer.releases.bundles(new.spec)
+        if AWSIamConfig.resource.kind not in kinds or bundles is None:
+            return
+        entries = (one for one in bundles.spec.versions_bundles if one.kube_version == new.spec.kubernetes_version)
+        distros = (self._observer.releases.distro(one.eks_d.name) for one in entries)
+        for distro in distros:
+            if distro is not None and not _has_authenticator(distro):
+                field = f"spec.identityProviderRefs[{kinds.index(AWSIamConfig.resource.kind)}].kind"
+                message = messages.no_authenticator(distro.metadata.name)
+                yield Violation(field, AWSIamConfig.resource.kind, "", message)
+
+
+def _has_authenticator(release: DistroRelease) -> bool:
+    try:
+        return bool(distro_of(release).authenticator)
+    except IncompleteDistro:  # the controller says so
+        return True
 
 
 def _kubernetes_violations(

@@ -110,12 +110,8 @@ def _name(scope: Scope) -> Wait | None:
 def _authenticator(scope: Scope) -> Wait | None:
     if scope.design is None or not authenticator.lacks_image(scope.design):
         return None
-    distro = scope.design.of_control_plane.distro.name
-    message = (
-        f"spec.identityProviderRefs: AWSIamConfig needs the image of AWS IAM Authenticator, and EKS Distro Release "
-        f"{distro} has none; import a release that has one (`espalier releases import`), or remove the reference"
-    )
-    return Wait(names.CLUSTER_INVALID, message)
+    message = messages.no_authenticator(scope.design.of_control_plane.distro.name)
+    return Wait(names.CLUSTER_INVALID, f"spec.identityProviderRefs: {message}")
 
 
 def _identity(scope: Scope) -> Wait | None:

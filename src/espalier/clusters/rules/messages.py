@@ -114,6 +114,15 @@ def other_content(what: str) -> str:
     )
 
 
+def no_authenticator(distro: str) -> str:
+    """AWSIamConfig with a release that can't run its authenticator."""
+    return (
+        f"AWSIamConfig needs the image of AWS IAM Authenticator, and EKS Distro Release {distro} has none; set "
+        "spec.eksaVersion to v0.26.0 or later, import a release that has one (`espalier releases import`), or remove "
+        "the reference"
+    )
+
+
 def other_provider(flags: Sequence[str]) -> str:
     """An OIDCConfig of which the control plane was made was deleted, and made again with other content."""
     return (
