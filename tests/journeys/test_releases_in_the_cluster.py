@@ -161,7 +161,7 @@ def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
         async with managed_environment(simulation.clock, store=store, stores=stores, resync=RESYNC) as env:
             await asyncio.sleep(3 * RESYNC)
             assert env.written().keys() <= {STATUS}
-            assert len((await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
+            assert len((await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 5
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -181,7 +181,7 @@ def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
         seen.append(len(cache))  # without a turn of the loop in which a watch could bring it
 
     story(tell)
-    assert seen == [0, 3]
+    assert seen == [0, 5]
 
 
 def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() -> None:
@@ -203,7 +203,7 @@ def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() ->
         patch = {"webhooks": before.tree["webhooks"]}
         await env.client.patch(resource, nowhere, patch=patch, type=PatchType.MERGE)
         await installing
-        assert len((await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
+        assert len((await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 5
 
     story(tell)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -160,8 +161,9 @@ class Admission:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
         violations = list(self._violations(old, new, management))
-        if not violations and request.old is not None:
-            violations = list(self._in_place_violations(request.old, asked))
+        if request.old is not None:
+            with suppress(LookupError, ValueError):  # what is refused otherwise may be nothing that can be rendered
+                violations += self._in_place_violations(request.old, asked)
         warnings = (
             *wished,
             *unsupported.warnings(new.spec, self._observer.providers),
