@@ -202,5 +202,5 @@ def steps_of(scope: Scope) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
     return () if scope.is_paused else LIFE
 
 
-DELETION = (delete_cluster, delete_leftovers, leave_children, remove_finalizer)
+DELETION = (resume_control_plane, delete_cluster, delete_leftovers, leave_children, remove_finalizer)
 """The steps of a Cluster that is being deleted. They need none of the linked objects."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from espalier.clusters import names
 from espalier.clusters.observed_versions import running
 from espalier.clusters.references import Missing
-from espalier.clusters.render import authenticator
+from espalier.clusters.render import authentication, authenticator
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
 from espalier.clusters.scope import Scope, is_self_managed
@@ -55,7 +55,7 @@ def record_problem(scope: Scope) -> Wait | None:
 
 
 def _relations(scope: Scope) -> Wait | None:
-    for judge in (_cluster_api, _authenticator, _management, _git_ops, _sharing, _release, _skew, _replaced):
+    for judge in (_cluster_api, _authenticator, _identity, _management, _git_ops, _sharing, _release, _skew, _replaced):
         if found := judge(scope):
             return found
     return None
@@ -110,12 +110,23 @@ def _name(scope: Scope) -> Wait | None:
 def _authenticator(scope: Scope) -> Wait | None:
     if scope.design is None or not authenticator.lacks_image(scope.design):
         return None
-    distro = scope.design.of_control_plane.distro.name
-    message = (
-        f"spec.identityProviderRefs: AWSIamConfig needs the image of AWS IAM Authenticator, and EKS Distro Release "
-        f"{distro} has none; import a release that has one (`espalier releases import`), or remove the reference"
-    )
-    return Wait(names.CLUSTER_INVALID, message)
+    message = messages.no_authenticator(scope.design.of_control_plane.distro.name)
+    return Wait(names.CLUSTER_INVALID, f"spec.identityProviderRefs: {message}")
+
+
+def _identity(scope: Scope) -> Wait | None:
+    """An OIDCConfig that was deleted and made again is as immutable as one that stayed.
+
+    Who changes the Cluster besides was told what that does.
+    """
+    control_plane, design = scope.capi_objects.control_plane, scope.design
+    if control_plane is None or design is None or scope.status.observed_generation < scope.object.metadata.generation:
+        return None
+    wanted, live = authentication.flags(design), authentication.flags_of(control_plane)
+    others = sorted(name for name in live.keys() | wanted.keys() if live.get(name) != wanted.get(name))
+    if not (live and wanted and others):
+        return None
+    return Wait(names.CLUSTER_INVALID, f"spec.identityProviderRefs: {messages.other_provider(others)}")
 
 
 def _cluster_api(scope: Scope) -> Wait | None:

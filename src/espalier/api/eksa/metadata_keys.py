@@ -167,13 +167,6 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "mend the cause, then remove `cluster.x-k8s.io/paused` from the check",
     ),
     MetadataKey(
-        f"{GROUP}/etcd-changes",
-        "KubeadmControlPlane",
-        Writer.MANAGER,
-        "The control plane is paused while machines of its external etcd are replaced.",
-        "nothing; it is removed when etcd is ready",
-    ),
-    MetadataKey(
         f"{GROUP}/in-place-fallback",
         _OWNER,
         Writer.MANAGER,
@@ -272,8 +265,8 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "cluster.x-k8s.io/paused",
         "objects of Cluster API",
         Writer.MANAGER,
-        "Cluster API does not reconcile the object. `in-place-upgrade` is our value and ends with the upgrade; any "
-        "other is a user's and stays.",
+        "Cluster API does not reconcile the object. `in-place-upgrade` and `external-etcd-changes` are our values and "
+        "end with the change; any other is a user's and stays.",
         "reason `ClusterAPIPaused`: remove what a user has set",
     ),
     MetadataKey(
