@@ -11,8 +11,9 @@ from espalier.api.kinds import KubeObject
 from espalier.providers.docker import cluster_api as docker_cluster_api
 from espalier.providers.docker import kinds as docker
 from espalier.providers.docker import manifest as docker_manifest
+from espalier.providers.vsphere import kinds as vsphere
 
-PROVIDER_KINDS: tuple[type[KubeObject], ...] = docker.KINDS
+PROVIDER_KINDS: tuple[type[KubeObject], ...] = (*docker.KINDS, *vsphere.KINDS)
 """The kinds of `anywhere.eks.amazonaws.com` that belong to providers."""
 
 EKSA_KINDS: tuple[type[KubeObject], ...] = (*eksa.KINDS, *PROVIDER_KINDS)

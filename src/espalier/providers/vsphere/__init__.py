@@ -1,1 +1,1 @@
-"""Provider vSphere: machines are virtual machines of a vCenter."""
+"""Provider vSphere: machines are virtual machines, cloned from templates of a vCenter."""
