@@ -36,7 +36,7 @@ from espalier.clusters.rules import messages
 from espalier.clusters.rules.sharing import linked
 from espalier.clusters.scope import Scope, read
 from espalier.clusters.status import first_obstacle
-from espalier.clusters.validity import missing_objects, problem, unresolved_values
+from espalier.clusters.validity import children_problem, missing_objects, problem, unresolved_values
 from espalier.clusters.workload_steps import (
     begin_workload_objects,
     compare_workload_objects,
@@ -129,8 +129,8 @@ async def take_release(ctx: Context, decision: Decision) -> Outcome:
 
 
 def find_children(scope: Scope) -> Decision:
-    """Wait until all linked objects exist, and the provider has resolved their values."""
-    return missing_objects(scope.awaited) or unresolved_values(scope) or Continue()
+    """Wait until all linked objects exist, and the provider has checked them and resolved their values."""
+    return missing_objects(scope.awaited) or children_problem(scope) or unresolved_values(scope) or Continue()
 
 
 async def own_children(ctx: Context) -> Outcome:

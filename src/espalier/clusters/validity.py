@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from espalier.clusters import names
 from espalier.clusters.observed_versions import running
+from espalier.clusters.provider import NOT_CHECKED
 from espalier.clusters.references import Missing
 from espalier.clusters.render import authenticator
 from espalier.clusters.render_input import group_name
@@ -22,6 +23,20 @@ def missing_objects(missing: Sequence[Missing]) -> Wait | None:
     message = "; ".join(f"{one.field}: waiting for {one.what}" for one in missing)
     only_credentials = all(one.is_credentials for one in missing)
     return Wait(names.CREDENTIALS_NOT_PERMITTED if only_credentials else names.MISSING_DEPENDENT_OBJECTS, message)
+
+
+def children_problem(scope: Scope) -> Wait | None:
+    """The first reason of the provider for which a cluster that is created or changed must wait."""
+    reference = scope.spec.datacenter_ref
+    provider = scope.providers.get(reference.kind) if reference is not None else None
+    if scope.is_settled or provider is None:
+        return None
+    children = [child for _, child in scope.children]
+    is_new = scope.capi_objects.control_plane is None
+    for one in provider.links.problems(scope.cluster, children, is_new):
+        if one.reason != NOT_CHECKED or not scope.is_foreseen:
+            return one
+    return None
 
 
 def unresolved_values(scope: Scope) -> Wait | None:

@@ -111,9 +111,11 @@ class Answers(msgspec.Struct, frozen=True):
 class VCenterError(Exception):
     """The vCenter gave no answers. `reason` is CamelCase, the message says what to do."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, *, refused: bool = False) -> None:
         super().__init__(message)
         self.reason = reason
+        self.refused = refused
+        """True if the account was refused: each further attempt counts."""
 
 
 class LookUp(Protocol):

@@ -11,6 +11,7 @@ import base64
 import fnmatch
 import hashlib
 import http.client
+import importlib
 import ipaddress
 import json
 import re
@@ -38,8 +39,6 @@ CONNECT = 10.0
 """Seconds until a connection stands, and that a vCenter may be silent in an answer."""
 LONGEST = 60.0
 """Seconds for all answers of a session."""
-AT_ONCE = 4
-"""Sessions at the same moment, of all vCenters."""
 LARGEST = 64 * 1024 * 1024
 """Bytes that a session reads."""
 PAGE = 1000
@@ -66,16 +65,20 @@ def resolved(host: str, port: int) -> Sequence[Address]:
 
 
 class VCenters:
-    """Sessions with vCenters, in threads."""
+    """Sessions with vCenters: one at a time with each, in a thread of its own. One that is slow holds up no other."""
 
     def __init__(self, resolve: Resolve = resolved) -> None:
         self._resolve = resolve
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="vcenter")
+        self._threads: dict[str, ThreadPoolExecutor] = {}
 
     async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
         """All answers, in one session that ends with this."""
+        host = asked.server.host
+        thread = self._threads.get(host)
+        if thread is None:  # as many as Secrets permit
+            thread = self._threads[host] = ThreadPoolExecutor(1, thread_name_prefix=f"vcenter-{len(self._threads)}")
         session = _Session(asked.server, self._resolve)
-        answers = asyncio.get_running_loop().run_in_executor(self._threads, session.ask, asked, credentials)
+        answers = asyncio.get_running_loop().run_in_executor(thread, session.ask, asked, credentials)
         try:
             async with asyncio.timeout(LONGEST):
                 return await asyncio.shield(answers)
@@ -100,9 +103,7 @@ class _Session:
 
     def ask(self, asked: Asked, credentials: Credentials) -> Answers:
         """All answers. Blocks. Raises `VCenterError`."""
-        from pyVmomi import vmodl  # noqa: PLC0415 - loaded in managers that have such clusters; takes 0.2 s
-
-        host = self._server.host
+        host, fault = self._server.host, _pyvmomi().vmodl.MethodFault
         try:
             with _Soap(self._connection, credentials) as soap:
                 return self._answers(soap, asked, credentials)
@@ -111,13 +112,16 @@ class _Session:
         except ssl.SSLCertVerificationError as error:
             message = f"the certificate of {host} can't be verified: {error.verify_message or error}; {_HOW_TO_VERIFY}"
             raise VCenterError(NOT_VERIFIED, message) from error
-        except vmodl.MethodFault as error:
+        except fault as error:
             raise VCenterError(UNEXPECTED, f"{host} refused a request: {_brief(error.msg or repr(error))}") from error
         except (OSError, http.client.HTTPException) as error:
             raise VCenterError(UNREACHABLE, f"{host} can't be reached: {_brief(error)}") from error
         except Exception as error:  # whatever a parser makes of an answer of somebody else's program
             what = f"{type(error).__name__}: {_brief(error)}"
             raise VCenterError(UNEXPECTED, f"{host} does not answer as a vCenter does ({what})") from error
+        finally:
+            for one in self._sockets:
+                one.close()
 
     def abort(self) -> None:
         """End all connections. From any thread."""
@@ -197,26 +201,24 @@ class _Soap:
     """The inventory, over SOAP."""
 
     def __init__(self, connection: Callable[..., http.client.HTTPSConnection], credentials: Credentials) -> None:
-        from pyVmomi import SoapStubAdapter, vim  # noqa: PLC0415
-
-        self._vim = vim
-        stub = SoapStubAdapter(host="vcenter", version=_version(connection()))
+        library = _pyvmomi()
+        vim = self._vim = library.vim
+        self._query = library.vmodl.query.PropertyCollector
+        stub = library.SoapStubAdapter(host="vcenter", version=_version(connection()))
         stub.scheme = connection
         self._content = vim.ServiceInstance("ServiceInstance", stub).RetrieveContent()
         try:
             self._session = self._content.sessionManager.Login(credentials.username, credentials.password)
         except (vim.fault.InvalidLogin, vim.fault.NoPermission) as error:
             message = f"{credentials.username} can't log in; correct the Secret with the credentials"
-            raise VCenterError(LOGIN_REFUSED, message) from error
+            raise VCenterError(LOGIN_REFUSED, message, refused=True) from error
 
     def __enter__(self) -> _Soap:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
+        with suppress(Exception):  # the vCenter ends idle sessions by itself
             self._content.sessionManager.Logout()
-        except Exception:  # noqa: S110 - the vCenter ends idle sessions by itself
-            pass
 
     def find(self, question: Question) -> Mapping[str, Any]:
         """The inventory objects of a question, by path."""
@@ -317,7 +319,7 @@ class _Soap:
         return found
 
     def _path(self, one: Any) -> str:
-        parts = []
+        parts: list[str] = []
         while one is not None and one != self._content.rootFolder and len(parts) < 64:
             read = self._properties([one], ["name", "parent"])[0][1]
             parts.append(read.get("name", ""))
@@ -328,9 +330,7 @@ class _Soap:
         """Properties of objects, in their order, in as few requests as pages."""
         if not objects:
             return []
-        from pyVmomi import vmodl  # noqa: PLC0415
-
-        query = vmodl.query.PropertyCollector
+        query = self._query
         types = {type(one) for one in objects}
         spec = query.FilterSpec(
             objectSet=[query.ObjectSpec(obj=one) for one in objects],
@@ -348,13 +348,12 @@ class _Soap:
 
 def _version(connection: http.client.HTTPSConnection) -> str:
     """The newest version of the API that both sides speak."""
-    from pyVmomi import VmomiSupport  # noqa: PLC0415
-
+    versions = _pyvmomi().VmomiSupport
     with closing(connection):
         connection.request("GET", "/sdk/vimServiceVersions.xml")
         spoken = set(re.findall(rb"<version>([0-9.]+)</version>", connection.getresponse().read()))
-    for version in VmomiSupport.GetServiceVersions("vim25"):
-        if VmomiSupport.versionIdMap[version].encode() in spoken:
+    for version in versions.GetServiceVersions("vim25"):
+        if versions.versionIdMap[version].encode() in spoken:
             return str(version)
     raise OSError("it names no version of vSphere's API that this program speaks")
 
@@ -398,6 +397,11 @@ class _Tags:
 
 _HOW_TO_VERIFY = "set spec.thumbprint, or have this machine trust its authority"
 _LONGEST_SAYING = 300
+
+
+def _pyvmomi() -> Any:
+    """The library, which takes 0.2 s to load: in managers that have such clusters. Its types are incomplete."""
+    return importlib.import_module("pyVmomi")
 
 
 def split(server: str) -> Address:
