@@ -22,7 +22,7 @@ from espalier.providers.vsphere.checks.questions import (
     VCenterError,
 )
 from espalier.providers.vsphere.checks.vcenter import VCenters, resolved
-from tests.support.vcenter import ACCOUNT, MISSING, NAME, VCenter, certificate, vcenter
+from tests.support.vcenter import ACCOUNT, MISSING, NAME, VCenter, certificate, vcenter, vim
 
 pytestmark = [pytest.mark.capi, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
@@ -91,8 +91,6 @@ def test_privileges_that_the_account_lacks_are_named(center: VCenter) -> None:
     datastore = Question(Sort.DATASTORE, "DC0", "LocalDS_0")
     assert ask(center, datastore).lacking == {}
     with center.administrator() as content:
-        from pyVmomi import vim
-
         manager = content.authorizationManager
         role = manager.AddAuthorizationRole("reader", ["Datastore.Browse"])
         permission = vim.AuthorizationManager.Permission(
@@ -112,8 +110,6 @@ def test_privileges_that_the_account_lacks_are_named(center: VCenter) -> None:
 
 def test_an_address_that_a_machine_has_is_told(center: VCenter) -> None:
     with center.administrator() as content:
-        from pyVmomi import vim
-
         machine = content.searchIndex.FindByInventoryPath("/DC0/vm/DC0_C0_RP0_VM0")
         spec = vim.vm.ConfigSpec(extraConfig=[vim.option.OptionValue(key="SET.guest.ipAddress", value="10.9.8.7")])
         machine.ReconfigVM_Task(spec)

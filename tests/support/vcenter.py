@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from espalier.assets.cache import assets_folder
 from espalier.assets.recipes import VCENTER
 from espalier.providers.vsphere.checks.questions import Credentials, Server
 from espalier.providers.vsphere.checks.vcenter import split
+
+connect: Any = importlib.import_module("pyVim.connect")  # its types are incomplete
+vim: Any = importlib.import_module("pyVmomi").vim
 
 PROGRAM = VCENTER.home(assets_folder()) / "vcenter"
 MISSING = "" if PROGRAM.exists() else "there is no simulator of a vCenter; run make real-assets"
@@ -47,16 +51,15 @@ class VCenter:
     @contextmanager
     def administrator(self) -> Iterator[Any]:
         """The content of its API, for changes."""
-        from pyVim.connect import Disconnect, SmartConnect
 
         host, port = self.address
-        instance = SmartConnect(
+        instance = connect.SmartConnect(
             host=host, port=port, user=ACCOUNT.username, pwd=ACCOUNT.password, disableSslCertValidation=True
         )
         try:
             yield instance.RetrieveContent()
         finally:
-            Disconnect(instance)
+            connect.Disconnect(instance)
             instance._stub.DropConnections()
 
 
