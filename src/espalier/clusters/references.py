@@ -77,7 +77,7 @@ class Linked(msgspec.Struct, frozen=True):
     """Values resolved by the provider; empty while not known."""
 
     def suffices(self, links: Links) -> bool:
-        """Whether all is there of which objects are rendered."""
+        """True if all objects that rendering reads exist."""
         return all(one.field == _DATACENTER and not links.needed for one in self.missing)
 
 

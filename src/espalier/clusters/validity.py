@@ -43,8 +43,8 @@ def unresolved_values(scope: Scope) -> Wait | None:
     """Wait for values that the provider has not resolved yet."""
     if not scope.unresolved:
         return None
-    told = "; ".join(f"{what}: waiting for the provider to resolve it" for what in scope.unresolved)
-    return Wait(names.VALUES_NOT_RESOLVED, f"{told}; if that lasts, see the status of the object")
+    message = "; ".join(f"{what}: waiting for the provider to resolve it" for what in scope.unresolved)
+    return Wait(names.VALUES_NOT_RESOLVED, f"{message}; if that lasts, see the status of the object")
 
 
 def problem(scope: Scope) -> Wait | None:
