@@ -11,6 +11,7 @@ import msgspec
 from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
@@ -41,6 +42,9 @@ class Dependency(NamedTuple):
     server: str = ""
     """Where its content is sent. A Secret must permit that (`clusters/credentials.py`); empty: it is sent nowhere but
     into the cluster."""
+    unusable: Callable[[Mapping[str, bytes], Mapping[str, str]], str] = lambda _data, _annotations: ""
+    """What its data and annotations lack, for a message that begins with `waiting for`; nothing of the data is in it.
+    Pure."""
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -64,6 +68,13 @@ class Links(msgspec.Struct, frozen=True):
     domains: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, Sequence[str]]] = lambda _spec, _children: {}
     """The failure domains of each worker node group by its name, in order, from the spec and the existing children.
     Each domain gets its own MachineDeployment. Pure."""
+
+    zone: Callable[[str, WorkerNodeGroupConfiguration, Sequence[Object]], str] = lambda _name, _group, _children: ""
+    """The failure domain of a worker node group whose machines are all in one, from the name of the cluster. Such a
+    group stays one. Pure."""
+
+    violations: Callable[[eksa.Cluster, Sequence[Object]], Iterator[Violation]] = lambda _cluster, _children: iter(())
+    """The violations of a Cluster together with those linked objects that exist. Pure."""
 
     resolve: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, str]] = lambda _spec, _children: {}
     """Values that a controller of the provider resolved and keeps in the status of children, by a name for messages;
@@ -153,6 +164,8 @@ class Provider:
     render: Renderer
     rules: Rules
     extras: Extras = Extras()
+    lacks: Callable[[VersionsBundle], Sequence[str]] = lambda _bundle: ()
+    """The components that its clusters need and an entry of Bundles does not have. Pure."""
     etcd: EtcdRenderer | None = None
     """None: etcd runs on the machines of the control plane alone."""
     settings: Callable[[Design], Settings] = lambda _design: Settings()

@@ -10,7 +10,7 @@ from espalier.clusters.provider import NOT_CHECKED
 from espalier.clusters.references import Missing
 from espalier.clusters.render import authenticator
 from espalier.clusters.render_input import group_name
-from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
+from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing, unsupported
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
 from espalier.runtime.outcome import Wait
@@ -70,7 +70,17 @@ def record_problem(scope: Scope) -> Wait | None:
 
 
 def _relations(scope: Scope) -> Wait | None:
-    for judge in (_cluster_api, _authenticator, _management, _git_ops, _sharing, _release, _skew, _replaced):
+    for judge in (
+        _cluster_api,
+        _components,
+        _authenticator,
+        _management,
+        _git_ops,
+        _sharing,
+        _release,
+        _skew,
+        _replaced,
+    ):
         if found := judge(scope):
             return found
     return None
@@ -91,7 +101,10 @@ def _content(scope: Scope) -> Wait | None:
     # An older manager that allowed the change may have left it half-way: either plugin is accepted then.
     installed = name if digest != names.UNFINISHED else ""
     other = changes.other_plugin(scope.spec, installed)
-    found = [*rules, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
+    provider = unsupported.provider_of(scope.spec, scope.providers)
+    children = [child for _, child in scope.children]
+    linked = provider.links.violations(scope.cluster, children) if provider else ()
+    found = [*rules, *linked, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
     return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
@@ -131,6 +144,13 @@ def _authenticator(scope: Scope) -> Wait | None:
         f"{distro} has none; import a release that has one (`espalier releases import`), or remove the reference"
     )
     return Wait(names.CLUSTER_INVALID, message)
+
+
+def _components(scope: Scope) -> Wait | None:
+    if scope.design is None:
+        return None
+    found = list(releases.components(scope.spec, scope.design.provider, scope.bundles))
+    return Wait(names.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
 
 
 def _cluster_api(scope: Scope) -> Wait | None:

@@ -97,6 +97,12 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
             found="self.thumbprint",
             allowed="20 pairs of hexadecimal digits with colons between them, or nothing",
         ),
+        Rule(
+            "!has(self.failureDomains)"
+            " || self.failureDomains.all(one, self.failureDomains.exists_one(other, other.name == one.name))",
+            "two failure domains have the same name",
+            ".failureDomains",
+        ),
         *unchanged(DATACENTER_CHANGED, "server", "datacenter", "network"),
     )
 
@@ -117,7 +123,7 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
         list[FailureDomain],
         Meta(
             description="Parts of the datacenter that fail as a whole.",
-            extra_json_schema=listing("name") | {"maxItems": 32},
+            extra_json_schema=ATOMIC | {"maxItems": 32},
         ),
     ] = []
 
