@@ -13,6 +13,7 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters.provider import Dependency
 from espalier.clusters.render_input import Design
 from espalier.kube.objects import Object
+from espalier.providers.vsphere.checks.questions import server_of
 from espalier.providers.vsphere.kinds import Resolved, VSphereDatacenterConfig, VSphereMachineConfig
 
 CREDENTIALS = "vsphere-credentials"
@@ -63,7 +64,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
     """The credentials, which go to the server of the datacenter."""
     for one in datacenters(children).values():
         field = f"VSphereDatacenterConfig {one.metadata.name}: spec.server"
-        yield Dependency(SECRET, CREDENTIALS, field, one.spec.server, unusable)
+        yield Dependency(SECRET, CREDENTIALS, field, server_of(one.spec).permission, unusable)
 
 
 def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:

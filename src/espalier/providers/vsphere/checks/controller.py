@@ -22,9 +22,18 @@ from espalier.api.resource import Key
 from espalier.clusters import credentials as permissions
 from espalier.clusters import references
 from espalier.kube.objects import Object
+from espalier.providers.vsphere import linked
 from espalier.providers.vsphere.checks import findings
 from espalier.providers.vsphere.checks.caution import Caution
-from espalier.providers.vsphere.checks.questions import Answers, Asked, Credentials, LookUp, Server, VCenterError
+from espalier.providers.vsphere.checks.questions import (
+    Answers,
+    Asked,
+    Credentials,
+    LookUp,
+    Server,
+    VCenterError,
+    server_of,
+)
 from espalier.providers.vsphere.kinds import (
     VSphereDatacenterConfig,
     VSphereDatacenterConfigSpec,
@@ -39,8 +48,7 @@ from espalier.runtime.predicates import change_of
 from espalier.runtime.reconciler import Event, Reconciled, Reconciler, Report
 from espalier.runtime.writer import Writer
 
-CREDENTIALS = Key(SYSTEM_NAMESPACE, "vsphere-credentials")
-"""The Secret with the account of all clusters: keys `username` and `password`."""
+CREDENTIALS = Key(SYSTEM_NAMESPACE, linked.CREDENTIALS)
 
 AGAIN = 600.0
 """Seconds between two checks of what is valid; 10 % more or less at random."""
@@ -120,7 +128,7 @@ class Checks:
         if secret is None or not permissions.permits(annotations, server=server.permission, namespace=namespace):
             return None
         data = secret.decode(Secret).data
-        return Credentials(*(data.get(key, b"").decode("utf-8", "replace") for key in ("username", "password")))
+        return Credentials(*(data.get(key, b"").decode("utf-8", "replace") for key in (linked.USER, linked.PASSWORD)))
 
 
 def datacenters(look_up: LookUp) -> Callable[[Host], Controller]:
@@ -262,7 +270,7 @@ def _of_datacenter(checks: Checks, found: Object) -> Context:
         taken = dict(sorted(answers.holders.items()))
         return msgspec.structs.replace(config.status, taken_addresses=taken), list(findings.judge(named, answers))
 
-    asked = Asked(_server(spec), frozenset(question for _, question in named), endpoints)
+    asked = Asked(server_of(spec), frozenset(question for _, question in named), endpoints)
     return Context(found, config.status, spec, None, asked, judge)
 
 
@@ -270,7 +278,7 @@ def _of_machines(checks: Checks, found: Object) -> Context:
     config = found.decode(VSphereMachineConfig)
     users = checks.users(found.key.namespace, VSphereMachineConfig, found.name)
     of_users = dict(filter(None, map(checks.datacenter, users)))
-    names = {spec.datacenter for spec in of_users.values()}, {_server(spec) for spec in of_users.values()}
+    names = {spec.datacenter for spec in of_users.values()}, {server_of(spec) for spec in of_users.values()}
     if any(len(one) > 1 for one in names):
         listed = ", ".join(sorted(of_users))
         message = f"Clusters of several datacenters name it ({listed}); make a VSphereMachineConfig for each"
@@ -290,12 +298,8 @@ def _of_machines(checks: Checks, found: Object) -> Context:
         ]
         return msgspec.structs.replace(config.status, resolved=paths), wrong
 
-    asked = Asked(_server(datacenter), frozenset(question for _, question in named))
+    asked = Asked(server_of(datacenter), frozenset(question for _, question in named))
     return Context(found, config.status, datacenter, None, asked, judge)
-
-
-def _server(spec: VSphereDatacenterConfigSpec) -> Server:
-    return Server(spec.server, spec.thumbprint, spec.insecure)
 
 
 def _endpoint(cluster: eksa.Cluster) -> str:

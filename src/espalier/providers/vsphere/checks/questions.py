@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from espalier.providers.vsphere.kinds import VSphereDatacenterConfigSpec
+
 
 class Sort(enum.Enum):
     """A sort of inventory object: the folder of a datacenter that it is in, and its name in messages."""
@@ -64,6 +66,11 @@ class Server(msgspec.Struct, frozen=True):
         """The name by which a Secret must permit that its credentials are sent there: whoever permits a server does not
         permit what merely answers in its place."""
         return f"insecure:{self.host}" if self.insecure and not self.thumbprint else self.host
+
+
+def server_of(spec: VSphereDatacenterConfigSpec) -> Server:
+    """The vCenter of a datacenter."""
+    return Server(spec.server, spec.thumbprint, spec.insecure)
 
 
 class Credentials(NamedTuple):
