@@ -147,6 +147,14 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "set it beside `credentials-servers`",
     ),
     MetadataKey(
+        f"{GROUP}/credentials-in-workload-clusters",
+        "Secret `vsphere-credentials` in `eksa-system`",
+        Writer.USER,
+        "With `allowed`: workload clusters may have the credentials of the user that makes machines. Whoever is "
+        "administrator of such a cluster can read them.",
+        "give `usernameCP` and `passwordCP` of a user that only reads, or set it (reason `CredentialsNotPermitted`)",
+    ),
+    MetadataKey(
         f"{GROUP}/upgrader-registry",
         "ConfigMap `in-place-upgrade`",
         Writer.USER,
