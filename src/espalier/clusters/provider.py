@@ -21,11 +21,16 @@ from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusters.rendered import Manifest, Settings
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
+from espalier.runtime.outcome import Wait
 
 if TYPE_CHECKING:
     from espalier.clusters.render_input import Components, Design
     from espalier.runtime.component import Host
     from espalier.runtime.controller import Controller
+
+
+NOT_CHECKED = "LinkedObjectsNotChecked"
+"""Reason of a Wait for a check that only needs time."""
 
 
 class Dependency(NamedTuple):
@@ -76,6 +81,10 @@ class Links(msgspec.Struct, frozen=True):
     resolve: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, str]] = lambda _spec, _children: {}
     """Values that a controller of the provider resolved and keeps in the status of children, by a name for messages;
     empty values are not known yet. They are content like a spec. Pure."""
+
+    problems: Callable[[eksa.Cluster, Sequence[Object], bool], Iterable[Wait]] = lambda _cluster, _children, _is_new: ()
+    """Why a Cluster that is created (True) or changed must wait for its children: a controller of the provider has not
+    checked one yet (`NOT_CHECKED`), or found it invalid. Settled clusters are not asked for. Pure."""
 
     needed: bool = True
     """True if objects are rendered from them, so that nothing can be rendered while one is missing."""

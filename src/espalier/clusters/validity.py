@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from espalier.clusters import names
 from espalier.clusters.observed_versions import running
+from espalier.clusters.provider import NOT_CHECKED
 from espalier.clusters.references import Missing
-from espalier.clusters.render import authenticator
+from espalier.clusters.render import authentication, authenticator
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing, unsupported
 from espalier.clusters.scope import Scope, is_self_managed
@@ -23,6 +24,20 @@ def missing_objects(missing: Sequence[Missing]) -> Wait | None:
     only_credentials = all(one.is_credentials for one in missing)
     reason = names.CREDENTIALS_NOT_PERMITTED if only_credentials else names.MISSING_DEPENDENT_OBJECTS
     return Wait(reason, message, min((one.after for one in missing if one.after is not None), default=None))
+
+
+def children_problem(scope: Scope) -> Wait | None:
+    """The first reason of the provider for which a cluster that is created or changed must wait."""
+    reference = scope.spec.datacenter_ref
+    provider = scope.providers.get(reference.kind) if reference is not None else None
+    if scope.is_settled or provider is None:
+        return None
+    children = [child for _, child in scope.children]
+    is_new = scope.capi_objects.control_plane is None
+    for one in provider.links.problems(scope.cluster, children, is_new):
+        if one.reason != NOT_CHECKED or not scope.is_foreseen:
+            return one
+    return None
 
 
 def unresolved_values(scope: Scope) -> Wait | None:
@@ -60,6 +75,7 @@ def _relations(scope: Scope) -> Wait | None:
         _cluster_api,
         _components,
         _authenticator,
+        _identity,
         _management,
         _git_ops,
         _sharing,
@@ -124,12 +140,23 @@ def _name(scope: Scope) -> Wait | None:
 def _authenticator(scope: Scope) -> Wait | None:
     if scope.design is None or not authenticator.lacks_image(scope.design):
         return None
-    distro = scope.design.of_control_plane.distro.name
-    message = (
-        f"spec.identityProviderRefs: AWSIamConfig needs the image of AWS IAM Authenticator, and EKS Distro Release "
-        f"{distro} has none; import a release that has one (`espalier releases import`), or remove the reference"
-    )
-    return Wait(names.CLUSTER_INVALID, message)
+    message = messages.no_authenticator(scope.design.of_control_plane.distro.name)
+    return Wait(names.CLUSTER_INVALID, f"spec.identityProviderRefs: {message}")
+
+
+def _identity(scope: Scope) -> Wait | None:
+    """An OIDCConfig that was deleted and made again is as immutable as one that stayed.
+
+    Who changes the Cluster besides was told what that does.
+    """
+    control_plane, design = scope.capi_objects.control_plane, scope.design
+    if control_plane is None or design is None or scope.status.observed_generation < scope.object.metadata.generation:
+        return None
+    wanted, live = authentication.flags(design), authentication.flags_of(control_plane)
+    others = sorted(name for name in live.keys() | wanted.keys() if live.get(name) != wanted.get(name))
+    if not (live and wanted and others):
+        return None
+    return Wait(names.CLUSTER_INVALID, f"spec.identityProviderRefs: {messages.other_provider(others)}")
 
 
 def _components(scope: Scope) -> Wait | None:

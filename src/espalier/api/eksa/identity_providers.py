@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.eksa.fields import unchanged
+from espalier.api.eksa.fields import HTTPS_URL, HTTPS_URLS, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
@@ -32,11 +32,11 @@ class OIDCConfigSpec(Part):
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule("has(self.clientId) && self.clientId != ''", sentences.NO_CLIENT, ".clientId", found="'nothing'"),
         Rule(
-            "has(self.issuerUrl) && self.issuerUrl.matches('^https://[^ @]+$')",
+            f"has(self.issuerUrl) && self.issuerUrl.matches('{HTTPS_URL}')",
             sentences.ISSUER,
             ".issuerUrl",
             found="has(self.issuerUrl) ? self.issuerUrl : 'nothing'",
-            allowed="a URL that begins with https://",
+            allowed=HTTPS_URLS,
         ),
         Rule(
             "!has(self.requiredClaims) || self.requiredClaims.size() <= 1",

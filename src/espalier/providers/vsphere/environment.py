@@ -11,8 +11,9 @@ from espalier.api.core import SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters.credentials import NAMESPACES, SERVERS
+from espalier.providers.vsphere.checks.questions import server_of
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
-from espalier.providers.vsphere.linked import CP_PASSWORD, CP_USER, CREDENTIALS, PASSWORD, USER, permission
+from espalier.providers.vsphere.linked import CP_PASSWORD, CP_USER, CREDENTIALS, PASSWORD, USER
 
 VARIABLES = {
     USER: "EKSA_VSPHERE_USERNAME",
@@ -30,7 +31,7 @@ def secret(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Tree | N
     if USER not in given or PASSWORD not in given or not datacenters:
         return None
     marks = {
-        SERVERS: ",".join(sorted({permission(one.spec) for one in datacenters})),
+        SERVERS: ",".join(sorted({server_of(one.spec).permission for one in datacenters})),
         NAMESPACES: ",".join(sorted({one.metadata.namespace for one in datacenters})),
     }
     return {

@@ -139,6 +139,10 @@ class VSphereDatacenterConfigStatus(Observed, frozen=True):
         list[Condition],
         Meta(description="Result of each check.", extra_json_schema=listing("type")),
     ] = []
+    taken_addresses: Annotated[
+        dict[str, str],
+        Meta(description="Endpoints of new clusters that are not free: the virtual machine that has the address."),
+    ] = {}
 
 
 _VALID = Column("Valid", ".status.specValid", "boolean", "True if the vCenter has what the spec names")

@@ -13,12 +13,8 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters.provider import Dependency
 from espalier.clusters.render_input import Design
 from espalier.kube.objects import Object
-from espalier.providers.vsphere.kinds import (
-    Resolved,
-    VSphereDatacenterConfig,
-    VSphereDatacenterConfigSpec,
-    VSphereMachineConfig,
-)
+from espalier.providers.vsphere.checks.questions import server_of
+from espalier.providers.vsphere.kinds import Resolved, VSphereDatacenterConfig, VSphereMachineConfig
 
 CREDENTIALS = "vsphere-credentials"
 """The Secret in `eksa-system` with credentials for vCenters, as in EKS Anywhere."""
@@ -68,13 +64,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
     """The credentials, which go to the server of the datacenter."""
     for one in datacenters(children).values():
         field = f"VSphereDatacenterConfig {one.metadata.name}: spec.server"
-        yield Dependency(SECRET, CREDENTIALS, field, permission(one.spec), unusable)
-
-
-def permission(spec: VSphereDatacenterConfigSpec) -> str:
-    """The name by which a Secret must permit the server: who permits a server does not permit what merely answers there
-    (`insecure`)."""
-    return f"insecure:{spec.server}" if spec.insecure and not spec.thumbprint else spec.server
+        yield Dependency(SECRET, CREDENTIALS, field, server_of(one.spec).permission, unusable)
 
 
 def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
