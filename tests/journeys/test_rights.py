@@ -32,7 +32,7 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES
 from tests.journeys.in_place import ready, spec, until_so
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
-from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials
+from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials, upgrade_in_place
 from tests.support.audit import Grant, grants
 from tests.support.faults import Blocked
 from tests.support.sampling import sampled
@@ -146,6 +146,9 @@ async def on_vsphere(env: ManagedEnvironment) -> None:
     datacenter = of(vineyard.trees, "VSphereDatacenterConfig")
     datacenter["failureDomains"] = [DOMAIN, DOMAIN | {"name": "west"}]
     await vineyard.make()
+    await upgrade_in_place(vineyard)
+    for one in (vineyard.spec["controlPlaneConfiguration"], *vineyard.spec["workerNodeGroupConfigurations"]):
+        one.pop("upgradeRolloutStrategy")
     datacenter["failureDomains"] = [DOMAIN]
     of(vineyard.trees, "VSphereMachineConfig")["numCPUs"] = 4
     await vineyard.make()
@@ -167,6 +170,11 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
         assert not (await env.client.list(capi.Cluster.resource)).items
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await env.until_gone()
+        await put_credentials(env)
+        await Vineyard(env).apply()
+        await asyncio.sleep(CALM)
+        await env.client.delete(Cluster.resource, VINEYARD.name, VINEYARD.namespace)
+        await env.until_gone(VINEYARD)
 
     return journey(
         story, namespaces, wrap=Blocked("/apis/cluster.x-k8s.io/v1beta2/namespaces/eksa-system/clusters", shut)

@@ -25,7 +25,7 @@ from espalier.providers.vsphere.cluster_api import (
 )
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials
+from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials, upgrade_in_place
 from tests.support.vsphere import DOMAIN, of, reference
 
 pytestmark = pytest.mark.embedded
@@ -124,6 +124,18 @@ def test_a_cluster_on_vsphere_lives_and_ends() -> None:
         await domains(env)
         await rotate(env)
         await delete(env)
+
+    told_as(life)
+
+
+def test_machines_on_vsphere_are_upgraded_in_place_and_refuse_what_cant_be() -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        vineyard = Vineyard(env)
+        await vineyard.make()
+        await upgrade_in_place(vineyard)
+        of(vineyard.trees, "VSphereMachineConfig")["memoryMiB"] = 16384
+        preview = await env.preview(VINEYARD, vineyard.trees)
+        assert preview.stops.startswith("InPlaceUpgradeRefused: infrastructure.memoryMiB of ")
 
     told_as(life)
 

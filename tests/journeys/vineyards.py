@@ -9,7 +9,8 @@ from espalier.api.core import SECRET
 from espalier.api.resource import Key
 from espalier.providers.kinds import CATALOG
 from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment
-from tests.support.vsphere import CREDENTIALS, credentials, manifest
+from tests.support.upgraders import Upgraders
+from tests.support.vsphere import CREDENTIALS, credentials, manifest, of
 
 VINEYARD = Key(NAMESPACE, "vineyard")
 
@@ -60,3 +61,18 @@ class Vineyard:
         assert found == planned == set(replaced)
         stay = before.keys() & after.keys() - found
         assert all(before[name] <= after[name] or after[name] <= before[name] for name in stay)
+
+
+async def upgrade_in_place(vineyard: Vineyard) -> None:
+    """Kubernetes, on the machines themselves: the template that new machines would have is no difference."""
+    Upgraders(vineyard.env.workloads)
+    in_place = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+    vineyard.spec["controlPlaneConfiguration"] |= in_place
+    for group in vineyard.spec["workerNodeGroupConfigurations"]:
+        group.update(in_place)
+    await vineyard.step()
+    vineyard.spec["kubernetesVersion"] = "1.36"
+    for name in ("vineyard-cp", "vineyard"):
+        of(vineyard.trees, "VSphereMachineConfig", name)["template"] = "ubuntu-1-36"
+    await vineyard.step()
+    assert {one.split("-")[0] for one in await vineyard.env.versions(VINEYARD)} == {"v1.36.3"}
