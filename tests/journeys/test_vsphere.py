@@ -26,7 +26,7 @@ from espalier.providers.vsphere.cluster_api import (
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials, upgrade_in_place
-from tests.support.vsphere import DOMAIN, of, reference
+from tests.support.vsphere import CREDENTIALS, DOMAIN, of, reference
 
 pytestmark = pytest.mark.embedded
 
@@ -74,7 +74,7 @@ async def rotate(env: ManagedEnvironment) -> None:
     """New passwords reach what has them, here and in the workload cluster, and replace no machine."""
     before = await env.machine_names("vineyard")
     templates = await names(env.client, VSphereMachineTemplate)
-    await put_credentials(env, "another-canary", "another-reader")
+    await put_credentials(env, CREDENTIALS | {"password": "another-canary", "passwordCP": "another-reader"})
     await asyncio.sleep(CALM)
     await env.until_ready(VINEYARD)
     identity = (await env.client.get(SECRET, "vineyard-vsphere-credentials", SYSTEM_NAMESPACE)).decode(Secret)

@@ -21,7 +21,9 @@ from espalier.providers.vsphere.checks.simulated import everything_is_there
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.journeys.test_vsphere import CREDENTIALS, EPOCH, MAKER, SERVER, VINEYARD, Vineyard, put_credentials
+from tests.journeys.test_vsphere import EPOCH
+from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials
+from tests.support.vsphere import CREDENTIALS, MAKER, SERVER
 
 pytestmark = pytest.mark.embedded
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from espalier.api.core import SECRET
@@ -15,10 +16,9 @@ from tests.support.vsphere import CREDENTIALS, credentials, manifest, of
 VINEYARD = Key(NAMESPACE, "vineyard")
 
 
-async def put_credentials(env: ManagedEnvironment, password: str = CREDENTIALS["password"], reads: str = "") -> None:
+async def put_credentials(env: ManagedEnvironment, data: Mapping[str, str] = CREDENTIALS, **annotations: str) -> None:
     """The Secret that an administrator makes."""
-    data = CREDENTIALS | {"password": password} | ({"passwordCP": reads} if reads else {})
-    await env.client.apply(SECRET, credentials(data, NAMESPACE), field_manager="administrator")
+    await env.client.apply(SECRET, credentials(data, NAMESPACE, **annotations), field_manager="administrator")
 
 
 class Vineyard:

@@ -14,9 +14,11 @@ class Catalog:
 
     def __init__(self, kinds: Iterable[type[KubeObject]]) -> None:
         self._kinds = {(cls.resource.api_version, cls.resource.kind): cls for cls in kinds}
-        ours = (cls.resource for cls in self._kinds.values() if cls.resource.group == GROUP)
+        ours = [cls.resource for cls in self._kinds.values() if cls.resource.group == GROUP]
         self.datacenters = {one.kind: one for one in ours if one.kind.endswith("DatacenterConfig")}
         """Kinds that `spec.datacenterRef` of a Cluster may name."""
+        self.machine_configs = tuple(one.kind for one in ours if one.kind.endswith("MachineConfig"))
+        """Kinds that a `machineGroupRef` may name."""
 
     def kind_of(self, api_version: str, kind: str) -> type[KubeObject] | None:
         """The typed kind, None when there is none."""

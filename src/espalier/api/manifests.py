@@ -138,7 +138,8 @@ def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = Fa
 
 def kinds_of(catalog: Catalog) -> tuple[str, ...]:
     """Kinds that the manifest of a cluster may contain."""
-    return ("Cluster", *catalog.datacenters, *GIT_OPS_KINDS, *(kind.resource.kind for kind in identity_providers.KINDS))
+    providers = (*catalog.datacenters, *catalog.machine_configs)
+    return ("Cluster", *providers, *GIT_OPS_KINDS, *(kind.resource.kind for kind in identity_providers.KINDS))
 
 
 def _identity(document: Document, catalog: Catalog) -> list[Violation]:

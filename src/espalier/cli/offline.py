@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,6 +55,9 @@ class OfflineManager:
         )
         self._snapshot.put(Object(to_bytes(named)))
         linked = [other for other in self._trees if documents.links(tree, other)]
+        for provider in PROVIDERS.values():
+            if (secret := provider.brought(_Variables(), linked)) is not None:
+                self._snapshot.put(Object(to_bytes(secret)))
         preview = self._previews.of_change(key, [*linked, tree])
         if preview.refusals:
             raise ManifestError(
@@ -88,6 +91,19 @@ class OfflineManager:
             if (namespace, name) not in given
         ]
         return [Object(to_bytes(cluster)) for cluster in made_up]
+
+
+class _Variables(Mapping[str, str]):
+    """An environment in which every variable has its name as its value: no real credentials are in what is printed."""
+
+    def __getitem__(self, name: str) -> str:
+        return f"${name}"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 _EKS_ANYWHERE = Object(to_bytes(crd_of(capi.Cluster)))

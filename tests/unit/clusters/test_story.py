@@ -159,6 +159,7 @@ def test_every_example_has_a_golden_story() -> None:
         "docker",
         "docker-cilium",
         "docker-external-etcd",
+        "vsphere",
     }
 
 

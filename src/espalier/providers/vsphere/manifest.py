@@ -38,6 +38,14 @@ spec:
   datacenterRef:
     kind: VSphereDatacenterConfig
     name: {name}
+  # etcd on machines of its own. It needs EKS Anywhere's build of Cluster API; without the field,
+  # etcd runs on the machines of the control plane. It can't be changed later.
+  externalEtcdConfiguration:
+    # 1, 3 or 5.
+    count: 3
+    machineGroupRef:
+      kind: VSphereMachineConfig
+      name: {name}-etcd
   # One minor version at a time; the template of the machines below must be of the same.
   kubernetesVersion: "{kubernetes_version}"
   # The cluster that manages this one; with its own name, this one is a management cluster.
@@ -72,6 +80,13 @@ apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: VSphereMachineConfig
 metadata:
   name: {name}-cp
+spec:
+{_machines(kubernetes_version)}
+---
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: VSphereMachineConfig
+metadata:
+  name: {name}-etcd
 spec:
 {_machines(kubernetes_version)}
 ---
