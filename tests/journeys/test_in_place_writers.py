@@ -14,7 +14,8 @@ from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
-from espalier.upgrades import control_plane_group, expected
+from espalier.upgrades import expected
+from espalier.upgrades.group import control_plane as control_plane_group
 from espalier.upgrades.names import upgrader
 from tests.journeys.in_place import NEW, OLD, journey, machines, reach, ready, until_so
 from tests.journeys.in_place_watch import say_ready

@@ -11,17 +11,20 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.writer import Writer
-from espalier.upgrades import admission, annotation_controller, group_upgrade, images, node_upgrade, rbac
-from espalier.upgrades.annotation_controller import ControlPlaneSide, DeploymentSide
+from espalier.upgrades import admission, images, rbac
+from espalier.upgrades.annotations import controller as annotation_controller
+from espalier.upgrades.annotations.controller import ControlPlaneSide, DeploymentSide
 from espalier.upgrades.cluster_tracker import ClusterTracker
 from espalier.upgrades.context import Tools
-from espalier.upgrades.control_plane_group import ControlPlaneGroup
-from espalier.upgrades.deployment_group import DeploymentGroup
-from espalier.upgrades.group import Group
+from espalier.upgrades.group import controller as group_upgrade
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.deployment import DeploymentGroup
+from espalier.upgrades.group.group import Group
 from espalier.upgrades.hooks import cleanup
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import Updates
 from espalier.upgrades.hooks.queries import Questions
+from espalier.upgrades.node import controller as node_upgrade
 from espalier.upgrades.observe import Observer
 
 

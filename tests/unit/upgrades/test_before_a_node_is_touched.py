@@ -22,11 +22,11 @@ from espalier.api.meta import ObjectMeta, Tree
 from espalier.runtime import steps
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.upgrades import context, expected
-from espalier.upgrades.control_plane_group import ControlPlaneGroup
-from espalier.upgrades.deployment_group import DeploymentGroup
-from espalier.upgrades.group import GroupContext, GroupScope
-from espalier.upgrades.group_life import LIFE
-from espalier.upgrades.sequence import Member
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.deployment import DeploymentGroup
+from espalier.upgrades.group.group import GroupContext, GroupScope
+from espalier.upgrades.group.sequence import Member
+from espalier.upgrades.group.steps import LIFE
 from tests.unit.upgrades.seen import NEW, OLD, cluster_view, machine, made, node, pods
 
 PLANES = ("a", "b", "c")

@@ -10,9 +10,10 @@ import pytest
 from espalier.api.eksa.upgrades import MachineDeploymentUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
-from espalier.upgrades import deployment_group, expected
-from espalier.upgrades.deployment_group import DeploymentGroup, Sets
-from espalier.upgrades.group import GroupScope, shared_problem
+from espalier.upgrades import expected
+from espalier.upgrades.group import deployment as deployment_group
+from espalier.upgrades.group.deployment import DeploymentGroup, Sets
+from espalier.upgrades.group.group import GroupScope, shared_problem
 
 BEFORE: Tree = {"version": "v1.36.3", "bootstrap": {}}
 EDITED: Tree = {"version": "v1.36.3", "bootstrap": {"dataSecretName": "other"}}

@@ -14,7 +14,7 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import expected
-from espalier.upgrades.annotation_controller import (
+from espalier.upgrades.annotations.controller import (
     Context,
     ControlPlaneSide,
     Due,

@@ -13,9 +13,9 @@ from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, NodeUp
 from espalier.api.meta import Tree
 from espalier.kube.errors import Conflict
 from espalier.runtime.outcome import Continue, Outcome, Wait
-from espalier.upgrades import node_life
-from espalier.upgrades.node_context import Context
-from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades.node import steps as node_life
+from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.views import Node
 from tests.unit.upgrades.seen import NEW, OLD, cluster_view, machine, made, node, pods
 

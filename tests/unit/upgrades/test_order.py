@@ -8,8 +8,10 @@ import pytest
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, NodeUpgradeStatus
 from espalier.api.meta import ObjectMeta
 from espalier.runtime.outcome import Done, Wait
-from espalier.upgrades import context, health, node_upgrade, sequence, versions
-from espalier.upgrades.sequence import Member
+from espalier.upgrades import context, health, versions
+from espalier.upgrades.group import sequence
+from espalier.upgrades.group.sequence import Member
+from espalier.upgrades.node import controller as node_upgrade
 from tests.unit.upgrades.seen import machine, node, pods
 
 

@@ -14,8 +14,9 @@ from espalier.api.meta import Condition, Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Wait
-from espalier.upgrades import control_plane_group, expected
-from espalier.upgrades.annotation_controller import Context, ControlPlaneSide, replace_lost
+from espalier.upgrades import expected
+from espalier.upgrades.annotations.controller import Context, ControlPlaneSide, replace_lost
+from espalier.upgrades.group import control_plane as control_plane_group
 
 OURS = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
 THEIRS = {PAUSED_ANNOTATION: "by hand"}

@@ -33,7 +33,7 @@ from espalier.runtime.writer import Writer, found_by_owner
 from espalier.upgrades import expected, names
 from espalier.upgrades.hooks.queries import Questions, Unanswerable, Wish, goal
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
-from espalier.upgrades.node_steps import KUBELET, POD_CREATED
+from espalier.upgrades.node.containers import KUBELET, POD_CREATED
 
 SOON, LATER = 1, 5
 """Seconds until Cluster API asks again: while an answer is near, and while a step is being done on the node."""

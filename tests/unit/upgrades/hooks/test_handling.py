@@ -43,12 +43,13 @@ from espalier.runtime.owners import owner_reference
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from espalier.runtime.writer import Writer
-from espalier.upgrades import context, expected, node_upgrade
+from espalier.upgrades import context, expected
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import LATER, SOON, Updates
 from espalier.upgrades.hooks.queries import Questions
-from espalier.upgrades.node_steps import KUBELET, POD_CREATED
+from espalier.upgrades.node import controller as node_upgrade
+from espalier.upgrades.node.containers import KUBELET, POD_CREATED
 from tests.unit.clusters.seen import example, scope
 from tests.unit.upgrades.hooks.requests import compared, machine_objects, patched, set_objects
 

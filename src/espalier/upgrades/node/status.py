@@ -12,7 +12,7 @@ from typing import Literal
 from espalier.api import conditions as condition_list
 from espalier.api.meta import Condition
 from espalier.upgrades import names
-from espalier.upgrades.node_steps import COPY, DRAIN, POD_CREATED, SKIPPED, STEPS, UNCORDON, NodeStep
+from espalier.upgrades.node.containers import COPY, DRAIN, POD_CREATED, SKIPPED, STEPS, UNCORDON, NodeStep
 from espalier.upgrades.views import ContainerState, Pod
 
 LONGEST_MESSAGE = 2000

@@ -15,7 +15,7 @@ from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.upgrades import names
-from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, KUBELET, STEPS, UNCORDON, NodeStep
+from espalier.upgrades.node.containers import COPY, DONE, DRAIN, KUBEADM, KUBELET, STEPS, UNCORDON, NodeStep
 
 Role = Literal["first-control-plane", "control-plane", "worker"]
 

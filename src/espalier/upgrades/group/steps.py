@@ -9,10 +9,11 @@ from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.upgrades import names, sequence, versions
-from espalier.upgrades.group import GroupContext
+from espalier.upgrades import names, versions
+from espalier.upgrades.group import sequence
+from espalier.upgrades.group.group import GroupContext
+from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.observe import cluster_of
-from espalier.upgrades.sequence import Member
 
 
 async def add_finalizer(ctx: GroupContext) -> Outcome:

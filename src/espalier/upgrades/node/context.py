@@ -12,11 +12,12 @@ from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.writer import found_by_owner
-from espalier.upgrades import cluster_configuration, names, pod
-from espalier.upgrades.cluster_configuration import Asked
+from espalier.upgrades import names
 from espalier.upgrades.cluster_view import Workload
 from espalier.upgrades.context import Tools
-from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades.node import cluster_configuration, pod
+from espalier.upgrades.node.cluster_configuration import Asked
+from espalier.upgrades.node.observe import NodeScope
 
 RESOURCE = NodeUpgrade.resource
 

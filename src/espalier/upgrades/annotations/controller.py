@@ -38,15 +38,16 @@ from espalier.runtime.mapping import by_controller, owners_of
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.reconciler import Reconciled, Reconciler
 from espalier.runtime.writer import found_by_owner
-from espalier.upgrades import control_plane_group, deployment_group, expected, names
+from espalier.upgrades import expected, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.context import Tools
-from espalier.upgrades.control_plane_group import ControlPlaneGroup
-from espalier.upgrades.deployment_group import DeploymentGroup
-from espalier.upgrades.group import Group
-from espalier.upgrades.node_steps import POD_CREATED
+from espalier.upgrades.group import control_plane
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.deployment import DeploymentGroup
+from espalier.upgrades.group.group import Group
+from espalier.upgrades.group.sequence import Member
+from espalier.upgrades.node.containers import POD_CREATED
 from espalier.upgrades.observe import cluster_of
-from espalier.upgrades.sequence import Member
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class ControlPlaneSide:
         """
         control_plane = owner.decode(KubeadmControlPlane)
         found = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
-        changes = [(view, control_plane_group.classified(capi_objects, control_plane, view)) for view in found]
+        changes = [(view, control_plane.classified(capi_objects, control_plane, view)) for view in found]
         machines = tuple(view for view, change in changes if change.is_outdated or view.has_lost_config)
         if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
             return Due((), (), is_due=False)
@@ -136,11 +137,11 @@ class ControlPlaneSide:
     def lost(self, capi_objects: ClusterAPIObjects, owner: Object, upgrade: Object) -> str:
         """Machines that are missing, that go, or that a health check gave up."""
         named = [one.name for one in upgrade.decode(ControlPlaneUpgrade).spec.machines_require_upgrade]
-        return control_plane_group.lost(owner, capi_objects.machines_of(owner), named)
+        return control_plane.lost(owner, capi_objects.machines_of(owner), named)
 
     def data(self, owner: Object) -> str:
         """What machines are made of: the number of them is no matter of an upgrade."""
-        return expected.encoded(control_plane_group.asked_for(owner))
+        return expected.encoded(control_plane.asked_for(owner))
 
     def data_of(self, upgrade: Object) -> str:
         """Of a ControlPlaneUpgrade."""
@@ -178,11 +179,11 @@ class DeploymentSide:
     def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
         """Machines that differ, and the MachineSet."""
         deployment = owner.decode(MachineDeployment)
-        sets = deployment_group.sets_of(capi_objects, owner)
+        sets = deployment.sets_of(capi_objects, owner)
         if sets.latest is None:
             return Due((), (), is_due=False)
-        change = deployment_group.classified(capi_objects, deployment, sets.latest)
-        machines = tuple(deployment_group.outdated(capi_objects, deployment, sets.machines))
+        change = deployment.classified(capi_objects, deployment, sets.latest)
+        machines = tuple(deployment.outdated(capi_objects, deployment, sets.machines))
         if change.is_outdated:
             known = {view.name for view in machines}
             machines += tuple(view for view in sets.machines if view.has_lost_config and view.name not in known)

@@ -10,10 +10,11 @@ from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import owners_of
 from espalier.runtime.outcome import Done, Outcome
-from espalier.upgrades import names, sequence
+from espalier.upgrades import names
 from espalier.upgrades.context import Tools, told
-from espalier.upgrades.group import Group, GroupContext, Upgrade, observe
-from espalier.upgrades.group_life import DELETION, LIFE
+from espalier.upgrades.group import sequence
+from espalier.upgrades.group.group import Group, GroupContext, Upgrade, observe
+from espalier.upgrades.group.steps import DELETION, LIFE
 from espalier.upgrades.reconciling import Kind, Report, reconciler_of
 
 UNDER_WAY = frozenset({"Reading", "Upgrading", "UpgradingNodes", "Deleting"})

@@ -29,8 +29,8 @@ from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, health, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
-from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
-from espalier.upgrades.sequence import Counts, Member
+from espalier.upgrades.group.group import GroupScope, Upgrade, shared_problem
+from espalier.upgrades.group.sequence import Counts, Member
 
 
 def classified(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView) -> Classified:

@@ -23,10 +23,11 @@ from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
-from espalier.upgrades import expected, names, sequence
+from espalier.upgrades import expected, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
-from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
-from espalier.upgrades.sequence import Counts, Member
+from espalier.upgrades.group import sequence
+from espalier.upgrades.group.group import GroupScope, Upgrade, shared_problem
+from espalier.upgrades.group.sequence import Counts, Member
 
 
 class Sets(NamedTuple):

@@ -24,8 +24,8 @@ from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, names, versions
 from espalier.upgrades.cluster_view import ClusterAPIObjects, ClusterView, MachineView
 from espalier.upgrades.context import Tools
+from espalier.upgrades.group.sequence import Counts, Member
 from espalier.upgrades.observe import Observer, cluster_of
-from espalier.upgrades.sequence import Counts, Member
 
 Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade
 

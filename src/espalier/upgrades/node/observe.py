@@ -22,12 +22,13 @@ from espalier.api.meta import Condition, Tree
 from espalier.api.printable import in_one_line
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.kube.objects import Object
-from espalier.upgrades import expected, health, names, progress, versions
-from espalier.upgrades.cluster_configuration import Asked
+from espalier.upgrades import expected, health, names, versions
 from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
-from espalier.upgrades.node_steps import POD_CREATED
+from espalier.upgrades.node import status
+from espalier.upgrades.node.cluster_configuration import Asked
+from espalier.upgrades.node.containers import POD_CREATED
+from espalier.upgrades.node.pod import Role
 from espalier.upgrades.observe import Observer, cluster_of
-from espalier.upgrades.pod import Role
 from espalier.upgrades.views import Node, Pod
 
 LONGEST_NOTE = 1000
@@ -173,7 +174,7 @@ class NodeScope:
         found = self.pod
         if found is None or found.has_ended or not found.has_begun:
             return True
-        return progress.failure(found) is not None or bool(progress.stuck(found))
+        return status.failure(found) is not None or bool(status.stuck(found))
 
     @cached_property
     def conditions(self) -> list[Condition]:
@@ -181,7 +182,7 @@ class NodeScope:
         before = self.upgrade.status.conditions
         if self.workload is None and before:
             return [one for one in before if one.type != names.READY]
-        return progress.conditions(before, self.pod, self.drain_waits_for)
+        return status.conditions(before, self.pod, self.drain_waits_for)
 
 
 def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None) -> Object | None:

@@ -1,0 +1,1 @@
+"""The annotation front end: marks of owners become upgrades."""
