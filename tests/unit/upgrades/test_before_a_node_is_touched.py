@@ -21,10 +21,11 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.runtime import steps
 from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.upgrades import context, expected
+from espalier.upgrades import expected, reconciling
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.deployment import DeploymentGroup
-from espalier.upgrades.group.group import GroupContext, GroupScope
+from espalier.upgrades.group.group import GroupScope
+from espalier.upgrades.group.observe import GroupContext
 from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.group.steps import LIFE
 from tests.unit.upgrades.seen import NEW, OLD, cluster_view, machine, made, node, pods
@@ -34,7 +35,7 @@ PLANES = ("a", "b", "c")
 
 def completed() -> NodeUpgrade:
     spec = {"machine": {"name": "m"}, "kubernetesVersion": NEW, "nodeType": "ControlPlane"}
-    status = NodeUpgradeStatus(context.told(Done(), "", frozenset()), completed=True)
+    status = NodeUpgradeStatus(reconciling.told(Done(), "", frozenset()), completed=True)
     return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
 
 

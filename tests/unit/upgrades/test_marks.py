@@ -14,10 +14,10 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import expected
-from espalier.upgrades.annotations.controller import (
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.group import Due
+from espalier.upgrades.marks import (
     Context,
-    ControlPlaneSide,
-    Due,
     advance,
     end_without_mark,
     leave_to_hooks,
@@ -67,8 +67,9 @@ def ended(
         if PAUSED_ANNOTATION in gone:
             did.append("unpaused")
 
-    class Side(ControlPlaneSide):
-        group: Any = SimpleNamespace(is_expected=lambda *_: False)
+    class Group(ControlPlaneGroup):
+        def is_expected(self, *_: Any) -> bool:
+            return False
 
         def due(self, capi_objects: Any, owner: Any) -> Due:
             assert due is not None
@@ -82,7 +83,7 @@ def ended(
     metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "annotations": annotations}
     owner = made({"kind": "KubeadmControlPlane", "metadata": metadata, "spec": ASKED})
     capi_objects: Any = SimpleNamespace(machine=machine)
-    return asyncio.run(step(Context(tools, Side(), owner, of, capi_objects, by_hooks))), did
+    return asyncio.run(step(Context(tools, Group(), owner, of, capi_objects, by_hooks))), did
 
 
 UNMARKED = ["unmarked", "unpaused"]

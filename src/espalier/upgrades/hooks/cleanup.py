@@ -9,9 +9,9 @@ from espalier.api.resource import Key
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.upgrades.context import Tools
 from espalier.upgrades.hooks.machines import is_ours
 from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.reconciling import Tools
 
 NAME = "nodeupgrade-clearing"
 

@@ -15,10 +15,11 @@ from espalier.api.json_trees import decode
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
 from espalier.api.scalars import resolve
+from espalier.api.versions import parsed
 from espalier.api.violations import ManifestError
 from espalier.api.yaml_trees import trees
 from espalier.clusterapi.in_place_fields import COMPONENT_PARTS, COMPONENTS, ETCD_PARTS
-from espalier.clusterapi.kubernetes_versions import minor, parsed
+from espalier.clusterapi.kubernetes_versions import minor
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
 LONGEST = 256 * 1024

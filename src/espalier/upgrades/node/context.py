@@ -14,10 +14,10 @@ from espalier.kube.objects import Object
 from espalier.runtime.writer import found_by_owner
 from espalier.upgrades import names
 from espalier.upgrades.cluster_view import Workload
-from espalier.upgrades.context import Tools
 from espalier.upgrades.node import cluster_configuration, pod
 from espalier.upgrades.node.cluster_configuration import Asked
 from espalier.upgrades.node.observe import NodeScope
+from espalier.upgrades.reconciling import Tools
 
 RESOURCE = NodeUpgrade.resource
 

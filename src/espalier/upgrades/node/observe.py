@@ -20,9 +20,10 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.meta import Condition, Tree
 from espalier.api.printable import in_one_line
+from espalier.clusterapi import kubernetes_versions
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.kube.objects import Object
-from espalier.upgrades import expected, health, names, versions
+from espalier.upgrades import expected, health, names
 from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
 from espalier.upgrades.node import status
 from espalier.upgrades.node.cluster_configuration import Asked
@@ -104,7 +105,7 @@ class NodeScope:
             return "first-control-plane"
         others = self.workload.nodes() if self.workload else []
         reached = any(
-            versions.is_reached(node.status.node_info.kubelet_version, self.upgrade.spec.kubernetes_version)
+            kubernetes_versions.is_reached(node.status.node_info.kubelet_version, self.upgrade.spec.kubernetes_version)
             for node in others
             if health.CONTROL_PLANE in node.metadata.labels and node.metadata.name != self.node_name
         )

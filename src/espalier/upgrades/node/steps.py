@@ -9,10 +9,11 @@ from espalier.api.conditions import timestamp
 from espalier.api.core import POD
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UPGRADE_SECONDS
 from espalier.api.violations import shown
+from espalier.clusterapi import kubernetes_versions
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.upgrades import health, images, names, versions
+from espalier.upgrades import health, images, names
 from espalier.upgrades.cluster_view import KUBE_SYSTEM, KUBEADM_CONFIG, Workload
 from espalier.upgrades.node import capacity, cluster_configuration, pod, status
 from espalier.upgrades.node.containers import KUBEADM, POD_CREATED, NodeStep
@@ -120,7 +121,7 @@ async def check(ctx: Context) -> Outcome:
     if scope.pod is not None or status.done(scope.upgrade.status.conditions) or scope.node is None:
         return Continue()
     wanted = scope.upgrade.spec.kubernetes_version
-    problem = versions.obstacle(scope.node.status.node_info.kubelet_version, wanted)
+    problem = kubernetes_versions.step_obstacle(scope.node.status.node_info.kubelet_version, wanted)
     if problem:
         return Wait("VersionRefused", f"spec.kubernetesVersion: {problem}")
     try:
@@ -333,7 +334,7 @@ async def await_node(ctx: Context) -> Outcome:
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} does not exist; {_replace(ctx)}")
     found = scope.node.status.node_info.kubelet_version
-    if not versions.is_reached(found, wanted):
+    if not kubernetes_versions.is_reached(found, wanted):
         return Wait("NodeOutdated", f"waiting for the kubelet of node {scope.node_name} to be {wanted}; it is {found}")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")

@@ -43,7 +43,7 @@ from espalier.runtime.owners import owner_reference
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from espalier.runtime.writer import Writer
-from espalier.upgrades import context, expected
+from espalier.upgrades import expected, reconciling
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import LATER, SOON, Updates
@@ -114,7 +114,7 @@ class Environment:
 
         Before the pod is there, and after the kubelet, it says `Reading` and `UncordoningNode`; else it is between.
         """
-        told = context.told(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
+        told = reconciling.told(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
         is_begun, is_late = reason != "Reading", reason == "UncordoningNode"
         told.append(Condition(POD_CREATED, "True" if is_begun else "False", reason))
         told.append(Condition(KUBELET.condition, "True" if is_late else "False", reason))

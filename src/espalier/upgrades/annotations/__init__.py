@@ -1,1 +1,0 @@
-"""The annotation front end: marks of owners become upgrades."""
