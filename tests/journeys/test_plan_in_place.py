@@ -112,6 +112,19 @@ def test_what_will_be_refused_is_planned_as_refused(change: str) -> None:
     journey(story)
 
 
+def test_what_is_refused_in_place_stands_beside_other_refusals() -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        change = asked(IN_PLACE, control_plane={**CERTIFICATE, "apiServerExtraArgs": {"v": "x"}})
+        preview = await env.preview(GARDEN, await manifest(env, change))
+        where = "spec.controlPlaneConfiguration."
+        assert {one.field for one in preview.refusals} == {
+            f"{where}apiServerExtraArgs.v",
+            f"{where}upgradeRolloutStrategy",
+        }
+
+    journey(story)
+
+
 def nothing_but_refused(group: Group) -> bool:
     return bool(group.refused) and not (group.going or group.coming or group.upgraded)
 

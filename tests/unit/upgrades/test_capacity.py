@@ -57,6 +57,12 @@ def test_what_is_evicted_has_to_fit_by_requests(pods: list[PodRequest], has_room
     assert fits(pods, [node("a"), node("b")], "a") is has_room
 
 
+def test_of_pods_that_need_the_same_memory_the_one_with_most_cpu_is_placed_first() -> None:
+    """The other way round the small one takes the room of the large one, and a node would not be drained."""
+    moving = [pod("a", "1"), pod("a", "3")]
+    assert fits(moving, [node("a"), node("b", cpu="3"), node("c", cpu="1")], "a")
+
+
 def test_sidecars_count_beside_the_containers() -> None:
     sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}
     assert not fits([pod("a", "3", initContainers=[sidecar])], [node("a"), node("b")], "a")

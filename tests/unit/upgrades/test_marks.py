@@ -18,9 +18,12 @@ from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.group import Due
 from espalier.upgrades.marks import (
     Context,
+    _marked,
+    _upgrade_of,
     advance,
     end_without_mark,
     leave_to_hooks,
+    read_cluster,
 )
 from tests.unit.upgrades.seen import machine, made
 
@@ -162,3 +165,42 @@ def test_an_upgrade_goes_with_its_mark() -> None:
     assert ended(end_without_mark, MARKED, of=upgrade()) == (Continue(), [])
     assert ended(end_without_mark, {}, of=upgrade()) == (Done(), ["deleted garden-cp-upgrade"])
     assert ended(end_without_mark, {}) == (Done(), [])
+
+
+@pytest.mark.parametrize(("uid", "is_ours"), [("1", True), ("2", False)])
+def test_an_upgrade_that_was_written_by_hand_does_not_go_with_a_mark(uid: str, is_ours: bool) -> None:
+    tree = upgrade().tree
+    owner = {"apiVersion": "v1", "kind": "K", "name": "garden", "uid": uid, "controller": True}
+    found = made({**tree, "metadata": {**tree["metadata"], "ownerReferences": [owner]}})
+    tools: Any = SimpleNamespace(observer=SimpleNamespace(upgrade=lambda *_: found))
+    plane = made({"kind": "KubeadmControlPlane", "metadata": {"name": "garden", "uid": "1"}})
+    assert (_upgrade_of(tools, ControlPlaneGroup(), plane) is found) is is_ours
+    tools.observer.upgrade = lambda *_: None
+    assert _upgrade_of(tools, ControlPlaneGroup(), plane) is None
+
+
+def test_what_is_being_deleted_is_left_to_cluster_api() -> None:
+    def read(deletion: Tree) -> tuple[Outcome, list[Tree]]:
+        written: list[Tree] = []
+
+        async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+            written.append(patch["metadata"]["annotations"])
+
+        tools: Any = SimpleNamespace(
+            writer=SimpleNamespace(merge=merge), observer=SimpleNamespace(look=lambda _cluster: None)
+        )
+        plane = made({"kind": "K", "metadata": {"name": "garden", "annotations": MARKED, **deletion}})
+        return asyncio.run(read_cluster(Context(tools, ControlPlaneGroup(), plane, None))), written
+
+    outcome, written = read({"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert outcome == Done()
+    assert [marks[IN_PLACE_CONTROL_PLANE] for marks in written] == [None]
+    outcome, written = read({})
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, written) == ("Reading", [])
+
+
+def test_only_what_is_or_was_marked_wakes_the_controller_of_marks() -> None:
+    marked, other = (made({"metadata": {"name": "a", "annotations": one}}) for one in (MARKED, {}))
+    assert [_marked(*pair) for pair in ((None, marked), (marked, other), (other, marked))] == [True] * 3
+    assert [_marked(*pair) for pair in ((None, other), (other, other), (other, None))] == [False] * 3
