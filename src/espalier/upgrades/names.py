@@ -13,7 +13,7 @@ from espalier.api.eksa.upgrades import (
     ControlPlaneUpgrade,
     ObjectReference,
 )
-from espalier.api.resource import Key
+from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
 
@@ -110,6 +110,17 @@ def claim(node_upgrade: Object) -> str:
         if owner.controller and owner.kind == kind:
             return f"{owner.name} {owner.uid}"
     return f"{node_upgrade.name} {node_upgrade.metadata.uid}"
+
+
+def reference(resource: Resource, object_: Object) -> ObjectReference:
+    """A reference to exactly this object."""
+    return ObjectReference(
+        name=object_.name,
+        namespace=object_.namespace,
+        kind=resource.kind,
+        api_version=resource.api_version,
+        uid=object_.metadata.uid,
+    )
 
 
 def not_a_machine(field: str, reference: ObjectReference) -> Iterator[Violation]:

@@ -16,9 +16,8 @@ from espalier.upgrades.cluster_tracker import ClusterTracker
 from espalier.upgrades.group import controller as group_upgrade
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.deployment import DeploymentGroup
-from espalier.upgrades.hooks import cleanup
+from espalier.upgrades.hooks import machines
 from espalier.upgrades.hooks.handling import Hooks
-from espalier.upgrades.hooks.machines import Updates
 from espalier.upgrades.hooks.queries import Questions
 from espalier.upgrades.node import controller as node_upgrade
 from espalier.upgrades.observe import Observer
@@ -53,13 +52,13 @@ def component(
             manager.add(
                 marks.controller(tools, group, by_hooks=by_hooks, workers=workers, resync=resync, rng=manager.rng)
             )
-        manager.add(cleanup.controller(tools, workers=workers, resync=resync, rng=manager.rng))
+        manager.add(machines.controller(tools, workers=workers, resync=resync, rng=manager.rng))
         if by_hooks and host.webhooks is not None:
             questions = Questions(manager.replica_client, manager.remotes)
             node_upgrades = observer.own[NodeUpgrade.resource]
             # On every replica: what hooks write is the same from each, and Cluster API asks the one it is connected to.
             own = Writer(manager.replica_client, {NodeUpgrade.resource: node_upgrades})
-            updates = Updates(questions, own, node_upgrades)
+            updates = machines.Updates(questions, own, node_upgrades)
             for path, endpoint in Hooks(questions, updates, infrastructures).endpoints.items():
                 host.webhooks.serve(path, endpoint)
         if host.webhooks is not None:

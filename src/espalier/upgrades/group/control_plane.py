@@ -32,7 +32,7 @@ from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, health, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
-from espalier.upgrades.group.group import Due, Group, GroupScope, Upgrade, reference, shared_problem
+from espalier.upgrades.group.group import Due, Group, GroupScope, Upgrade, shared_problem
 from espalier.upgrades.group.sequence import Counts, Member
 
 
@@ -95,7 +95,7 @@ class ControlPlaneGroup(Group):
         return ControlPlaneUpgrade(
             metadata=metadata,
             spec=ControlPlaneUpgradeSpec(
-                control_plane=reference(self.owner_resource, owner),
+                control_plane=names.reference(self.owner_resource, owner),
                 machines_require_upgrade=machines,
                 kubernetes_version=spec.version,
                 etcd_version=(local.image_tag if local else "") or None,

@@ -28,7 +28,7 @@ from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group import sequence
-from espalier.upgrades.group.group import Due, Group, GroupScope, Upgrade, reference, shared_problem
+from espalier.upgrades.group.group import Due, Group, GroupScope, Upgrade, shared_problem
 from espalier.upgrades.group.sequence import Counts, Member
 
 
@@ -120,7 +120,7 @@ class DeploymentGroup(Group):
         return MachineDeploymentUpgrade(
             metadata=metadata,
             spec=MachineDeploymentUpgradeSpec(
-                machine_deployment=reference(self.owner_resource, owner),
+                machine_deployment=names.reference(self.owner_resource, owner),
                 machines_require_upgrade=machines,
                 kubernetes_version=owner.decode(MachineDeployment).spec.template.spec.version,
                 machine_spec_data=expected.encoded(self.asked_for(owner)),

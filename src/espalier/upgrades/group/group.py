@@ -167,17 +167,6 @@ class Group(ABC):
         """The status, and fields that are written in any case."""
 
 
-def reference(resource: Resource, object_: Object) -> ObjectReference:
-    """A reference to exactly this object."""
-    return ObjectReference(
-        name=object_.name,
-        namespace=object_.namespace,
-        kind=resource.kind,
-        api_version=resource.api_version,
-        uid=object_.metadata.uid,
-    )
-
-
 def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_for: Tree) -> Wait | None:
     """What is wrong with an upgrade of whatever group; `asked_for` is the spec that its owner has now.
 
