@@ -35,7 +35,7 @@ def step_obstacle(current: str, wanted: str) -> str:
 
 
 def is_reached(reported: str, wanted: str) -> bool:
-    """Whether a kubelet that reports a version is of the one wanted. One that was not built by a distributor says
+    """True if a kubelet that reports a version is of the one wanted. One that was not built by a distributor says
     nothing of its own after the numbers, whatever the cluster calls the version."""
     found, asked = parsed(reported), parsed(wanted)
     if found is None or asked is None:

@@ -99,12 +99,12 @@ def node_of(upgrader: str) -> str | None:
 
 
 def protection(node_upgrade: str) -> str:
-    """What stands in a Machine's annotation that keeps health checks away, while its node is upgraded."""
+    """The value of a Machine's annotation that keeps health checks away, while its node is upgraded."""
     return f"{GROUP}/{node_upgrade}"
 
 
 def claim(node_upgrade: Object) -> str:
-    """What a control plane says of who has its nodes upgraded: the ControlPlaneUpgrade of a NodeUpgrade, or itself."""
+    """The name and uid of who has nodes upgraded: the ControlPlaneUpgrade of a NodeUpgrade, or itself."""
     kind = ControlPlaneUpgrade.resource.kind
     for owner in node_upgrade.metadata.owner_references:
         if owner.controller and owner.kind == kind:
@@ -135,6 +135,6 @@ def not_a_machine(field: str, reference: ObjectReference) -> Iterator[Violation]
 
 
 def is_marked(object_: Object) -> bool:
-    """Whether an object's machines are to be upgraded in place."""
+    """True if an object's machines are to be upgraded in place."""
     annotations = object_.metadata.annotations
     return any(annotations.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))

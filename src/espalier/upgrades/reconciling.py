@@ -1,4 +1,4 @@
-"""What reconciles over an upgrade have in common, of one node or of several machines."""
+"""Shared by all reconciles over upgrades, of one node or of several machines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from espalier.upgrades.observe import Observer
 
 @dataclass(frozen=True)
 class Tools:
-    """What all reconciles share."""
+    """Shared by all reconciles."""
 
     observer: Observer
     writer: Writer
@@ -57,12 +57,12 @@ class Context(reconciler.Context, Protocol):
 
     @property
     def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
+        """True if deletion was asked for."""
         ...
 
     @property
     def is_done(self) -> bool:
-        """Whether it was completed, by an earlier reconcile."""
+        """True if it was completed, by an earlier reconcile."""
         ...
 
 
@@ -71,7 +71,7 @@ P = TypeVar("P", bound=Context)
 
 @dataclass(frozen=True)
 class Report:
-    """What a reconcile says of an upgrade."""
+    """The report of a reconcile over an upgrade."""
 
     before: Sequence[Condition]
     """Its conditions as they were."""
@@ -85,7 +85,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Kind(Generic[P]):
-    """What differs between the kinds of upgrades."""
+    """The differences between the kinds of upgrades."""
 
     resource: Resource
     observe: Callable[[Object], P]
@@ -93,7 +93,7 @@ class Kind(Generic[P]):
     deletion: Sequence[Step[P]]
     report: Callable[[P, Outcome], Report]
     afterwards: Sequence[Step[P]] = ()
-    """What is left to be done once it was completed; nothing is told of it."""
+    """The steps that are left once it was completed; nothing is told of them."""
     passing: frozenset[str] = frozenset()
     """Reasons of waiting for what this very reconcile has written: the next one comes at once, and tells of both."""
 

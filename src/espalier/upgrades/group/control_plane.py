@@ -37,7 +37,7 @@ from espalier.upgrades.group.sequence import Counts, Member
 
 
 def classified(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView) -> Classified:
-    """What the difference between a machine and what its control plane asks for means in place."""
+    """The classified difference between a machine and what its control plane asks for."""
     desired = machine_change.of_control_plane(control_plane)
     return classify(machine.parts, desired, Way.IN_PLACE, capi_objects.infrastructures, capi_objects.template)
 
@@ -64,7 +64,7 @@ def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence
 
 
 def replacing(control_plane: Object, missing: str) -> Wait:
-    """What is said while a lost machine is missing; a pause that nobody but a person takes away is named."""
+    """The wait while a lost machine is missing; a pause that nobody but a person takes away is named."""
     paused = control_plane.metadata.annotations.get(PAUSED_ANNOTATION)
     if paused is None or (paused == PAUSED_FOR_UPGRADE and names.is_marked(control_plane)):
         return Wait(names.REPLACING_MACHINE, missing)

@@ -59,7 +59,7 @@ def sets_of(capi_objects: ClusterAPIObjects, deployment: Object) -> Sets:
 
 
 def classified(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, latest: Object) -> Classified:
-    """What the difference between a MachineSet and what its deployment asks for means in place."""
+    """The classified difference between a MachineSet and what its deployment asks for."""
     before, after = (
         machine_change.of_machine_template(one)
         for one in (latest.decode(MachineSet).spec.template, deployment.spec.template)
@@ -96,7 +96,7 @@ def _bootstrap(template: Tree | None) -> Tree:
 
 
 def _is_configured(capi_objects: ClusterAPIObjects, wanted: Tree, machine: MachineView) -> bool:
-    """Whether a machine's KubeadmConfig has the files and kubelet flags of the template asked for."""
+    """True if a machine's KubeadmConfig has the files and kubelet flags of the template asked for."""
     _, template = _config_template(capi_objects, wanted)
     return template is None or not expected.changes(machine, _bootstrap(template))
 

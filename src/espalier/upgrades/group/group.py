@@ -31,7 +31,7 @@ Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade
 
 @dataclass(frozen=True)
 class GroupScope:
-    """What one reconcile knows of an upgrade of several machines: all it has read, frozen."""
+    """The scope of one reconcile over an upgrade of several machines: all it has read, frozen."""
 
     object: Object
     upgrade: Upgrade
@@ -56,12 +56,12 @@ class GroupScope:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
+        """True if deletion was asked for."""
         return self.object.metadata.deletion_timestamp is not None
 
     @property
     def paused(self) -> str:
-        """What keeps it from beginning with another node, and how to go on; empty when nobody asked for that."""
+        """The reason not to begin with another node, and how to go on; empty when nobody asked for that."""
         if PAUSED_ANNOTATION in self.object.metadata.annotations:
             return f"remove annotation {PAUSED_ANNOTATION} to go on"
         if self.paused_cluster is None:
@@ -168,7 +168,7 @@ class Group(ABC):
 
 
 def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_for: Tree) -> Wait | None:
-    """What is wrong with an upgrade of whatever group; `asked_for` is the spec that its owner has now.
+    """The problem of an upgrade of whatever group; `asked_for` is the spec that its owner has now.
 
     An upgrade that its owner controls is ended and made anew by the controller of the annotations when the owner is
     edited; nobody else has to act.

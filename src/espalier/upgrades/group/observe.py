@@ -31,12 +31,12 @@ class GroupContext:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
+        """True if deletion was asked for."""
         return self.scope.is_deleted
 
     @property
     def is_done(self) -> bool:
-        """Whether all machines were upgraded."""
+        """True if all machines were upgraded."""
         return self.scope.upgrade.status.ready
 
     @property

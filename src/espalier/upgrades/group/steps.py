@@ -49,7 +49,7 @@ async def find_owner(ctx: GroupContext) -> Outcome:
 
 
 async def check(ctx: GroupContext) -> Outcome:
-    """What is asked for can be made, before any node is touched; and what is under way is not begun anew."""
+    """Check that the upgrade can be made, before any node is touched."""
     return ctx.group.problem(ctx.scope) or Continue()
 
 

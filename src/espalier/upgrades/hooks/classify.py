@@ -1,4 +1,4 @@
-"""What of a request can be made in place: the one classification, and JSON patches for exactly that. Pure.
+"""The judgement of a request: the one classification, and JSON patches for exactly what can be made. Pure.
 
 Cluster API applies the patches and compares: a machine stays only when nothing is left. So whatever it compares and the
 classification does not accept is refused here as well, by name, and nothing is left that nobody speaks of.
@@ -39,7 +39,7 @@ _TEMPLATE = ("template", "spec")
 
 
 class Judgement(NamedTuple):
-    """What can be made in place as patches by object, and what not: fields, or a sentence about versions."""
+    """Patches by object for all that can be made in place, and the rest: fields, or a sentence about versions."""
 
     patches: dict[str, list[Operation]]
     refused: tuple[str, ...] = ()

@@ -124,7 +124,7 @@ class Updates:
 
 
 def is_ours(node_upgrade: Object) -> bool:
-    """Whether a NodeUpgrade was made by the hook: it goes with its Machine."""
+    """True if a NodeUpgrade was made by the hook: it goes with its Machine."""
     return any(
         owner.controller and owner.kind == Machine.resource.kind for owner in node_upgrade.metadata.owner_references
     )
@@ -148,7 +148,7 @@ def _reaches(found: Object, made: NodeUpgrade, wanted: tuple[str, str | None, st
 
 
 def _sent(desired: MachineObjects) -> tuple[str, str | None, str]:
-    """What a call says that a machine is to become."""
+    """The goal of a machine as a call says it."""
     version = (desired.machine.get("spec") or {}).get("version", "")
     is_control_plane = CONTROL_PLANE_LABEL in (desired.machine["metadata"].get("labels") or {})
     bootstrap: Tree = (desired.bootstrap_config or {}).get("spec") or {}
@@ -171,7 +171,7 @@ def _told(made: NodeUpgrade) -> Progress:
 
 
 def _is_near(told: Sequence[Condition]) -> bool:
-    """Whether what is done next is done soon: before the pod is there, and once the kubelet is upgraded."""
+    """True if what is done next is done soon: before the pod is there, and once the kubelet is upgraded."""
     is_new = not told or (conditions.is_true(told, PROGRESSING) and not conditions.is_true(told, POD_CREATED))
     return is_new or conditions.is_true(told, KUBELET.condition)
 

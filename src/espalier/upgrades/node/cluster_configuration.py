@@ -30,7 +30,7 @@ _GONE_GATES = {"ControlPlaneKubeletLocalMode": minor("1.36")}
 
 
 class Asked(NamedTuple):
-    """What kubeadm-config is to be."""
+    """The wanted kubeadm-config."""
 
     version: str
     etcd_tag: str = ""
@@ -81,7 +81,7 @@ def obstacle(configuration: Tree, asked: Asked) -> str:
 
 
 def has_external_etcd(configuration: Tree) -> bool:
-    """Whether etcd runs elsewhere than on the nodes of the control plane."""
+    """True if etcd runs elsewhere than on the nodes of the control plane."""
     return bool(_inner(configuration, "etcd").get("external"))
 
 

@@ -1,4 +1,4 @@
-"""What the steps over a NodeUpgrade share: the reconcile itself, and what they do on the node."""
+"""Shared by the steps over a NodeUpgrade: the reconcile itself, and what they do on the node."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Context:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
+        """True if deletion was asked for."""
         return self.scope.is_deleted
 
     @property
     def is_done(self) -> bool:
-        """Whether the node was upgraded."""
+        """True if the node was upgraded."""
         return self.scope.upgrade.is_completed
 
     @property

@@ -1,4 +1,4 @@
-"""What one reconcile over a NodeUpgrade knows: all it has read, frozen."""
+"""The scope of one reconcile over a NodeUpgrade: all it has read, frozen."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ class NodeScope:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
+        """True if deletion was asked for."""
         return self.object.metadata.deletion_timestamp is not None
 
     @property
     def asked(self) -> Asked:
-        """What kubeadm-config is to be before kubeadm runs on the node."""
+        """The wanted kubeadm-config, before kubeadm runs on the node."""
         return Asked(self.upgrade.spec.kubernetes_version, self.upgrade.spec.etcd_version or "", self.configuration)
 
     @property
@@ -95,7 +95,7 @@ class NodeScope:
         return msgspec.json.encode(expected.decoded(text)) if text else b""
 
     def role(self, configured: str) -> Role:
-        """What kubeadm has to do on a control plane node, where kubeadm-config has a version: apply it, or follow.
+        """The part of kubeadm on a control plane node, where kubeadm-config has a version: apply it, or follow.
 
         `kubeadm upgrade node` renders the version of kubeadm-config, whatever version kubeadm has. Who applied it may
         have been broken off after it stood there: so it is applied as long as no other node has it. What
@@ -113,12 +113,12 @@ class NodeScope:
 
     @property
     def is_cordoned(self) -> bool:
-        """Whether no pods come to the node as it is."""
+        """True if no pods come to the node as it is."""
         return self.node is not None and self.node.spec.unschedulable
 
     @property
     def drains(self) -> bool:
-        """Whether another node takes pods. One that is cordoned is uncordoned again."""
+        """True if another node takes pods. One that is cordoned is uncordoned again."""
         if self.is_cordoned:
             return True
         others = self.workload.nodes() if self.workload else []
@@ -126,7 +126,7 @@ class NodeScope:
 
     @property
     def has_etcd_on_its_nodes(self) -> bool:
-        """Whether etcd runs on the nodes of the control plane."""
+        """True if etcd runs on the nodes of the control plane."""
         spec = self.control_plane.decode(KubeadmControlPlane).spec if self.control_plane else None
         configuration = spec.kubeadm_config_spec.cluster_configuration if spec else None
         return not (configuration and configuration.etcd and configuration.etcd.external)
@@ -164,14 +164,14 @@ class NodeScope:
 
     @cached_property
     def _kubeadm(self) -> list[InitConfiguration | JoinConfiguration]:
-        """What kubeadm was told when the machine was made."""
+        """The sections that kubeadm was given when the machine was made."""
         config = self.machine.config.decode(KubeadmConfig).spec if self.machine and self.machine.config else None
         found = (config.init_configuration, config.join_configuration) if config else ()
         return [section for section in found if section is not None]
 
     @property
     def may_go(self) -> bool:
-        """Whether no step would be broken off if the pod went."""
+        """True if no step would be broken off if the pod went."""
         found = self.pod
         if found is None or found.has_ended or not found.has_begun:
             return True
@@ -234,7 +234,7 @@ def _claimed_by(
 
 
 def _configuration(observer: Observer, found: Object, machine: MachineView | None, version: str) -> Tree | None:
-    """What the ControlPlaneUpgrade that a NodeUpgrade belongs to asks for, and what Cluster API adds by the version.
+    """The ClusterConfiguration that its ControlPlaneUpgrade asks for, with what Cluster API adds by the version.
 
     Of one that belongs to its Machine (Cluster API sequences the nodes), what the Machine's KubeadmConfig says.
     """

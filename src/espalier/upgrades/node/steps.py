@@ -43,7 +43,7 @@ API servers and kubelets that are exchanged are away as well.
 
 
 async def add_finalizer(ctx: Context) -> Outcome:
-    """What was begun on the node is ended before the NodeUpgrade is gone."""
+    """Hold the NodeUpgrade until all that was begun on the node has ended."""
     await ctx.tools.writer.add_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
     return Continue()
 
@@ -391,4 +391,4 @@ async def remove_finalizer(ctx: Context) -> Outcome:
 
 
 AFTERWARDS = (remove_finalizer,)
-"""What is left to be done once the status says that the node is upgraded."""
+"""The steps that are left once the status says that the node is upgraded."""
