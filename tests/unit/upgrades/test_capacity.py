@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -12,6 +15,8 @@ from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
 from espalier.api.quantities import amount
+from espalier.kube.objects import Object, encode_json
+from espalier.upgrades import capacity
 from espalier.upgrades.capacity import PodRequest, fits
 from espalier.upgrades.views import Node
 
@@ -83,3 +88,18 @@ def test_more_room_never_makes_it_worse(moving: list[int], staying: list[int]) -
 )
 def test_quantities_stand_for_numbers(text: str, number: str) -> None:
     assert amount(text) == Decimal(number)
+
+
+@pytest.mark.parametrize(("cpu", "has_room"), [("4", True), ("5", False), ("many", True)])
+def test_pods_of_the_whole_cluster_are_looked_at_and_what_is_no_amount_holds_nothing_up(
+    cpu: str, has_room: bool
+) -> None:
+    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
+    owners = [{"apiVersion": "v1", "kind": "ReplicaSet", "name": "o", "uid": "1", "controller": True}]
+    tree = {"metadata": {"name": "p", "ownerReferences": owners}, "spec": {"nodeName": "a", "containers": containers}}
+
+    async def pages(_resource: Any) -> AsyncIterator[Any]:
+        yield SimpleNamespace(items=[Object(encode_json(tree))])
+
+    client: Any = SimpleNamespace(pages=pages)
+    assert asyncio.run(capacity.has_room(client, [node("a"), node("b")], "a")) is has_room
