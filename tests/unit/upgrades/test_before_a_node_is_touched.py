@@ -269,11 +269,14 @@ def test_an_upgrade_is_read_from_its_cluster_also_when_a_machine_of_it_is_gone(i
     view = plane_view()
     view.capi_objects.machine = lambda name: machine(name, control_plane=True) if is_there else None
     view.capi_objects.get = lambda _resource, name: made({"metadata": {"name": name}})
+    template = {"spec": {"infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "t"}}}
     spec: Tree = {
         "controlPlane": {"name": "garden"},
         "machinesRequireUpgrade": [{"name": "a"}],
         "kubernetesVersion": NEW,
-        "controlPlaneSpecData": expected.encoded({"version": NEW}),
+        "controlPlaneSpecData": expected.encoded(
+            {"version": NEW, "machineTemplate": template, "kubeadmConfigSpec": {}}
+        ),
     }
     metadata = {"name": "u", "labels": {"cluster.x-k8s.io/cluster-name": "garden"}}
     kind = ControlPlaneUpgrade.resource
