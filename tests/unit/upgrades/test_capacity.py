@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from decimal import Decimal
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,10 +13,11 @@ from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
 from espalier.api.quantities import amount
-from espalier.kube.objects import Object, encode_json
-from espalier.upgrades import capacity
-from espalier.upgrades.capacity import PodRequest, fits
+from espalier.kube.client import Client
+from espalier.kube.objects import ObjectList
+from espalier.upgrades.capacity import PodRequest, fits, has_room
 from espalier.upgrades.views import Node
+from tests.unit.upgrades.seen import made
 
 READY = [{"type": "Ready", "status": "True"}]
 
@@ -69,6 +68,34 @@ def test_sidecars_count_beside_the_containers() -> None:
     assert not fits([pod("a", "3", initContainers=[sidecar])], [node("a"), node("b")], "a")
 
 
+MALFORMED: list[Tree] = [
+    {"metadata": {"name": "p"}, "spec": {"containers": "none"}},
+    {"metadata": {"name": "p"}, "spec": {"containers": [{"resources": {"requests": {"cpu": ["1"]}}}]}},
+    {"spec": {}},
+    {
+        "metadata": {"name": "p"},
+        "spec": {"nodeName": "b", "containers": [{"resources": {"requests": {"cpu": "much"}}}]},
+    },
+]
+
+
+class Cluster(Client):
+    """A workload cluster that lists these pods."""
+
+    def __init__(self, *pods: Tree) -> None:
+        self._pods = pods
+
+    async def pages(self, *_: Any, **__: Any) -> AsyncGenerator[ObjectList, None]:
+        yield ObjectList([made(one) for one in self._pods], "1")
+
+
+@pytest.mark.parametrize("malformed", MALFORMED)
+async def test_of_pods_that_are_none_nothing_is_known_and_the_drain_decides(malformed: Tree) -> None:
+    moving = msgspec.to_builtins(pod("a", "3"))
+    assert not await has_room(Cluster(moving), [node("a"), node("b", "1")], "a")
+    assert await has_room(Cluster(moving, malformed), [node("a"), node("b", "1")], "a")
+
+
 def test_nodes_that_take_no_pods_have_no_room() -> None:
     tainted = node("b", taints=[{"key": "k", "effect": "NoSchedule"}])
     assert not fits([pod("a", "1")], [node("a"), tainted], "a")
@@ -88,18 +115,3 @@ def test_more_room_never_makes_it_worse(moving: list[int], staying: list[int]) -
 )
 def test_quantities_stand_for_numbers(text: str, number: str) -> None:
     assert amount(text) == Decimal(number)
-
-
-@pytest.mark.parametrize(("cpu", "has_room"), [("4", True), ("5", False), ("many", True)])
-def test_pods_of_the_whole_cluster_are_looked_at_and_what_is_no_amount_holds_nothing_up(
-    cpu: str, has_room: bool
-) -> None:
-    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
-    owners = [{"apiVersion": "v1", "kind": "ReplicaSet", "name": "o", "uid": "1", "controller": True}]
-    tree = {"metadata": {"name": "p", "ownerReferences": owners}, "spec": {"nodeName": "a", "containers": containers}}
-
-    async def pages(_resource: Any) -> AsyncIterator[Any]:
-        yield SimpleNamespace(items=[Object(encode_json(tree))])
-
-    client: Any = SimpleNamespace(pages=pages)
-    assert asyncio.run(capacity.has_room(client, [node("a"), node("b")], "a")) is has_room

@@ -22,6 +22,7 @@ from espalier.upgrades.annotation_controller import (
     _upgrade_of,
     advance,
     end_without_mark,
+    leave_to_hooks,
     read_cluster,
 )
 from tests.unit.upgrades.seen import machine, made
@@ -52,6 +53,7 @@ def ended(
     due: Due | None = None,
     of: Object | None = None,
     node_upgrades: tuple[Object, ...] = (),
+    by_hooks: bool = False,
 ) -> tuple[Outcome, list[str]]:
     """How a step over a control plane ends, and what it did, by words."""
     did: list[str] = []
@@ -83,7 +85,7 @@ def ended(
     metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "annotations": annotations}
     owner = made({"kind": "KubeadmControlPlane", "metadata": metadata, "spec": ASKED})
     capi_objects: Any = SimpleNamespace(machine=machine)
-    return asyncio.run(step(Context(tools, Side(), owner, of, capi_objects))), did
+    return asyncio.run(step(Context(tools, Side(), owner, of, capi_objects, by_hooks))), did
 
 
 UNMARKED = ["unmarked", "unpaused"]
@@ -104,6 +106,26 @@ def test_machines_are_replaced_only_where_nothing_differs_or_the_fallback_is_ask
     annotations: dict[str, str], due: Due, did: list[str]
 ) -> None:
     assert ended(advance, annotations, due=due)[1] == did
+
+
+ALONE = {IN_PLACE_CONTROL_PLANE: "true"}
+IGNORED = ["Warning MarkIgnored", "unmarked"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "of", "by_hooks", "did"),
+    [
+        (ALONE, None, True, IGNORED),
+        ({**ALONE, PAUSED_ANNOTATION: "by hand"}, None, True, IGNORED),
+        (ALONE, upgrade(), True, []),
+        (MARKED, None, True, []),
+        (ALONE, None, False, []),
+    ],
+)
+def test_with_hooks_a_mark_begins_nothing_and_what_annotations_began_ends(
+    annotations: dict[str, str], of: Object | None, by_hooks: bool, did: list[str]
+) -> None:
+    assert ended(leave_to_hooks, annotations, of=of, by_hooks=by_hooks)[1] == did
 
 
 BEGUN = made(
