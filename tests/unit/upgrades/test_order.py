@@ -40,6 +40,11 @@ def test_one_after_the_other() -> None:
     assert names(sequence.active(members)) == ["b"]
 
 
+def test_of_a_machine_that_is_told_which_its_node_upgrade_says() -> None:
+    assert member("a", "UpgradingKubeadm").story == "it is UpgradingKubeadm"
+    assert member("a").story == "its NodeUpgrade has not been looked at yet"
+
+
 @pytest.mark.parametrize("reason", ["UpgradingKubeadmFailed", "PodFailed", "UpgraderImageMissing", "VersionRefused"])
 def test_a_node_that_only_people_can_help_stops_those_after_it(reason: str) -> None:
     members = [member("a", reason), member("b", "UpgradingKubeadm"), member("c")]
