@@ -168,9 +168,9 @@ def test_what_is_upgraded_by_annotations_already_does_not_wait_for_hooks() -> No
     wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
     strategy = ControlPlaneUpgradeRolloutStrategy(type="InPlace")
     outdated = Classified(Fate.IN_PLACE, ("version",))
-    held_one = in_place.OwnerChange(wanted, live, strategy, outdated)
+    held_one = in_place.OwnerChange(wanted, live, strategy, lambda: outdated)
     assert in_place.obstacle(held_one, FrontEnd.HOOKS, None) is None
-    new_one = in_place.OwnerChange(wanted, None, strategy, Classified())
+    new_one = in_place.OwnerChange(wanted, None, strategy, Classified)
     assert in_place.obstacle(new_one, FrontEnd.HOOKS, None) is None, "a new one is made as it is asked"
 
 
