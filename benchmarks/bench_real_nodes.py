@@ -21,7 +21,7 @@ from espalier.cli import lock
 from espalier.realnodes.management.processes import read_states
 from espalier.realnodes.nspawn import cgroups, container
 from espalier.realnodes.nspawn.commands import run
-from espalier.realnodes.nspawn.companion import Balancing, Offering
+from espalier.realnodes.nspawn.companion import BalancerProcess, RegistryProcess
 from espalier.realnodes.nspawn.limits import allowed_watchers
 from espalier.realnodes.nspawn.state import NodeRecord, State
 from tests.nodes.manifests import CLUSTER, manifest
@@ -132,7 +132,7 @@ FINAL = "cloud-final.service"
 def companions(env: RealEnvironment) -> float:
     """Memory of our processes beside the one that is measured as such."""
     state = State(env.home.nodes)
-    found = (Balancing(state).process, Offering(state).process)
+    found = (BalancerProcess(state).process, RegistryProcess(state).process)
     return memory([process.pid for process in found if process]) / MIB
 
 

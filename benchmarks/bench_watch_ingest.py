@@ -28,7 +28,7 @@ import msgspec
 
 from benchmarks.measure import cpu_seconds, report, spread
 from benchmarks.watched import CONFIG_MAPS, CUSTOM_OBJECTS, OBJECTS, Population, Watched
-from espalier.assets.build import Lacking, provide
+from espalier.assets.build import MissingRequirements, provide
 from espalier.assets.cache import cache_folder
 from espalier.assets.component import MIB
 from espalier.assets.go import GoModule
@@ -200,7 +200,7 @@ def build_peer() -> Path | None:
     folder = cache_folder() / "benchmarks"
     try:
         provide([PEER], folder, print)
-    except (BuildFailed, Lacking) as reason:
+    except (BuildFailed, MissingRequirements) as reason:
         print(reason)
         return None
     return PEER.home(folder) / PEER.name

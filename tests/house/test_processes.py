@@ -14,7 +14,7 @@ from espalier.cli.main import program
 LOCAL = {"espalier.simulator", "espalier.realnodes", "espalier.assets", "espalier.apiserver"}
 """Packages of the local environment."""
 
-ROOMS = {listed.room for listed in COMMANDS.values()}
+MODULES = {listed.module for listed in COMMANDS.values()}
 
 
 def loaded(module: str) -> set[str]:
@@ -30,12 +30,12 @@ def test_the_manager_loads_neither_the_local_environment_nor_the_embedded_api_se
     assert not packages & LOCAL
 
 
-LAPTOP = {"up", "demo", "assets", "image", "nodes"}
+LOCAL_COMMANDS = {"up", "demo", "assets", "image", "nodes"}
 """Rooms of commands that are about the local environment, or build with its recipes."""
 
 
 def test_no_other_command_loads_the_local_environment() -> None:
-    rooms = [f"espalier.cli.{room}" for room in ROOMS if room not in LAPTOP]
+    rooms = [f"espalier.cli.{module}" for module in MODULES if module not in LOCAL_COMMANDS]
     whole = loaded(", ".join(rooms))
     assert set(rooms) <= whole
     assert not {name for name in whole if name.startswith(tuple(LOCAL))}
@@ -43,7 +43,7 @@ def test_no_other_command_loads_the_local_environment() -> None:
 
 def test_a_command_loads_no_other_commands() -> None:
     whole = loaded("espalier.cli.main; espalier.cli.main.run(['plan', '--help'])")
-    assert {f"espalier.cli.{room}" for room in ROOMS} & whole == {"espalier.cli.plan"}
+    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.plan"}
 
 
 def test_to_complete_a_command_loads_no_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,12 +52,12 @@ def test_to_complete_a_command_loads_no_other_commands(monkeypatch: pytest.Monke
     monkeypatch.setenv("COMP_CWORD", "3")
     whole = loaded("espalier.cli.main; espalier.cli.main.run([])")
     assert "plain,--all-namespaces" in whole
-    assert {f"espalier.cli.{room}" for room in ROOMS} & whole == {"espalier.cli.get"}
+    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.get"}
 
 
 def test_help_loads_no_commands() -> None:
     whole = loaded("espalier.cli.main; espalier.cli.main.run(['--help'])")
-    assert not {f"espalier.cli.{room}" for room in ROOMS} & whole
+    assert not {f"espalier.cli.{module}" for module in MODULES} & whole
 
 
 def test_to_complete_the_name_of_a_command_loads_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_to_complete_the_name_of_a_command_loads_none(monkeypatch: pytest.Monkey
     monkeypatch.setenv("COMP_CWORD", "1")
     whole = loaded("espalier.cli.main; espalier.cli.main.run([])")
     assert {"upgrade", "upgrades", "Upgrade"} <= whole
-    assert not {f"espalier.cli.{room}" for room in ROOMS} & whole
+    assert not {f"espalier.cli.{module}" for module in MODULES} & whole
 
 
 def test_every_command_is_found_by_its_name_and_listed_by_its_first_sentence() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.environment import LocalEnvironment, Told, local_environment
+from tests.support.environment import CommandResult, LocalEnvironment, local_environment
 
 pytestmark = pytest.mark.embedded
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
-LAPTOP = "cluster.anywhere.eks.amazonaws.com/laptop"
+LOCAL_CLUSTER = "cluster.anywhere.eks.amazonaws.com/laptop"
 GARDEN = "cluster.anywhere.eks.amazonaws.com/garden"
 
 
@@ -90,23 +90,23 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_refused_with_the_field_and_what_is_allowed(case: str, env: LocalEnvironment) -> None:
     manifest, phrases = CASES[case]
-    told = env.apply(manifest)
-    assert told.code == 1, told
-    assert told.out == ""
-    assert_says(told, *phrases)
-    assert env.names("get", "clusters", "-A") == [LAPTOP]
+    result = env.apply(manifest)
+    assert result.code == 1, result
+    assert result.out == ""
+    assert_says(result, *phrases)
+    assert env.names("get", "clusters", "-A") == [LOCAL_CLUSTER]
 
 
-def assert_says(told: Told, *phrases: str) -> None:
+def assert_says(result: CommandResult, *phrases: str) -> None:
     for phrase in phrases:
-        assert phrase in told.err, f"{phrase!r} is missing in:\n{told.err}"
-    assert "Traceback" not in told.err
+        assert phrase in result.err, f"{phrase!r} is missing in:\n{result.err}"
+    assert "Traceback" not in result.err
 
 
 def test_a_file_that_is_not_there(env: LocalEnvironment) -> None:
-    told = env.espalier("create", "cluster", "-f", "nowhere.yaml")
-    assert told.code == 1
-    assert_says(told, "nowhere.yaml", "no such file")
+    result = env.espalier("create", "cluster", "-f", "nowhere.yaml")
+    assert result.code == 1
+    assert_says(result, "nowhere.yaml", "no such file")
 
 
 def test_an_api_server_that_is_not_there(env: LocalEnvironment, tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_an_api_server_that_is_not_there(env: LocalEnvironment, tmp_path: Path) 
     running = yaml.safe_load((env.home / "kubeconfig").read_text())
     running["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     kubeconfig.write_text(yaml.safe_dump(running))
-    told = env.espalier("get", "clusters", "--kubeconfig", str(kubeconfig))
-    assert told.code == 3
-    assert_says(told, "https://127.0.0.1:1")
+    result = env.espalier("get", "clusters", "--kubeconfig", str(kubeconfig))
+    assert result.code == 3
+    assert_says(result, "https://127.0.0.1:1")
 
 
 def test_a_wrong_command_line(env: LocalEnvironment) -> None:
@@ -148,11 +148,11 @@ def test_all_that_can_be_known_to_be_wrong_is_told_at_once(env: LocalEnvironment
         "upgrade": env.apply(manifest, "upgrade"),
         "plan": env.espalier("plan", "-f", "-", "--move-release", stdin=manifest),
     }
-    for way, told in ways.items():
-        assert told.code in (1, 2), told
-        named = [line.partition(": ")[2].partition(": ")[0] for line in told.err.removeprefix("error: ").splitlines()]
-        assert sorted(named) == sorted(fields), (way, told.err)
-        assert all(line.removeprefix("error: ").startswith("standard input:") for line in told.err.splitlines())
+    for way, result in ways.items():
+        assert result.code in (1, 2), result
+        named = [line.partition(": ")[2].partition(": ")[0] for line in result.err.removeprefix("error: ").splitlines()]
+        assert sorted(named) == sorted(fields), (way, result.err)
+        assert all(line.removeprefix("error: ").startswith("standard input:") for line in result.err.splitlines())
     alone = env.espalier("plan", "-f", "-", "--move-release", "--kubeconfig", "/nowhere", stdin=manifest)
     assert sorted(
         line.partition(": ")[2].partition(": ")[0] for line in alone.err.removeprefix("error: ").splitlines()
@@ -178,7 +178,7 @@ def test_steps_of_versions_and_a_datacenter_that_comes_later(env: LocalEnvironme
 
     gone = env.apply(EXAMPLE, "delete", "--timeout", "30s")
     assert gone.code == 0, gone
-    assert env.names("get", "clusters", "-A") == [LAPTOP]
+    assert env.names("get", "clusters", "-A") == [LOCAL_CLUSTER]
 
     cluster, datacenter = (
         yaml.safe_dump(next(d for d in yaml.safe_load_all(EXAMPLE) if (d["kind"] == "Cluster") is wanted))

@@ -71,7 +71,7 @@ def test_a_copy_that_is_deleted_comes_back() -> None:
         await env.until_ready()
         before = await copy(env)
         await env.client.delete(SECRET, NAME, NAMESPACE)
-        await asyncio.sleep(copying.LOOK_EVERY + 60)
+        await asyncio.sleep(copying.CHECK_EVERY + 60)
         assert (await copy(env)).data == before.data
 
     journey(story)
@@ -111,7 +111,7 @@ def test_a_secret_of_the_users_own_is_neither_written_nor_deleted_and_stops_noth
         assert f"Secret {NAMESPACE}/{NAME} exists" in said.message
         assert "delete or rename it" in said.message
         assert await kubeconfig.read(env.client, GARDEN)  # from the system's namespace
-        await asyncio.sleep(2 * copying.LOOK_EVERY)
+        await asyncio.sleep(2 * copying.CHECK_EVERY)
         assert (await env.client.get(SECRET, NAME, NAMESPACE)).raw == mine.raw
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await env.until_gone()
@@ -178,7 +178,7 @@ def test_a_copy_made_by_a_version_before_stays_until_its_content_is_another() ->
         await env.client.delete(SECRET, NAME, NAMESPACE)
         old = {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {CLUSTER_NAME_LABEL: "garden"}}}
         await env.client.create(SECRET, old | value(made.data["value"]))
-        await asyncio.sleep(copying.LOOK_EVERY + 60)
+        await asyncio.sleep(copying.CHECK_EVERY + 60)
         assert trouble(await env.until_ready()) is None
         await env.client.patch(SECRET, NAME, SYSTEM_NAMESPACE, patch=value(b"renewed"), type=PatchType.MERGE)
         await env.until(lambda cluster: trouble(cluster) is not None)
@@ -230,7 +230,7 @@ def test_a_left_over_secret_is_handed_to_nobody_and_stops_the_cluster_before_any
         await env.apply()
         cluster = await env.until(lambda cluster: cluster.status.failure_reason == "ClusterNameTaken")
         assert f"Secret.core {SYSTEM_NAMESPACE}/{name}" in (cluster.status.failure_message or "")
-        await asyncio.sleep(2 * copying.LOOK_EVERY)
+        await asyncio.sleep(2 * copying.CHECK_EVERY)
         with pytest.raises(NotFound):
             await copy(env)
         assert not (await env.client.list(capi.Cluster.resource)).items

@@ -38,7 +38,7 @@ from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_env
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-LAPTOP = Key("default", "laptop")
+LOCAL_CLUSTER = Key("default", "laptop")
 HELD = "example.com/held"
 TEAM = "team"
 MADE = ("clusters", "kubeadmcontrolplanes", "machinedeployments", "dockerclusters")
@@ -72,7 +72,7 @@ def invalid(cluster: Cluster) -> str:
     return f"{found[0].reason}: {found[0].message}" if found else ""
 
 
-def record(key: Key = LAPTOP, **spec: Any) -> Tree:
+def record(key: Key = LOCAL_CLUSTER, **spec: Any) -> Tree:
     """A paused Cluster that manages itself."""
     return {
         "apiVersion": Cluster.resource.api_version,
@@ -98,7 +98,7 @@ async def create(env: ManagedEnvironment, tree: Tree) -> None:
     await env.client.create(Cluster.resource, tree)
 
 
-async def lose(env: ManagedEnvironment, key: Key = LAPTOP) -> None:
+async def lose(env: ManagedEnvironment, key: Key = LOCAL_CLUSTER) -> None:
     """Somebody takes a Cluster away, finalizers or not."""
     await env.client.delete(Cluster.resource, key.name, key.namespace)
     try:
@@ -250,16 +250,20 @@ def test_a_wrong_record_says_so_itself_as_long_as_it_is_wrong(wrong: Tree, why: 
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
-        before = await the_cluster(env, LAPTOP)
+        before = await the_cluster(env, LOCAL_CLUSTER)
         assert invalid(before) == ""
         await without_webhooks(env)
-        spec = (await env.client.get(Cluster.resource, LAPTOP.name, LAPTOP.namespace)).tree["spec"]
+        spec = (await env.client.get(Cluster.resource, LOCAL_CLUSTER.name, LOCAL_CLUSTER.namespace)).tree["spec"]
         right = {name: spec.get(name) for name in wrong}
         for patch, told in ((wrong, why), (right, "")):
             await env.client.patch(
-                Cluster.resource, LAPTOP.name, LAPTOP.namespace, patch={"spec": patch}, type=PatchType.MERGE
+                Cluster.resource,
+                LOCAL_CLUSTER.name,
+                LOCAL_CLUSTER.namespace,
+                patch={"spec": patch},
+                type=PatchType.MERGE,
             )
-            await env.until(partial(says, told), LAPTOP, seconds=10)
+            await env.until(partial(says, told), LOCAL_CLUSTER, seconds=10)
 
     story(tell)
 
@@ -364,16 +368,18 @@ def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks
         else:
             await without_webhooks(env)
             await env.client.delete(Cluster.resource, "laptop", "default")
-            held = await env.until(lambda cluster: said(cluster, names.READY).reason == "ManagesClusters", LAPTOP)
+            held = await env.until(
+                lambda cluster: said(cluster, names.READY).reason == "ManagesClusters", LOCAL_CLUSTER
+            )
             assert "it manages clusters: default/garden; delete those first" in said(held, names.READY).message
             await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
             await env.until_ready()
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await env.until_gone()
         if webhooks:
-            await env.until(lambda cluster: not cluster.metadata.finalizers, LAPTOP)
+            await env.until(lambda cluster: not cluster.metadata.finalizers, LOCAL_CLUSTER)
             await env.client.delete(Cluster.resource, "laptop", "default")
-        await env.until_gone(LAPTOP)
+        await env.until_gone(LOCAL_CLUSTER)
 
     story(tell)
 
@@ -398,12 +404,14 @@ def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[
     """Records of EKS Anywhere have the finalizer of Clusters as well."""
 
     async def tell(env: ManagedEnvironment) -> None:
-        await set_metadata(env, LAPTOP, finalizers=others)
+        await set_metadata(env, LOCAL_CLUSTER, finalizers=others)
         await env.apply()
         await env.until_ready()
         await asyncio.sleep(CALM)
-        await set_metadata(env, LAPTOP, finalizers=others)
-        await env.until(lambda cluster: names.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LAPTOP, seconds=10)
+        await set_metadata(env, LOCAL_CLUSTER, finalizers=others)
+        await env.until(
+            lambda cluster: names.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LOCAL_CLUSTER, seconds=10
+        )
 
     story(tell)
 

@@ -13,7 +13,7 @@ import yaml
 
 import espalier.releases
 from espalier.api.meta import Tree
-from tests.support.environment import LocalEnvironment, Told, local_environment
+from tests.support.environment import CommandResult, LocalEnvironment, local_environment
 
 pytestmark = pytest.mark.embedded
 
@@ -178,13 +178,13 @@ def test_a_reader_who_left_does_not_make_a_change_nothing(env: LocalEnvironment,
     os.close(reader)
     told = env.into(writer, "plan", "-f", "-", *flags, stdin=UPGRADED)
     os.close(writer)
-    assert told == Told(1, "", "")
+    assert told == CommandResult(1, "", "")
 
 
 def test_output_that_can_not_be_written_is_an_error_and_no_change(env: LocalEnvironment) -> None:
     with Path("/dev/full").open("wb") as full:
         told = env.into(full.fileno(), "plan", "-f", "-", stdin=EXAMPLE)
-    assert told == Told(2, "", "error: the output could not be written: No space left on device\n")
+    assert told == CommandResult(2, "", "error: the output could not be written: No space left on device\n")
 
 
 def test_the_objects_of_a_manifest_are_made_without_any_cluster(tmp_path: Path, env: LocalEnvironment) -> None:

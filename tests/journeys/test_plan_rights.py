@@ -100,8 +100,8 @@ def test_an_administrator_of_the_examples_may_plan_and_is_told_all(git_ops: bool
 def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         (warning,) = (await plan(jane)).now.warnings
-        assert warning.startswith(f"{CONFIG_MAP}, which says which Cluster is the management cluster, may not be read")
-        assert "the oldest Cluster that manages itself is taken for it" in warning
+        assert warning.startswith(f"no right to read {CONFIG_MAP}, which names the management cluster")
+        assert "the oldest self-managed Cluster is assumed to be it" in warning
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
         assert await preflight.judge(jane, [(Cluster.resource, stored.tree)]) == (warning,)
 
@@ -117,7 +117,7 @@ def test_without_the_right_to_read_a_gitops_configuration_a_plan_says_so() -> No
         ]
         await env.client.patch(CLUSTER_ROLE, ADMINS, patch={"rules": rules}, type=PatchType.MERGE)
         (warning,) = (await plan(jane)).now.warnings
-        assert warning.startswith("FluxConfig default/fleet may not be read, so it is taken for missing")
+        assert warning.startswith("no right to read FluxConfig default/fleet: it is assumed to be missing")
 
     story(tell)
 
@@ -181,7 +181,7 @@ def test_a_record_is_not_deleted_by_who_may_not_see_what_it_manages(reads_map: b
         laptop = Key("default", "laptop")
         with pytest.raises(Failure, match="it manages clusters: default/garden") as told:
             await preflight.check_may_go(jane, laptop)
-        assert ("is not known" in str(told.value)) is not reads_map
+        assert ("assumed to be" in str(told.value)) is not reads_map
         await limit(env, {"clusters": ["get", "delete"]})
         with pytest.raises(Failure, match='cannot list resource "clusters"'):
             await preflight.check_may_go(jane, laptop)

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from espalier.assets.base import Base, find_bases
-from espalier.cli.upgrader_archives import makings
+from espalier.cli.upgrader_archives import built_images
 from espalier.cli.upgrader_images import versions_by_image
 from espalier.kube.pki import Authority
-from espalier.realnodes.nspawn.registry import Shelf
+from espalier.realnodes.nspawn.registry import ServedImages
 from espalier.releases import Releases
 
 pytestmark = pytest.mark.nodes
@@ -134,22 +134,22 @@ def test_an_environment_of_real_nodes_makes_the_image_once_when_a_node_asks_for_
     releases = Releases.load()
     names = {version: name for name, version in versions_by_image(releases).items()}
     version, name = next((of, name) for of, name in names.items() if of.startswith(f"v{base.version}-"))
-    shelf = Shelf({}, [], makings(releases, tmp_path))
-    assert shelf.digest("example.org/other:1") is None
-    digest = shelf.digest(name)
+    images = ServedImages({}, [], built_images(releases, tmp_path))
+    assert images.digest("example.org/other:1") is None
+    digest = images.digest(name)
     assert digest is not None
-    manifest = json.loads(blob(shelf, digest))
+    manifest = json.loads(blob(images, digest))
     for layer in manifest["layers"]:
-        assert hashlib.sha256(blob(shelf, layer["digest"])).hexdigest() == layer["digest"].removeprefix("sha256:")
-    with tarfile.open(shelf.blob(manifest["layers"][-1]["digest"])) as components:
+        assert hashlib.sha256(blob(images, layer["digest"])).hexdigest() == layer["digest"].removeprefix("sha256:")
+    with tarfile.open(images.blob(manifest["layers"][-1]["digest"])) as components:
         said = json.load(components.extractfile("upgrader/contents.json"))  # type: ignore[arg-type]
     assert said["kubernetesVersion"] == version
     before = sorted(tmp_path.rglob("*"))
-    assert Shelf({}, [], makings(releases, tmp_path)).digest(name) == digest
+    assert ServedImages({}, [], built_images(releases, tmp_path)).digest(name) == digest
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def blob(shelf: Shelf, digest: str) -> bytes:
-    place = shelf.blob(digest)
+def blob(images: ServedImages, digest: str) -> bytes:
+    place = images.blob(digest)
     assert place is not None
     return place.read_bytes()

@@ -35,7 +35,7 @@ from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironme
 
 pytestmark = pytest.mark.embedded
 
-LAPTOP = Key("default", "laptop")
+LOCAL_CLUSTER = Key("default", "laptop")
 BUNDLES_1 = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "name": "bundles-1", "namespace": SYSTEM_NAMESPACE}
 
 
@@ -121,7 +121,7 @@ def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_clus
             await env.until_ready()
             assert (await pod_network_image(env)).endswith(network)
         assert "can't be downgraded from v0.26.0" in await refusal(env, eksaVersion="v0.25.1")
-        assert (await spec_of(env, LAPTOP))["eksaVersion"] == "v0.26.0"
+        assert (await spec_of(env, LOCAL_CLUSTER))["eksaVersion"] == "v0.26.0"
 
     journey(story)
 
@@ -183,7 +183,7 @@ def test_a_cluster_that_names_bundles_goes_on_and_moves_to_a_release_in_one_writ
         await env.change(workerNodeGroupConfigurations=groups(3))
         await env.until_ready()
         await bring(env, "v0.26.1")
-        await env.change(LAPTOP, eksaVersion="v0.26.1")
+        await env.change(LOCAL_CLUSTER, eksaVersion="v0.26.1")
         await asyncio.sleep(60)
         assert "eksaVersion" not in await spec_of(env)
 
@@ -230,11 +230,11 @@ def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages(
         await bring(env, "v0.27.0")
         await env.apply(eksaVersion="v0.24.2")
         await env.until_ready()
-        assert "behind: 1; upgrade them first" in await refusal(env, LAPTOP, eksaVersion="v0.27.0")
+        assert "behind: 1; upgrade them first" in await refusal(env, LOCAL_CLUSTER, eksaVersion="v0.27.0")
         await env.change(eksaVersion="v0.25.1")
         await env.until_ready()
         before = machines(env)
-        await env.change(LAPTOP, eksaVersion="v0.27.0")
+        await env.change(LOCAL_CLUSTER, eksaVersion="v0.27.0")
         assert "go to a release of v0.26 first" in await refusal(env, eksaVersion="v0.27.0")
 
         # Those that are near enough stay what they are, and can be scaled.

@@ -24,7 +24,7 @@ from tests.journeys import test_lost_cni as lost_cni
 from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.journeys.test_exported import KINDS, delete, exported
 from tests.journeys.test_kubeconfig_copies import NAME, trouble
-from tests.journeys.test_management import LAPTOP, lose, the_cluster, without_webhooks
+from tests.journeys.test_management import LOCAL_CLUSTER, lose, the_cluster, without_webhooks
 
 pytestmark = pytest.mark.embedded
 
@@ -126,7 +126,7 @@ def test_a_copy_of_the_kubeconfig_that_may_not_be_made_again_is_said_to_be_missi
 
 def test_an_exported_cluster_is_made_anew_though_the_management_clusters_record_was_another_meanwhile() -> None:
     async def story(env: ManagedEnvironment) -> None:
-        record = await env.client.get(Cluster.resource, LAPTOP.name, LAPTOP.namespace)
+        record = await env.client.get(Cluster.resource, LOCAL_CLUSTER.name, LOCAL_CLUSTER.namespace)
         await without_webhooks(env)
         await lose(env)
         metadata = {name: record.tree["metadata"][name] for name in ("name", "namespace")}

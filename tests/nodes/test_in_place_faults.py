@@ -12,7 +12,7 @@ import pytest
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
 from espalier.realnodes.nspawn import processes
-from espalier.realnodes.nspawn.companion import Balancing
+from espalier.realnodes.nspawn.companion import BalancerProcess
 from espalier.realnodes.nspawn.state import State
 from espalier.upgrader import contents
 from espalier.upgrader.contents import WORK, Contents
@@ -145,7 +145,7 @@ async def kubelet_away_while_a_step_runs(workload: Kubectl, env: RealEnvironment
 
 async def way_to_the_api_cut_while_a_step_runs(env: RealEnvironment, host: Host) -> None:
     """Neither the manager nor the new kubelet reaches the API server; the step waits for it."""
-    balancer = Balancing(State(env.home.nodes)).process
+    balancer = BalancerProcess(State(env.home.nodes)).process
     assert balancer is not None
     await host.appears(f"{AT_WORK}/kubelet.begun", within=READY_SECONDS)
     program = host.at_work("kubelet")

@@ -18,7 +18,7 @@ SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Told:
+class CommandResult:
     """How a command ended."""
 
     code: int
@@ -41,7 +41,7 @@ class LocalEnvironment:
 
     def espalier(
         self, *arguments: str, stdin: str | None = None, folder: Path | None = None, **environment: str
-    ) -> Told:
+    ) -> CommandResult:
         if not self.prefix:
             return self._forked(arguments, stdin or "", folder or self.home, self.environment | environment)
         done = subprocess.run(
@@ -54,9 +54,11 @@ class LocalEnvironment:
             timeout=SECONDS,
             check=False,
         )
-        return Told(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
-    def _forked(self, arguments: Sequence[str], stdin: str, folder: Path, environment: Mapping[str, str]) -> Told:
+    def _forked(
+        self, arguments: Sequence[str], stdin: str, folder: Path, environment: Mapping[str, str]
+    ) -> CommandResult:
         with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
             given.write(stdin.encode())
             given.seek(0)
@@ -71,9 +73,9 @@ class LocalEnvironment:
             )
             out.seek(0)
             err.seek(0)
-            return Told(code, out.read().decode(), err.read().decode())
+            return CommandResult(code, out.read().decode(), err.read().decode())
 
-    def into(self, output: int, *arguments: str, stdin: str) -> Told:
+    def into(self, output: int, *arguments: str, stdin: str) -> CommandResult:
         """Run a command whose standard output is this open file."""
         done = subprocess.run(
             [*PROGRAM, *arguments],
@@ -86,7 +88,7 @@ class LocalEnvironment:
             timeout=SECONDS,
             check=False,
         )
-        return Told(done.returncode, "", done.stderr)
+        return CommandResult(done.returncode, "", done.stderr)
 
     def up(self, *flags: str) -> None:
         told = self.espalier("up", "--detach", *flags)
@@ -96,7 +98,7 @@ class LocalEnvironment:
         told = self.espalier("down")
         assert told.code == 0, told.err
 
-    def apply(self, text: str, verb: str = "create", *flags: str) -> Told:
+    def apply(self, text: str, verb: str = "create", *flags: str) -> CommandResult:
         return self.espalier(verb, "cluster", "-f", "-", *flags, stdin=text)
 
     def names(self, *arguments: str) -> list[str]:

@@ -82,8 +82,8 @@ def serve(address: str) -> None:
     from espalier.cli import main
     from espalier.cli.command_index import COMMANDS
 
-    for room in {listed.room for listed in COMMANDS.values()}:
-        import_module(f"{main.__package__}.{room}")
+    for module in {listed.module for listed in COMMANDS.values()}:
+        import_module(f"{main.__package__}.{module}")
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait for commands
     with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as selector:

@@ -152,6 +152,8 @@ class OrchardDatacenterConfigSpec(Part):
     mounts: list[str] = []
     more_mounts_ref: str = ""
     credentials_ref: str = ""
+    server: str = ""
+    """Where the credentials are sent."""
 
 
 @kind(Resource(GROUP, VERSION, "orcharddatacenterconfigs", "OrchardDatacenterConfig"))
@@ -193,7 +195,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterable[Depen
     for child in children:
         if child.kind == OrchardDatacenterConfig.resource.kind:
             spec, of = child.decode(OrchardDatacenterConfig).spec, f"{child.kind} {child.name}: spec"
-            yield Dependency(SECRET, spec.credentials_ref, f"{of}.credentialsRef")
+            yield Dependency(SECRET, spec.credentials_ref, f"{of}.credentialsRef", spec.server)
             yield Dependency(CONFIG_MAP, spec.more_mounts_ref, f"{of}.moreMountsRef")
 
 

@@ -112,10 +112,10 @@ def _rule(rule: Rule) -> Schema:
     parts = [rule.message, *([f"allowed: {rule.allowed}"] if rule.allowed else [])]
     schema: Schema = {"rule": rule.rule, "message": "; ".join(parts)}
     if rule.found:
-        told = "; ".join([rule.message, "found %s", *parts[1:], *(["allowed: %s"] if rule.allows else [])])
+        text = "; ".join([rule.message, "found %s", *parts[1:], *(["allowed: %s"] if rule.allows else [])])
         values = ", ".join(filter(None, [rule.found, rule.allows]))
         # Not concatenated: Kubernetes takes a number's text for endless, and such an expression for too expensive.
-        schema["messageExpression"] = f"{_quoted(told)}.format([{values}])"
+        schema["messageExpression"] = f"{_quoted(text)}.format([{values}])"
     if rule.field:
         schema["fieldPath"] = rule.field
     if rule.creation:

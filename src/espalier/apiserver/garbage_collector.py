@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 Serve = Callable[[Request, User], Awaitable[Response]]
 
 
-class Housekeeping:
+class GarbageCollector:
     """Processes changed objects."""
 
     def __init__(self, core: Core, serve: Serve) -> None:

@@ -139,7 +139,7 @@ def field_path(text: str) -> list[str] | None:
 
 
 BUDGET = 10_000_000
-"""What the rules of one object may cost, as in kube-apiserver; here a unit is about a third of a microsecond."""
+"""The cost limit of one object's rules, as in kube-apiserver; here a unit is about a third of a microsecond."""
 
 _EVALUATION, _ITERATION, _MOST_ITERATIONS = 20, 3, 10_000
 """Of one evaluation, and of each iteration in it, of which the library allows so many."""
@@ -159,7 +159,7 @@ class _Exhausted(Exception):
 
 
 class _Budget:
-    """What is left for the rules of one object."""
+    """The remaining cost limit of one object's rules."""
 
     def __init__(self) -> None:
         self.left = BUDGET

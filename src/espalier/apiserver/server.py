@@ -16,7 +16,7 @@ from espalier.apiserver import definitions, failures, logs, options, warnings
 from espalier.apiserver.content import JSON, NOT_FOUND, failure
 from espalier.apiserver.core import Answer, Core, Steps
 from espalier.apiserver.discovery import Discovery
-from espalier.apiserver.garbage_collector import Housekeeping
+from espalier.apiserver.garbage_collector import GarbageCollector
 from espalier.apiserver.handler import Handler
 from espalier.apiserver.openapi import OpenApi
 from espalier.apiserver.rbac import Rbac
@@ -66,7 +66,7 @@ class Server:
         self._started = False
         self._timer: asyncio.TimerHandle | None = None
         self._marks: deque[int] = deque(maxlen=KEPT_MINUTES)
-        self._housekeeping = Housekeeping(self._core, self.serve)
+        self._garbage_collector = GarbageCollector(self._core, self.serve)
         self.version = version
         self.read_log: logs.ReadLog = logs.nothing
         """The source of container logs; may be changed while it runs."""
@@ -95,7 +95,7 @@ class Server:
             if not any(key.name == name for key in self._store.table(builtin.NAMESPACE.group_resource).keys):
                 agent = {"user-agent": "kube-apiserver", "content-type": JSON}
                 await self.serve(Request("POST", builtin.NAMESPACE.path(), {}, agent, body), ADMIN)
-        self._housekeeping.start()
+        self._garbage_collector.start()
         self._tick()
 
     async def close(self) -> None:
@@ -103,7 +103,7 @@ class Server:
         self._started = False
         if self._timer is not None:
             self._timer.cancel()
-        await self._housekeeping.stop()
+        await self._garbage_collector.stop()
         for watch in tuple(self._watches):
             await watch.close()
         await self._store.close()

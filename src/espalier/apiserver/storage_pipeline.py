@@ -133,7 +133,7 @@ class Finisher:
         resource = kind.resource
         if tidying.mistyped:
             raise _unhandled(draft, tidying.mistyped)
-        self._tell_unknown(draft, tidying.unknown)
+        self._report_unknown_fields(draft, tidying.unknown)
         if tidying.causes:
             raise failures.invalid_object(resource.kind, resource.group, draft.ask.name, tidying.causes)
         if managed is not None:
@@ -143,7 +143,7 @@ class Finisher:
         if resource == builtin.CUSTOM_RESOURCE_DEFINITION:
             definitions.complete(new)
 
-    def _tell_unknown(self, draft: Draft, unknown: list[str]) -> None:
+    def _report_unknown_fields(self, draft: Draft, unknown: list[str]) -> None:
         if not unknown:
             return
         level = draft.ask.query.get("fieldValidation") or "Warn"

@@ -51,7 +51,7 @@ class Watch:
         self._initial: Iterator[Object] = iter(())
         self._initial_end = 0
         self._place = 0
-        self._floor = 0
+        self._minimum_revision = 0
         """Changes up to this revision are skipped."""
         self._begin(ask)
         self._table.wakers[self] = self._wake.set
@@ -67,7 +67,7 @@ class Watch:
             self._fail(failures.too_large(wanted, self._store.revision))
             return
         if wanted and not listed:
-            self._floor = wanted
+            self._minimum_revision = wanted
             try:
                 self._place = self._table.after(wanted)
             except Expired as error:
@@ -149,7 +149,7 @@ class Watch:
             return self._ready.popleft()
         if self._bookmark_due:
             self._bookmark_due = False
-            if self._bookmarks and self._store.durable >= self._floor:
+            if self._bookmarks and self._store.durable >= self._minimum_revision:
                 return self._bookmark(self._store.durable, {})
         return None
 
@@ -167,7 +167,7 @@ class Watch:
 
     def _seen(self, change: Change) -> bytes | None:
         """The event of a change for this watch: objects enter and leave the selection."""
-        if change.revision <= self._floor:
+        if change.revision <= self._minimum_revision:
             return None
         if self._namespace is not None and change.key.namespace != self._namespace:
             return None

@@ -1,4 +1,4 @@
-"""What workloads, Services and budgets may say: the rules of kube-apiserver beyond schemas."""
+"""Rules of workloads, Services and PodDisruptionBudgets: those of kube-apiserver beyond schemas."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class Writer:
         return tree, managed_fields.decode(entries)
 
     def _merged(self, ask: RequestInfo, before: Tree, new: Tree) -> Tree:
-        """What a write through this path may change; all else stays as it was."""
+        """The parts of an object that a write through this path may change; all others stay."""
         kept = dict(before["metadata"])
         if ask.subresource == "status":
             return {**before, "metadata": kept, **({"status": new["status"]} if "status" in new else {})}
@@ -297,7 +297,7 @@ class Writer:
         return on_object
 
     def _config(self, ask: RequestInfo) -> Tree:
-        """What is applied, as far as this path takes it, in stored form. Raises `BadRequest`, `ServerFailure`."""
+        """The applied parts that this path accepts, in stored form. Raises `BadRequest`, `ServerFailure`."""
         resource = ask.kind.resource
         try:
             tree = go_json.decoded(ask.request.body)
@@ -341,7 +341,7 @@ def _given(ask: RequestInfo, entries: Any, owned: Managers) -> Managers | None:
 
 
 def _check_patched(kind: ServedKind, patched: Tree) -> None:
-    """What a patch leaves must still be an object of the kind, in words that show all of it."""
+    """Check that a patched object is still of the kind. Raises with the whole object in the message."""
     resource = kind.resource
     if (patched.get("apiVersion"), patched.get("kind")) != (resource.api_version, resource.kind):
         named = f"{patched.get('kind')} in version {failures.shown(resource.version)}"

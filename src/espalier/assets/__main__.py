@@ -12,7 +12,7 @@ import argparse
 import signal
 from collections.abc import Sequence
 
-from espalier.assets.build import Lacking, provide
+from espalier.assets.build import MissingRequirements, provide
 from espalier.assets.cache import assets_folder
 from espalier.assets.processes import BuildFailed
 from espalier.assets.recipes import GROUPS, chosen
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     except BuildFailed as failure:
         print(failure, file=sys.stderr)
         return 1
-    except Lacking as lacking:
+    except MissingRequirements as lacking:
         print(lacking, file=sys.stderr)
         return 2
     return 0

@@ -82,7 +82,7 @@ def write_archive(images: Sequence[Image], target: Path, *, docker: bool = False
 
 
 class _Blobs:
-    """What an archive keeps by digest; each blob is written once."""
+    """The blobs of an archive by digest; each is written once."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar

@@ -57,7 +57,7 @@ class Base:
 
     @property
     def system(self) -> Path:
-        """What lies over `root`: programs, units and settings of nodes of this version."""
+        """The layer over `root`: programs, units and settings of nodes of this version."""
         return self.home / "system"
 
     @property

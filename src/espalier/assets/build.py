@@ -23,7 +23,7 @@ PACKAGES = {"debootstrap": "debootstrap"}
 """Program -> its Debian package."""
 
 
-class Lacking(Exception):
+class MissingRequirements(Exception):
     """This machine lacks requirements of the build; `missing` names all of them, each with a remedy."""
 
     def __init__(self, missing: Sequence[str]) -> None:
@@ -34,13 +34,13 @@ class Lacking(Exception):
 def provide(components: Iterable[Component], assets: Path, say: Say) -> list[Component]:
     """Make the components and all they need exist below `assets`. Returns those that had to be built.
 
-    Raises `Lacking` before anything is begun, and `BuildFailed`; what was finished until then stays.
+    Raises `MissingRequirements` before anything is begun, and `BuildFailed`; what was finished until then stays.
     """
     asked = with_needs(components)
     wanted = [component for component in asked if not is_intact(component.home(assets))]
     if wanted:
-        if missing := lacking(wanted, assets):
-            raise Lacking(missing)
+        if missing := missing_requirements(wanted, assets):
+            raise MissingRequirements(missing)
         announce(wanted, assets, say)
         with only_one_builder(assets, say):
             for component in wanted:
@@ -67,19 +67,19 @@ def announce(components: Sequence[Component], assets: Path, say: Say) -> None:
 def _build(component: Component, assets: Path, say: Say) -> None:
     """Build the component in a folder beside its home, which then gets its name."""
     started = time.monotonic()
-    workshop = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{component.name}-", dir=assets))
+    work_folder = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{component.name}-", dir=assets))
     progress = Progress(component.label)
     try:
-        component.make(workshop, assets, progress)
-        seal(workshop)
-        workshop.chmod(0o755)
+        component.make(work_folder, assets, progress)
+        seal(work_folder)
+        work_folder.chmod(0o755)
         home = component.home(assets)
         if home.exists():  # damaged: removed together with other leftovers
             home.rename(assets / f"{UNFINISHED}damaged-{os.getpid()}-{home.name}")
-        workshop.rename(home)
+        work_folder.rename(home)
     finally:
         progress.end()
-        shutil.rmtree(workshop, ignore_errors=True)
+        shutil.rmtree(work_folder, ignore_errors=True)
     say(f"{component.label}: built, {size_of(home) / MIB:.0f} MiB in {elapsed(started)}")
 
 
@@ -101,7 +101,7 @@ def _link_envtest(assets: Path) -> Path:
 # --- What a machine must have ------------------------------------------------------------------------------------
 
 
-def lacking(components: Sequence[Component], assets: Path) -> list[str]:
+def missing_requirements(components: Sequence[Component], assets: Path) -> list[str]:
     """All missing requirements of the components, each with a remedy."""
     missing = []
     if any(component.as_root for component in components) and os.geteuid() != 0:
@@ -112,12 +112,12 @@ def lacking(components: Sequence[Component], assets: Path) -> list[str]:
             missing.append(f"{tool}: no such program on PATH; install it with: apt-get install {PACKAGES[tool]}")
     go_cache: Path | None = None
     if modules := [component for component in components if isinstance(component, GoModule)]:
-        go, go_cache = _lacking_go(modules)
+        go, go_cache = _missing_go(modules)
         missing += go
-    return missing + _lacking_space(components, assets, go_cache)
+    return missing + _missing_space(components, assets, go_cache)
 
 
-def _lacking_go(modules: Sequence[GoModule]) -> tuple[list[str], Path | None]:
+def _missing_go(modules: Sequence[GoModule]) -> tuple[list[str], Path | None]:
     """The problem with this machine's Go, if any, and its cache."""
     needed = max(module.go_version for module in modules)
     go = f"Go {'.'.join(map(str, needed))} or newer"
@@ -132,7 +132,7 @@ def _lacking_go(modules: Sequence[GoModule]) -> tuple[list[str], Path | None]:
     return [f"{go}: 'go' on PATH is {found}; {remedy}"] if old else [], Path(cache)
 
 
-def _lacking_space(components: Sequence[Component], assets: Path, go_cache: Path | None) -> list[str]:
+def _missing_space(components: Sequence[Component], assets: Path, go_cache: Path | None) -> list[str]:
     """The file systems that are too full for the results, or for what Go keeps while it builds."""
     needs: dict[int, tuple[Path, int]] = {}
     demands = [(assets, sum(component.size for component in components))]

@@ -67,7 +67,7 @@ class Component(abc.ABC):
         return False
 
     @abc.abstractmethod
-    def make(self, workshop: Path, assets: Path, progress: Progress) -> None:
+    def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
         """Build and try it in an empty folder; what it needs lies below `assets`. Raises `BuildFailed`."""
 
     @cached_property

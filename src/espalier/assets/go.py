@@ -14,7 +14,7 @@ from espalier.assets.component import Component, numbers, platform
 from espalier.assets.processes import BuildFailed, Progress, follow
 
 BUILD_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
-"""What makes a build the same everywhere. Where modules come from is left to the machine's own Go settings."""
+"""Settings that make a build the same everywhere. The machine's own Go settings say where modules come from."""
 BUILD_FLAGS = ("-trimpath", "-buildvcs=false")
 
 
@@ -32,7 +32,7 @@ class GoModule(Component):
     modfile: str = "go.mod"
     """Another one than go.mod, for another version of the same program; its sums lie beside it."""
     folders: tuple[str, ...] = ()
-    """What else is taken out of `module`: folders that are copied beside the programs, by the same path."""
+    """Folders of `module` that are copied beside the programs, by the same path."""
     stamps: Mapping[str, str] = field(default_factory=dict)
     """Variables to be set by the linker; `{version}`, `{major}` and `{minor}` are filled in."""
 
@@ -64,7 +64,7 @@ class GoModule(Component):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What `go build` is told: without symbol tables, which only a debugger reads."""
+        """Flags of `go build`: no symbol tables, which only a debugger reads."""
         linker = ["-s", "-w"]
         if self.stamps:
             major, minor, _ = self.version.split(".", 2)
@@ -72,18 +72,18 @@ class GoModule(Component):
             linker += [f"-X {name}={value.format(**filled)}" for name, value in self.stamps.items()]
         return (*BUILD_FLAGS, f"-ldflags={' '.join(linker)}")
 
-    def make(self, workshop: Path, assets: Path, progress: Progress) -> None:
+    def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
         """Compile, link by name, and hear from each program the version that it was built as."""
         if self.packages:
             for program, package in self.packages.items():
-                self._compile(package, workshop / program, progress)
+                self._compile(package, work_folder / program, progress)
         else:
             binary = f"{self.name}.bin"  # named apart, as a program may be called as the component
-            self._compile(".", workshop / binary, progress)
+            self._compile(".", work_folder / binary, progress)
             for program in self.programs:
-                (workshop / program).symlink_to(binary)
-        self._copy_folders(workshop)
-        self._try(workshop)
+                (work_folder / program).symlink_to(binary)
+        self._copy_folders(work_folder)
+        self._try(work_folder)
 
     def _compile(self, package: str, target: Path, progress: Progress) -> None:
         command = ["go", "build", "-v", *self.flags]
@@ -92,7 +92,7 @@ class GoModule(Component):
         compiled = 0
         downloading = False
 
-        def tell(line: str | None) -> bool:
+        def on_line(line: str | None) -> bool:
             nonlocal compiled, downloading
             names_package = line is not None and re.fullmatch(r"[\w.~/-]+", line) is not None
             compiled += names_package  # -v names each package when it begins to compile it
@@ -102,7 +102,7 @@ class GoModule(Component):
             return not names_package
 
         command += ["-o", str(target), package]
-        follow(command, self.folder, environment=go_environment(), label=self.label, tell=tell)
+        follow(command, self.folder, environment=go_environment(), label=self.label, on_line=on_line)
 
     def _copy_folders(self, target: Path) -> None:
         """Take what is wanted besides programs out of Go's module cache."""
@@ -141,7 +141,7 @@ def go_environment() -> dict[str, str]:
 
 
 def go_settings(*names: str, folder: Path) -> list[str]:
-    """What Go says of itself when it works in `folder`."""
+    """Settings of Go in `folder`, by `go env`."""
     command = ["go", "env", *names]
     result = subprocess.run(command, cwd=folder, env=go_environment(), check=True, capture_output=True, text=True)
     return result.stdout.splitlines()

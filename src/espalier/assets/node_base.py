@@ -1,4 +1,4 @@
-"""What nodes of one Kubernetes version have beyond the shared file system: its programs, and images of all it runs."""
+"""The layer of nodes of one Kubernetes version over the shared file system: its programs and all images."""
 
 from __future__ import annotations
 
@@ -90,16 +90,16 @@ class NodeBase(Component):
         }
         return {program: f"{self.repository}/{tag}" for program, tag in tags.items()}
 
-    def make(self, workshop: Path, assets: Path, progress: Progress) -> None:
+    def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
         """Lay out the programs, write the images, and have containerd unpack them."""
-        self._system(workshop / "system", assets)
-        self._asked_for(workshop / "system/usr/local/bin/kubeadm")
-        archive = workshop / "images.tar"
+        self._system(work_folder / "system", assets)
+        self._asked_for(work_folder / "system/usr/local/bin/kubeadm")
+        archive = work_folder / "images.tar"
         progress.show("writing images")
         root = self.root.home(assets) / "rootfs"
         digests = write_archive(self._images(root, assets), archive)
         progress.show("unpacking images")
-        store, programs = workshop / "containerd", self.containerd.home(assets)
+        store, programs = work_folder / "containerd", self.containerd.home(assets)
         store.mkdir()
         image_store.fill(store, archive, programs, pinned=[self.image_names["pause"]], label=self.label)
         archive.unlink()
@@ -110,10 +110,10 @@ class NodeBase(Component):
             "root": self.root.home(assets).name,
             "images": dict(sorted(digests.items())),
         }
-        (workshop / base.FACTS).write_text(json.dumps(facts, indent=2) + "\n")
+        (work_folder / base.FACTS).write_text(json.dumps(facts, indent=2) + "\n")
 
     def _system(self, system: Path, assets: Path) -> None:
-        """What lies over Debian. Programs are the files of the components themselves, by another name."""
+        """The layer over Debian. Programs are the files of the components themselves, by another name."""
         _lay_over(FILES, system)
         for folder in FOLDERS:
             (system / folder).mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ PACKAGES = (
     ),  # the last by name: debootstrap can't resolve what is virtual
 )
 OWN_MOUNTS = ("unshare", "--mount", "--")
-"""What a command mounts goes with it, also when it is killed."""
+"""Gives a command mounts of its own, which end with it, also when it is killed."""
 MASKED = (
     *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer"),
     *("e2scrub_reap.service", "systemd-pstore.service", "console-getty.service", "getty@tty1.service"),
@@ -68,14 +68,14 @@ class NodeRoot(Component):
         """Packages, and what is taken away."""
         yield repr((PACKAGES, MASKED, DROPPED, KEPT_FOLDERS, platform())).encode()
 
-    def make(self, workshop: Path, assets: Path, progress: Progress) -> None:
+    def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
         """Install Debian, and take away what a node does not need."""
-        root = workshop / "rootfs"
+        root = work_folder / "rootfs"
         mirror = debian.mirror()
         command = [*OWN_MOUNTS, "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", debian.SUITE]
         steps = 0
 
-        def tell(line: str | None) -> bool:
+        def on_line(line: str | None) -> bool:
             nonlocal steps
             steps += line is not None and line.startswith("I: ")
             progress.show(f"debootstrap, {steps} steps")
@@ -84,7 +84,7 @@ class NodeRoot(Component):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
         environment["DPKG_FORCE"] = "unsafe-io"  # nothing need be on disk yet: a build that ends early is thrown away
         command += [str(root), *([mirror] if mirror else [])]
-        follow(command, workshop, environment=environment, label=self.label, tell=tell)
+        follow(command, work_folder, environment=environment, label=self.label, on_line=on_line)
         for path in DROPPED:
             remove(root / path)
         for folder in KEPT_FOLDERS:

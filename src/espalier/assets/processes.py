@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LAST_WORDS = 30
+LAST_LINES = 30
 
 
 class BuildFailed(Exception):
@@ -28,19 +28,19 @@ def follow(
     *,
     environment: Mapping[str, str],
     label: str,
-    tell: Callable[[str | None], bool],
+    on_line: Callable[[str | None], bool],
 ) -> None:
     """Run a program. Each line of it is told, and None now and then while none comes; the answer is whether it matters.
 
     Raises `BuildFailed` with the last lines that matter.
     """
-    words: deque[str] = deque(maxlen=LAST_WORDS)
+    output: deque[str] = deque(maxlen=LAST_LINES)
     with running(command, folder, environment) as process:
         for line in _lines_or_none(process):
-            if tell(line) and line:
-                words.append(line)
+            if on_line(line) and line:
+                output.append(line)
     if process.returncode != 0:
-        said = "\n".join(f"  {line}" for line in words)
+        said = "\n".join(f"  {line}" for line in output)
         raise BuildFailed(f"{label}: {' '.join(command[:2])} failed (exit code {process.returncode}):\n{said}")
 
 
@@ -75,8 +75,8 @@ def run(command: Sequence[str | Path], label: str, environment: Mapping[str, str
         command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, env=environment
     )
     if said.returncode != 0:
-        words = (said.stderr or said.stdout).strip()[-2000:]
-        raise BuildFailed(f"{label}: {' '.join(map(str, command))}: exit code {said.returncode}:\n  {words}")
+        output = (said.stderr or said.stdout).strip()[-2000:]
+        raise BuildFailed(f"{label}: {' '.join(map(str, command))}: exit code {said.returncode}:\n  {output}")
     return said.stdout
 
 

@@ -151,7 +151,7 @@ NODE_ROOT = NodeRoot(
 ENVTEST = (ETCD, KUBERNETES)
 """Components of a control plane for tests."""
 TESTED = (*ENVTEST, CLUSTER_API)
-"""What tests run against when it is there, and what a management cluster of real nodes runs."""
+"""The programs of a control plane: for tests, when they are built, and for management clusters of real nodes."""
 
 NODES = (
     # sources of Kubernetes, of etcd and CoreDNS, tags of etcd and pause: as kubeadm of that version asks for

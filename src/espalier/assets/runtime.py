@@ -58,16 +58,16 @@ class Debian:
         """Path of the interpreter, without leading slash: that which `python3` leads to."""
         return f"usr/bin/{(self._root / 'usr/bin/python3').readlink().name}"
 
-    def runtime(self, programs: Sequence[str], modules: Sequence[str], workshop: Path) -> Mapping[str, Path | str]:
+    def runtime(self, programs: Sequence[str], modules: Sequence[str], work_folder: Path) -> Mapping[str, Path | str]:
         """The files of Python, of other programs and of all libraries that they load, for a layer of an image.
 
-        `modules` are imported to see which others they need. Modules are compiled into `workshop`, which must be empty:
-        nothing in a container could keep what is compiled there. Raises `BuildFailed`.
+        `modules` are imported to see which others they need. Modules are compiled into `work_folder`, which must be
+        empty: nothing in a container could keep what is compiled there. Raises `BuildFailed`.
         """
         found = [Path(line) for line in self._run(FIND, *modules).splitlines()]
-        return self._layer(programs, [path for path in found if path.is_relative_to(self._root)], (), workshop)
+        return self._layer(programs, [path for path in found if path.is_relative_to(self._root)], (), work_folder)
 
-    def whole_runtime(self, extensions: Iterable[Path], workshop: Path) -> Mapping[str, Path | str]:
+    def whole_runtime(self, extensions: Iterable[Path], work_folder: Path) -> Mapping[str, Path | str]:
         """The files of Python with its standard library, of which `MODULES_LEFT_OUT` are not there.
 
         With the shared libraries that `extensions` load: modules which lie elsewhere. Else as `runtime`.
@@ -76,10 +76,10 @@ class Debian:
         names = [entry for folder in (library, library / "lib-dynload") for entry in sorted(folder.iterdir())]
         kept = [entry for entry in names if _stays(entry)]
         modules = [file for entry in kept for file in ([entry] if entry.is_file() else sorted(entry.rglob("*.py")))]
-        return self._layer((), [file for file in modules if file.suffix in (".py", ".so")], extensions, workshop)
+        return self._layer((), [file for file in modules if file.suffix in (".py", ".so")], extensions, work_folder)
 
     def run_module(self, module: str, arguments: Sequence[str], *paths: Path) -> str:
-        """What a module says that is run as a program, with the variables of this process. Raises `BuildFailed`."""
+        """The output of a module that is run as a program, with the variables of this process. Raises `BuildFailed`."""
         code = f"import runpy, sys; sys.argv[0] = {module!r}; runpy.run_module({module!r}, run_name='__main__')"
         return self._run(code, *arguments, paths=paths, environment=os.environ)
 
@@ -88,7 +88,7 @@ class Debian:
         self._run(FIND, *modules, paths=paths)
 
     def _layer(
-        self, programs: Sequence[str], ours: Sequence[Path], extensions: Iterable[Path], workshop: Path
+        self, programs: Sequence[str], ours: Sequence[Path], extensions: Iterable[Path], work_folder: Path
     ) -> Mapping[str, Path | str]:
         binaries = [
             self.python,
@@ -101,12 +101,12 @@ class Debian:
             if library.is_relative_to(self._root):
                 files[f"{LIBRARIES}/{library.name}"] = Path(os.path.realpath(library))
         sources = {path.relative_to(self._root).with_suffix(".pyc"): path for path in ours if path.suffix == ".py"}
-        compiled = self.compile({str(target): source for target, source in sources.items()}, workshop)
+        compiled = self.compile({str(target): source for target, source in sources.items()}, work_folder)
         return {
             **files,
             **compiled,
             **LINKS,
-            **self._packages([*binaries, *map(str, files), *map(str, ours)], workshop),
+            **self._packages([*binaries, *map(str, files), *map(str, ours)], work_folder),
         }
 
     @property
@@ -115,7 +115,7 @@ class Debian:
         return f"cpython-{self.python.rpartition('python')[2].replace('.', '')}"
 
     def compile(
-        self, sources: Mapping[str, Path], workshop: Path, names: Mapping[str, str] | None = None
+        self, sources: Mapping[str, Path], work_folder: Path, names: Mapping[str, str] | None = None
     ) -> Mapping[str, Path]:
         """Path in the image -> the compiled module; the same bytes at each run, whoever runs it and where.
 
@@ -124,7 +124,7 @@ class Debian:
         arguments: list[str] = []
         made = {}
         for target, source in sorted(sources.items()):
-            place = workshop / target
+            place = work_folder / target
             place.parent.mkdir(parents=True, exist_ok=True)
             arguments += [str(source), str(place), f"/{names[target] if names else target.removesuffix('c')}"]
             made[target] = place
@@ -156,10 +156,10 @@ class Debian:
             if arrow:
                 yield Path(place.split(" (")[0])
 
-    def _packages(self, files: Iterable[str], workshop: Path) -> Mapping[str, Path]:
+    def _packages(self, files: Iterable[str], work_folder: Path) -> Mapping[str, Path]:
         """Package facts for scanners: one file for each package."""
         made = {}
-        folder = workshop / PACKAGES
+        folder = work_folder / PACKAGES
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for name, text in packages_of(self._root, files).items():

@@ -40,7 +40,7 @@ class Item:
     size: int
     """Bytes on disk, for what is missing about."""
     minutes: float | None = None
-    """What building it costs, about; None for what can't be built any more."""
+    """The approximate minutes to build it; None for what can't be built any more."""
 
 
 def stock(assets: Path) -> list[Item]:

@@ -1,4 +1,4 @@
-"""What `espalier assets` does, apart from its flags: other commands need not load what builds."""
+"""The work of `espalier assets`, apart from its flags: other commands need not load the build code."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def build(what: Sequence[str], image_repository: str | None, *, dry_run: bool) -
             return
         wanted = [component for component in components if not is_intact(component.home(assets))]
         building.announce(wanted, assets, say)
-        if missing := building.lacking(wanted, assets) if wanted else []:
-            raise building.Lacking(missing)
-    except (BuildFailed, building.Lacking) as failure:
+        if missing := building.missing_requirements(wanted, assets) if wanted else []:
+            raise building.MissingRequirements(missing)
+    except (BuildFailed, building.MissingRequirements) as failure:
         raise Failure(str(failure)) from None
     except KeyboardInterrupt:
         raise Interrupted("stopped; what was finished stays, the same command builds the rest") from None

@@ -29,8 +29,8 @@ def problems(cluster: Document, tree: Tree, own: str) -> list[Problem]:
     return []
 
 
-def left_by_move(tree: Tree, existing: Object | None, own: str) -> str:
-    """What a cluster has that would be moved to the release of this program though its manifest does not say so."""
+def left_behind_by_move(tree: Tree, existing: Object | None, own: str) -> str:
+    """The release that a cluster would leave for the release of this program though its manifest does not say so."""
     if existing is None or tree["spec"].get("eksaVersion"):
         return ""
     spec = existing.tree["spec"]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 class Listed(NamedTuple):
     """A command as help lists it."""
 
-    room: str
+    module: str
     sentence: str
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from espalier.api.printable import in_one_line
 from espalier.cli import flags, output
-from espalier.cli.failures import Away
+from espalier.cli.failures import NotReachable
 from espalier.cli.home import Home
 from espalier.kube.access import Access
 from espalier.kube.client import Client
@@ -32,7 +32,7 @@ class Connected(msgspec.Struct, frozen=True):
 def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
     """The first of `--kubeconfig`, `$KUBECONFIG`, the local environment's, `~/.kube/config` that is there.
 
-    Raises `Away` when there is none.
+    Raises `NotReachable` when there is none.
     """
     home = home or Home.locate()
     asked = connection.kubeconfig or os.environ.get("KUBECONFIG")
@@ -40,7 +40,7 @@ def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
     if not asked and home.kubeconfig.exists():
         files = [home.kubeconfig]
     if not asked and not any(file.exists() for file in files):
-        raise Away(
+        raise NotReachable(
             f"no kubeconfig: --kubeconfig and $KUBECONFIG are not set, "
             f"and neither {home.kubeconfig} nor ~/.kube/config exists. "
             "Start the local environment with `espalier up`, or name the kubeconfig of a management cluster."
@@ -66,11 +66,11 @@ async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
 
 def _print_each_once() -> Callable[[str], None]:
     """A server warns of what is tried first, and again when it is done."""
-    told: set[str] = set()
+    printed: set[str] = set()
 
-    def tell(text: str) -> None:
-        if text not in told:
+    def print_once(text: str) -> None:
+        if text not in printed:
             output.say(f"Warning: {in_one_line(text)}", stderr=True)
-        told.add(text)
+        printed.add(text)
 
-    return tell
+    return print_once

@@ -39,8 +39,8 @@ TIMEOUT = 120.0
 
 
 @dataclass
-class Story:
-    """What every chapter needs: the local environment's client, the manifest as it is now, and a voice."""
+class Run:
+    """The state of a demo: the local environment's client, the manifest as it is now, and the output."""
 
     client: Client
     prepared: list[tuple[Resource, dict[str, Any]]]
@@ -75,7 +75,7 @@ async def demo(*, filename: Path, boot_seconds: float) -> None:
     Example:
       espalier demo -f examples/docker.yaml
     """
-    from espalier.cli.environment.simulated import World  # noqa: PLC0415  the other commands need not load a whole local environment
+    from espalier.cli.environment.simulated import SimulatedEnvironment  # noqa: PLC0415  the other commands need not load a whole local environment
 
     lasting.settle_in()
     logs.setup(level="error")
@@ -85,15 +85,15 @@ async def demo(*, filename: Path, boot_seconds: float) -> None:
         home = Home(Path(folder))
         progress.wait("starting a management cluster: API server and controllers, in this process")
         async with (
-            World.run(home, port=0, boot_seconds=boot_seconds, releases=Releases.load()) as world,
+            SimulatedEnvironment.run(home, port=0, boot_seconds=boot_seconds, releases=Releases.load()) as environment,
             _client(home.kubeconfig.read_bytes()) as client,
         ):
-            progress.say(f"management cluster serves at {world.url}", aside=f"{time.monotonic() - began:.1f} s")
-            story = Story(client, documents.in_namespace(found, "default"), progress)
-            await _create(story, filename)
-            await _scale(story)
-            await _upgrade(story, world.kubernetes_versions)
-            await _delete(story)
+            progress.say(f"management cluster serves at {environment.url}", aside=f"{time.monotonic() - began:.1f} s")
+            run = Run(client, documents.in_namespace(found, "default"), progress)
+            await _create(run, filename)
+            await _scale(run)
+            await _upgrade(run, environment.kubernetes_versions)
+            await _delete(run)
             progress.wait("stopping the management cluster")
         program = os.path.relpath(sys.argv[0])
         progress.say(f"the demonstration took {time.monotonic() - began:.1f} s and left nothing behind")
@@ -103,8 +103,8 @@ async def demo(*, filename: Path, boot_seconds: float) -> None:
             f"  export KUBECONFIG={Home.locate().kubeconfig}\n"
             f"  kubectl apply -f {filename}\n"
             "  kubectl get clusters.anywhere.eks.amazonaws.com -w\n"
-            f"  {program} kubeconfig {story.key.name} > {story.key.name}.kubeconfig\n"
-            f"  kubectl --kubeconfig {story.key.name}.kubeconfig get nodes\n"
+            f"  {program} kubeconfig {run.key.name} > {run.key.name}.kubeconfig\n"
+            f"  kubectl --kubeconfig {run.key.name}.kubeconfig get nodes\n"
             "or without kubectl:\n"
             f"  {program} create cluster -f {filename}\n"
             f"  {program} get clusters -A\n"
@@ -113,66 +113,66 @@ async def demo(*, filename: Path, boot_seconds: float) -> None:
         )
 
 
-async def _create(story: Story, filename: Path) -> None:
-    _chapter(story, f"Create: {filename}")
+async def _create(run: Run, filename: Path) -> None:
+    _print_title(run, f"Create: {filename}")
     began = time.monotonic()
-    await _settle(story)
-    story.progress.say(f"cluster {story.key} is ready", aside=f"{time.monotonic() - began:.1f} s")
-    await _show(story)
+    await _settle(run)
+    run.progress.say(f"cluster {run.key} is ready", aside=f"{time.monotonic() - began:.1f} s")
+    await _show(run)
 
 
-async def _scale(story: Story) -> None:
-    _chapter(story, "Scale: four workers")
+async def _scale(run: Run) -> None:
+    _print_title(run, "Scale: four workers")
     began = time.monotonic()
-    story.cluster["spec"]["workerNodeGroupConfigurations"][0]["count"] = 4
-    await _settle(story)
-    story.progress.say("four workers are ready", aside=f"{time.monotonic() - began:.1f} s")
-    await _show(story)
+    run.cluster["spec"]["workerNodeGroupConfigurations"][0]["count"] = 4
+    await _settle(run)
+    run.progress.say("four workers are ready", aside=f"{time.monotonic() - began:.1f} s")
+    await _show(run)
 
 
-async def _upgrade(story: Story, offered: tuple[str, ...]) -> None:
-    now = str(story.cluster["spec"]["kubernetesVersion"])
+async def _upgrade(run: Run, offered: tuple[str, ...]) -> None:
+    now = str(run.cluster["spec"]["kubernetesVersion"])
     later = [version for version in offered if minor(version) == minor(now) + 1]
     if not later:
         raise Failure(
             f"spec.kubernetesVersion: {now} is the newest of this release ({', '.join(offered)}); nothing to upgrade to"
         )
-    _chapter(story, f"Upgrade: Kubernetes {now} to {later[0]}, machine by machine")
+    _print_title(run, f"Upgrade: Kubernetes {now} to {later[0]}, machine by machine")
     began = time.monotonic()
-    story.cluster["spec"]["kubernetesVersion"] = later[0]
-    async with _workload(story) as workload, asyncio.TaskGroup() as group:
-        teller = group.create_task(_tell_machines(workload, story.progress))
-        await _settle(story)
-        teller.cancel()
-    story.progress.say(f"every node runs {later[0]}", aside=f"{time.monotonic() - began:.1f} s")
-    await _show(story)
+    run.cluster["spec"]["kubernetesVersion"] = later[0]
+    async with _workload(run) as workload, asyncio.TaskGroup() as group:
+        reporter = group.create_task(_report_machines(workload, run.progress))
+        await _settle(run)
+        reporter.cancel()
+    run.progress.say(f"every node runs {later[0]}", aside=f"{time.monotonic() - began:.1f} s")
+    await _show(run)
 
 
-async def _delete(story: Story) -> None:
-    _chapter(story, f"Delete: {story.key.name}")
-    for resource, tree in reversed(story.prepared):
-        await story.client.delete(resource, tree["metadata"]["name"], tree["metadata"]["namespace"])
-    await follow.until_gone(story.client, story.key, timeout=TIMEOUT, progress=story.progress)
-    left = await _leftovers(story)
+async def _delete(run: Run) -> None:
+    _print_title(run, f"Delete: {run.key.name}")
+    for resource, tree in reversed(run.prepared):
+        await run.client.delete(resource, tree["metadata"]["name"], tree["metadata"]["namespace"])
+    await follow.until_gone(run.client, run.key, timeout=TIMEOUT, progress=run.progress)
+    left = await _leftovers(run)
     if left:
         raise Failure("left behind: " + ", ".join(left))
-    story.progress.say("cluster, machines and secrets are gone; nothing is left behind")
+    run.progress.say("cluster, machines and secrets are gone; nothing is left behind")
 
 
-async def _settle(story: Story) -> None:
-    applied = await documents.apply_all(story.client, copy.deepcopy(story.prepared), dry_run=False)
+async def _settle(run: Run) -> None:
+    applied = await documents.apply_all(run.client, copy.deepcopy(run.prepared), dry_run=False)
     generation = next(item.metadata.generation for item in applied if item.kind == Cluster.resource.kind)
-    await follow.until_ready(story.client, story.key, generation=generation, timeout=TIMEOUT, progress=story.progress)
+    await follow.until_ready(run.client, run.key, generation=generation, timeout=TIMEOUT, progress=run.progress)
 
 
-async def _show(story: Story) -> None:
-    story.progress.settle()
-    async with _workload(story) as workload:
-        story.progress.out.print("  [dim]kubectl --kubeconfig " + story.key.name + ".kubeconfig get nodes[/]")
+async def _show(run: Run) -> None:
+    run.progress.settle()
+    async with _workload(run) as workload:
+        run.progress.out.print("  [dim]kubectl --kubeconfig " + run.key.name + ".kubeconfig get nodes[/]")
         await tables.write(workload, Selection(NODE, None))
 
 
-async def _tell_machines(workload: Client, progress: Progress) -> None:
+async def _report_machines(workload: Client, progress: Progress) -> None:
     """Say of each node when it comes and goes; until cancelled."""
     listed = await workload.list(NODE)
     async for event in workload.watch(NODE, resource_version=listed.resource_version):
@@ -182,17 +182,17 @@ async def _tell_machines(workload: Client, progress: Progress) -> None:
             else ""
         )
         if event.type == "ADDED":
-            progress.say(f"node {event.object.name} joined with {version}", mark="[cyan]+[/]")
+            progress.say(f"node {event.object.name} joined with {version}", sign="[cyan]+[/]")
         elif event.type == "DELETED":
-            progress.say(f"node {event.object.name} left ({version})", mark="[yellow]-[/]")
+            progress.say(f"node {event.object.name} left ({version})", sign="[yellow]-[/]")
 
 
-async def _leftovers(story: Story) -> list[str]:
+async def _leftovers(run: Run) -> list[str]:
     left = []
     for resource in (Cluster.resource, *(kind.resource for kind in CLUSTER_API_KINDS), SECRET):
-        namespace = story.key.namespace if resource == Cluster.resource else "eksa-system"
-        listed = await story.client.list(resource, namespace)
-        left += [f"{resource.kind} {item.key}" for item in listed.items if _belongs(item, story.key.name)]
+        namespace = run.key.namespace if resource == Cluster.resource else "eksa-system"
+        listed = await run.client.list(resource, namespace)
+        left += [f"{resource.kind} {item.key}" for item in listed.items if _belongs(item, run.key.name)]
     return left
 
 
@@ -201,8 +201,8 @@ def _belongs(item: Object, cluster: str) -> bool:
 
 
 @asynccontextmanager
-async def _workload(story: Story) -> AsyncIterator[Client]:
-    secret = await story.client.get(SECRET, f"{story.key.name}-kubeconfig", story.key.namespace)
+async def _workload(run: Run) -> AsyncIterator[Client]:
+    secret = await run.client.get(SECRET, f"{run.key.name}-kubeconfig", run.key.namespace)
     async with _client(secret.decode(Secret).data["value"]) as client:
         yield client
 
@@ -218,6 +218,6 @@ async def _client(kubeconfig: bytes) -> AsyncIterator[Client]:
         await client.close()
 
 
-def _chapter(story: Story, title: str) -> None:
-    story.progress.settle()
-    story.progress.out.print(f"\n[bold]{title}[/]")
+def _print_title(run: Run, title: str) -> None:
+    run.progress.settle()
+    run.progress.out.print(f"\n[bold]{title}[/]")

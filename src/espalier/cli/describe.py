@@ -28,7 +28,7 @@ from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.providers.kinds import CATALOG
 from espalier.releases import UnknownKubernetesVersion, release_name, resolve
-from espalier.releases.contents import told
+from espalier.releases.contents import support_text
 
 LAST_EVENTS = 8
 
@@ -73,7 +73,7 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
         output.write_facts(_facts(whole, events) | {"supportEnds": supported}, output_format)
         return
     now = datetime.now(UTC)
-    output.say("\n".join(map(in_one_line, _top(whole, told(supported, now), now))) + "\n")
+    output.say("\n".join(map(in_one_line, _top(whole, support_text(supported, now), now))) + "\n")
     columns = ("object", "state", "since", "message")
     output.write_table(columns, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)])
     if hidden:
@@ -201,10 +201,10 @@ def _facts(whole: Member, events: Sequence[Tree]) -> Tree:
 
     blocking = obstacle(whole)
     top = {name: value for name, value in facts(blocking).items() if name != "children"} if blocking else None
-    told = [{name: event.get(name) for name in ("type", "reason", "message")} for event in events]
-    for fact, event in zip(told, events, strict=True):
+    shown = [{name: event.get(name) for name in ("type", "reason", "message")} for event in events]
+    for fact, event in zip(shown, events, strict=True):
         fact["time"] = _time_of(event)
-    return {"obstacle": top, "tree": facts(whole), "events": told}
+    return {"obstacle": top, "tree": facts(whole), "events": shown}
 
 
 def _time_of(event: Tree) -> str:

@@ -67,11 +67,11 @@ def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> I
             continue
         cluster = msgspec.convert(tree, Cluster)
         found = [] if is_self_managed(cluster) else content.violations(cluster, PROVIDERS)
-        yield from (document.problem(one) for one in found if not is_told(one.field, known))
+        yield from (document.problem(one) for one in found if not is_reported(one.field, known))
 
 
-def is_told(field: str, known: Sequence[Problem]) -> bool:
-    """Whether something is known to be wrong with a field, with one within it, or around it."""
+def is_reported(field: str, known: Sequence[Problem]) -> bool:
+    """True if something is known to be wrong with a field, with one within it, or around it."""
     related = [problem.violation.field for problem in known if problem.violation.field]
     return any(_is_within(field, other) or _is_within(other, field) for other in related)
 

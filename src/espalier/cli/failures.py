@@ -53,7 +53,7 @@ class Broken(Failure):
     exit = Exit.USAGE
 
 
-class Away(Failure):
+class NotReachable(Failure):
     """No API server answered."""
 
     exit = Exit.UNREACHABLE
@@ -94,7 +94,7 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """What is printed within is written at its end. That a reader left (`| head`) is no error. Raises `OSError`."""
+    """Print within the block, and flush at its end. A closed pipe (`| head`) is no error. Raises `OSError`."""
     try:
         yield
         sys.stdout.flush()

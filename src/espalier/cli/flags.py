@@ -31,7 +31,7 @@ class OneOf(click.Choice[Value]):
         return str(choice).casefold()
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
-        """What is said of another word."""
+        """The message for any other word."""
         words = [str(choice) for choice in self.choices]
         return f"found {str(value)!r}, allowed {'are' if len(words) > 1 else 'is'} {', '.join(words)}"
 

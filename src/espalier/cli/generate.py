@@ -88,15 +88,15 @@ def objects(
     Example:
       espalier generate objects -f examples/docker.yaml > objects.yaml
     """
-    from espalier.cli.offline import Workshop  # noqa: PLC0415  other commands need not load what judges and renders
+    from espalier.cli.offline import OfflineManager  # noqa: PLC0415  other commands need not load what judges and renders
 
     found = documents.read(filename, several=True)
-    workshop = Workshop(found, releases, namespace)
+    offline_manager = OfflineManager(found, releases, namespace)
     made = [
         tree
         for document in found
         if document.kind == Cluster.resource.kind
-        for tree in workshop.objects(document, workload=workload)
+        for tree in offline_manager.objects(document, workload=workload)
     ]
     if output_format == "json":
         output.write_objects(made, "json", single=False)

@@ -14,7 +14,7 @@ _APPLY = "apply the output of this version's `espalier manifests`, which"
 
 
 def advice(resource: Resource, error: Exception) -> str:
-    """What to do about a failure to read or create objects of a kind; empty where that is not known."""
+    """Advice on a failure to read or create objects of a kind; empty if there is none."""
     if isinstance(error, Forbidden) and _LACKS_RIGHT.search(str(error)):
         return f"{_APPLY} gives the right"
     if not isinstance(error, NotFound):

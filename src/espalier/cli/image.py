@@ -109,38 +109,40 @@ def write(found: base.Base, kubernetes: str, tag: str, output: Path) -> tuple[st
 
     Raises `BuildFailed` and `OSError`.
     """
-    with tempfile.TemporaryDirectory(prefix="espalier-image-") as workshop:
-        layers = _layers(found, kubernetes, Path(workshop))
+    with tempfile.TemporaryDirectory(prefix="espalier-image-") as work_folder:
+        layers = _layers(found, kubernetes, Path(work_folder))
         made = Image((tag,), tuple(layers.values()), (f"/{upgrader.PROGRAM}",))
         digests = write_archive([made], output, docker=True)
         return digests[tag], {what: layer.size for what, layer in layers.items()}
 
 
-def _layers(found: base.Base, kubernetes: str, workshop: Path) -> dict[str, Layer]:
+def _layers(found: base.Base, kubernetes: str, work_folder: Path) -> dict[str, Layer]:
     """Layers by what they are; the first two are the same for all Kubernetes versions."""
     sources = Path(upgrader.__file__).parents[2]
     debian = Debian(found.root, sources)
-    runtime = debian.runtime(upgrader.HOST_TOOLS, upgrader.MODULES, workshop / "runtime")
+    runtime = debian.runtime(upgrader.HOST_TOOLS, upgrader.MODULES, work_folder / "runtime")
     files = _components(found)
     versions = {"containerd": recipes.CONTAINERD.version, "cni-plugins": recipes.CNI_PLUGINS.version}
     path, text = upgrader.describe(kubernetes, os.uname().machine, versions, files)
     return {
         "Python and nsenter": Layer(runtime),
-        "the program": Layer(_program(debian, workshop / "program")),
-        "components": Layer({**upgrader.components(files), path: _written(workshop / path, text, 0o644)}),
+        "the program": Layer(_program(debian, work_folder / "program")),
+        "components": Layer({**upgrader.components(files), path: _written(work_folder / path, text, 0o644)}),
     }
 
 
-def _program(debian: Debian, workshop: Path) -> dict[str, Path | str]:
+def _program(debian: Debian, work_folder: Path) -> dict[str, Path | str]:
     """The program's modules compiled, beside their sources, and the file that starts them."""
-    launcher = _written(workshop / upgrader.PROGRAM, upgrader.launcher(debian.python), 0o755)
+    launcher = _written(work_folder / upgrader.PROGRAM, upgrader.launcher(debian.python), 0o755)
     files: dict[str, Path | str] = {upgrader.PROGRAM: launcher}
     for path, source in upgrader.sources().items():
-        files[path] = _written(workshop / path, source.read_text() if source else "", 0o644)
+        files[path] = _written(work_folder / path, source.read_text() if source else "", 0o644)
     cached = {
         f"{Path(path).parent}/__pycache__/{Path(path).stem}.{debian.tag}.pyc": path for path in upgrader.sources()
     }
-    compiled = debian.compile({target: workshop / path for target, path in cached.items()}, workshop, names=cached)
+    compiled = debian.compile(
+        {target: work_folder / path for target, path in cached.items()}, work_folder, names=cached
+    )
     return {**files, **compiled}
 
 

@@ -20,7 +20,7 @@ manager, and its server may trust them, or find them, only now."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
 
 _REFUSALS = (BadRequest, Conflict, Forbidden, Invalid, NotFound)
-"""What will not pass by itself. Nobody waits for it, but it is being retried, for somebody may see to it."""
+"""Errors that a person has to fix. Nobody waits for it, but it is retried."""
 
 _log = structlog.get_logger("espalier.releases")
 

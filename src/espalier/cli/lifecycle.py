@@ -224,7 +224,7 @@ async def _push(
                 try:
                     path = await write_kubeconfig(client, key)
                 except Failure as unread:  # the cluster is there all the same
-                    progress.say(str(unread), mark="[yellow]![/]")
+                    progress.say(str(unread), sign="[yellow]![/]")
                 else:
                     progress.say(f"kubeconfig: {path}    kubectl --kubeconfig {path} get nodes")
 
@@ -242,13 +242,13 @@ async def _check_may_go(client: Client, key: Key) -> None:
         await preflight.check_may_go(client, key)
 
 
-async def _moves(tree: Tree, existing: Object, own: str, wish: bool | None) -> bool:
+async def _moves(tree: Tree, existing: Object, own: str, confirmed: bool | None) -> bool:
     """True if a cluster gets the release of this program. Raises `Usage` where nobody can be asked."""
-    left = chosen_release.left_by_move(tree, existing, own)
+    left = chosen_release.left_behind_by_move(tree, existing, own)
     if not left:
         return True
-    if wish is not None:
-        return wish
+    if confirmed is not None:
+        return confirmed
     what = f"cluster {existing.key} has {left}, and would be moved to release {own}, which may replace its machines"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Usage(

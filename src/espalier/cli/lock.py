@@ -98,21 +98,21 @@ def stop(path: Path, running: Holder) -> None:
     try:
         descriptor = os.pidfd_open(running.pid)
     except ProcessLookupError:
-        raise _strange(path, running, "no such process") from None
+        raise _invalid_lock(path, running, "no such process") from None
     try:
         # Looked at while the descriptor stands for the process: its number can't get to another one in between.
         found = identify(running.pid)
         if running.started and (found is None or (found.started, found.boot) != (running.started, running.boot)):
-            raise _strange(path, running, "that process ID belongs to another process now")
+            raise _invalid_lock(path, running, "that process ID belongs to another process now")
         if not _has_open(running.pid, path):
-            raise _strange(path, running, "that process does not have the file open, or belongs to another user")
+            raise _invalid_lock(path, running, "that process does not have the file open, or belongs to another user")
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(descriptor, signal.SIGTERM)
     finally:
         os.close(descriptor)
 
 
-def _strange(path: Path, running: Holder, why: str) -> Failure:
+def _invalid_lock(path: Path, running: Holder, why: str) -> Failure:
     return Failure(
         f"{path} is locked, and names process {running.pid} as that of the local environment, but {why}; "
         f"nothing was stopped: find out who has the file locked (`fuser -v {path}`), end that, and run "

@@ -34,13 +34,15 @@ def write(tag: str, output: Path) -> tuple[str, Mapping[str, int], str]:
     """
     debian = Debian(find_root())
     with tempfile.TemporaryDirectory(prefix="espalier-image-") as made:
-        workshop = Path(made)
-        staged = workshop / "image"
-        libraries = [unpack(wheel, staged / LIBRARY) for wheel in download(debian, REQUIREMENTS, workshop / "wheels")]
+        work_folder = Path(made)
+        staged = work_folder / "image"
+        libraries = [
+            unpack(wheel, staged / LIBRARY) for wheel in download(debian, REQUIREMENTS, work_folder / "wheels")
+        ]
         theirs = sorted(path for path in (staged / LIBRARY).rglob("*") if path.is_file())
         ours = _program(debian, staged)
         debian.try_modules(TRIED, staged / LIBRARY)
-        runtime = debian.whole_runtime([path for path in theirs if ".so" in path.suffixes], workshop / "runtime")
+        runtime = debian.whole_runtime([path for path in theirs if ".so" in path.suffixes], work_folder / "runtime")
         packages = {
             Path(path).name: file.read_text()
             for path, file in runtime.items()
@@ -49,8 +51,8 @@ def write(tag: str, output: Path) -> tuple[str, Mapping[str, int], str]:
         text = bill("espalier", version("espalier"), libraries, packages, f"debian-{SUITE}")
         layers = {
             "Python": Layer({**runtime, **_accounts(staged)}, {"tmp": 0o1777}),
-            "libraries": Layer(_with_compiled(debian, staged, theirs, workshop)),
-            "espalier": Layer({**_with_compiled(debian, staged, ours, workshop), BILL: _put(staged, BILL, text)}),
+            "libraries": Layer(_with_compiled(debian, staged, theirs, work_folder)),
+            "espalier": Layer({**_with_compiled(debian, staged, ours, work_folder), BILL: _put(staged, BILL, text)}),
         }
         image = Image((tag,), tuple(layers.values()), (f"/{PROGRAM}",), f"{USER}:{USER}")
         digest = write_archive([image], output, docker=True)[tag]
@@ -83,7 +85,7 @@ def _program(debian: Debian, staged: Path) -> list[Path]:
 
 
 def _accounts(staged: Path) -> Mapping[str, Path]:
-    """What programs look up: a name for the user, and that names of hosts are asked of files, then of DNS."""
+    """Files that programs look up: a name for the user, and host names by files first, then by DNS."""
     texts = {
         "etc/passwd": f"root:x:0:0:root:/:/sbin/nologin\nespalier:x:{USER}:{USER}:espalier:/:/sbin/nologin\n",
         "etc/group": f"root:x:0:\nespalier:x:{USER}:\n",
@@ -92,12 +94,14 @@ def _accounts(staged: Path) -> Mapping[str, Path]:
     return {path: _put(staged, path, text) for path, text in texts.items()}
 
 
-def _with_compiled(debian: Debian, staged: Path, files: list[Path], workshop: Path) -> dict[str, Path | str]:
+def _with_compiled(debian: Debian, staged: Path, files: list[Path], work_folder: Path) -> dict[str, Path | str]:
     """Files by their path in the image, with their modules compiled beside them: nothing could keep that there."""
     found: dict[str, Path | str] = {str(file.relative_to(staged)): file for file in files}
     sources = {path: file for path, file in found.items() if path.endswith(".py") and isinstance(file, Path)}
     names = {f"{Path(path).parent}/__pycache__/{Path(path).stem}.{debian.tag}.pyc": path for path in sources}
-    compiled = debian.compile({target: sources[path] for target, path in names.items()}, workshop / "pyc", names=names)
+    compiled = debian.compile(
+        {target: sources[path] for target, path in names.items()}, work_folder / "pyc", names=names
+    )
     return {**found, **compiled}
 
 

@@ -29,7 +29,7 @@ from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
 
-class Workshop:
+class OfflineManager:
     """Makes objects of manifests. Nothing is there but what the manifests and the releases say."""
 
     def __init__(self, found: Sequence[Document], releases: Path | None, namespace: str) -> None:
@@ -41,7 +41,7 @@ class Workshop:
         self._previews = Previews(snapshot, self._observer, {}, now=datetime.now(UTC))
 
     def objects(self, document: Document, *, workload: bool) -> list[Tree]:
-        """What is made of one Cluster, in the order in which it is written; or what its `workload` cluster gets.
+        """The objects made for one Cluster, in the order of writing; or those for its `workload` cluster.
 
         Raises `ManifestError` naming everything that admission would refuse, and `Failure` for what can't be made.
         """
@@ -91,7 +91,7 @@ class Workshop:
 
 
 _EKS_ANYWHERE = Object(to_bytes(crd_of(capi.Cluster)))
-"""What tells that Cluster API is of EKS Anywhere's build: all that can be asked for is made."""
+"""A definition of EKS Anywhere's build of Cluster API: everything that can be asked for is rendered."""
 
 
 def _objects(releases: Releases) -> list[Object]:

@@ -108,7 +108,7 @@ def name_of(tree: Tree) -> str:
 
 
 _ACTION = re.compile(r"""\{((?:[^{}"']|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*)\}""")
-"""What stands in braces; those within quotes are no braces."""
+"""An expression in braces; those within quotes are no braces."""
 
 
 def json_path(tree: Tree, template: str) -> str:

@@ -43,13 +43,13 @@ def facts(planned: Sequence[Planned]) -> Tree:
 
 def write(planned: Sequence[Planned]) -> None:
     """Print the plan; on a terminal in colours, and within its width."""
-    paper = _Paper(colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"), width=_width())
+    writer = _TextWriter(colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"), width=_width())
     for one in planned:
-        output.write_styled("".join(f"{line}\n" for line in paper.cluster(one)))
+        output.write_styled("".join(f"{line}\n" for line in writer.cluster(one)))
     if not planned:
         output.say("No clusters found.")
         return
-    output.write_styled("".join(f"{line}\n" for line in paper.summary([one.now for one in planned])))
+    output.write_styled("".join(f"{line}\n" for line in writer.summary([one.now for one in planned])))
 
 
 def _width() -> int:
@@ -63,7 +63,7 @@ def _width() -> int:
         return _NO_TERMINAL
 
 
-class _Paper:
+class _TextWriter:
     def __init__(self, *, colours: bool, width: int) -> None:
         self._colours = colours
         self._width = max(width, 40)

@@ -72,7 +72,7 @@ class Asked:
         if existing is None:
             raise lifecycle.absent(_key(tree))
         preflight.check_is_managed(existing)
-        moves = bool(self._moves) or not chosen_release.left_by_move(tree, existing, own)
+        moves = bool(self._moves) or not chosen_release.left_behind_by_move(tree, existing, own)
         chosen_release.upgraded(tree, existing, own, moves=moves)
 
     async def of_release(self, client: Client, namespace: str | None) -> list[Planned]:
@@ -130,20 +130,20 @@ class Asked:
         starts: bool,
         manifests: Sequence[Tree] = (),
     ) -> tuple[Previews, list[Object]]:
-        """What is there; for a manager that `starts`, and for an upgrade, also the releases that these bring."""
-        world = await reading.read(
+        """The observed objects; for a manager that `starts`, and for an upgrade, also the releases that these bring."""
+        observed = await reading.read(
             client, keys, versions=versions, namespace=namespace, manifests=manifests, providers=PROVIDERS
         )
-        self._notices = world.notices
+        self._notices = observed.notices
         snapshot = Snapshot()
-        front_end = runtime_hooks.chosen(world.objects)
+        front_end = runtime_hooks.chosen(observed.objects)
         observer = Observer(snapshot, providers=PROVIDERS, isolation=self._isolation, front_end=front_end)
-        snapshot.fill([*self._brought(world.objects, starts=starts), *world.objects])
-        previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC), secrets=world.secrets)
-        return previews, world.objects
+        snapshot.fill([*self._brought(observed.objects, starts=starts), *observed.objects])
+        previews = Previews(snapshot, observer, observed.fleets, now=datetime.now(UTC), secrets=observed.secrets)
+        return previews, observed.objects
 
     def _brought(self, there: Sequence[Object], *, starts: bool) -> list[Object]:
-        """What a manager of these releases installs when it starts; what is there is never overwritten.
+        """The release objects that a manager installs when it starts; existing ones are never overwritten.
 
         A management cluster without any EKS Distro Release has a manager that still takes them from its own files: the
         best guess at these are those of this build.

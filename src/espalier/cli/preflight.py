@@ -102,7 +102,7 @@ async def check(
     if pushed_as:
         for document, tree in clusters:
             more = [*unmanaged(document, tree), *chosen_release.problems(document, tree, pushed_as)]
-            problems += [one for one in more if not documents.is_told(one.violation.field, known)]
+            problems += [one for one in more if not documents.is_reported(one.violation.field, known)]
     if not problems:
         return
     with suppress(KubeError, Failure, OSError, TimeoutError, msgspec.MsgspecError):
@@ -115,7 +115,7 @@ async def check(
                 problems += [
                     document.problem(Violation(field, "", "", message))
                     for field, message in refused
-                    if not documents.is_told(field, problems)
+                    if not documents.is_reported(field, problems)
                 ]
     raise ManifestError(problems)
 
@@ -142,7 +142,7 @@ async def check_may_go(client: Client, record: Key) -> None:
     except NotFound:
         named = record
     except Forbidden as error:
-        named, unknown = record, f" (taken for the management cluster's, which is not known: {error})"
+        named, unknown = record, f" (assumed to be the management cluster's: {error})"
     if named != record:
         return
     try:
@@ -185,7 +185,7 @@ async def _refusals(client: Client, cluster: Tree) -> tuple[list[tuple[str, str]
     version = cluster["spec"].get("eksaVersion")
     notices: tuple[str, ...] = ()
     try:
-        world = await reading.read(
+        observed = await reading.read(
             client,
             [key],
             versions=[version] if version else [],
@@ -199,17 +199,17 @@ async def _refusals(client: Client, cluster: Tree) -> tuple[list[tuple[str, str]
         found = _by_itself(cluster)
         notices = (f"judged by its manifest alone, the rest is left to the API server: {error}",)
     else:
-        notices = world.notices
+        notices = observed.notices
         snapshot = Snapshot()
         observer = Observer(snapshot, providers=PROVIDERS)
-        snapshot.fill(world.objects)
-        previews = Previews(snapshot, observer, world.fleets, now=datetime.now(UTC))
+        snapshot.fill(observed.objects)
+        previews = Previews(snapshot, observer, observed.fleets, now=datetime.now(UTC))
         found = [(one.field, one.message) for one in previews.refusals(cluster)]
     return found, notices
 
 
 def _by_itself(tree: Tree) -> list[tuple[str, str]]:
-    """What the Cluster alone tells."""
+    """The refusals that follow from the Cluster alone."""
     try:
         cluster = msgspec.convert(tree, Cluster)
     except msgspec.ValidationError:

@@ -29,10 +29,10 @@ class Progress:
     ) -> None:
         self.settle()
 
-    def say(self, text: str, mark: str = "[green]✓[/]", *, aside: str = "") -> None:
+    def say(self, text: str, sign: str = "[green]✓[/]", *, aside: str = "") -> None:
         """Keep a line: something is done, or has changed. `aside` stands behind it, dimmed."""
         self.settle()
-        self.out.print(f"{mark} {_safe(text)}" + (f"   [dim]({_safe(aside)})[/]" if aside else ""))
+        self.out.print(f"{sign} {_safe(text)}" + (f"   [dim]({_safe(aside)})[/]" if aside else ""))
 
     def wait(self, text: str) -> None:
         """Show what is waited for, until something else is said. The same text twice is said once."""

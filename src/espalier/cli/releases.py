@@ -16,7 +16,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.cli import connection, flags, output
 from espalier.cli.commands import Group
-from espalier.cli.failures import Away, Failure
+from espalier.cli.failures import Failure, NotReachable
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.objects import Object
@@ -124,14 +124,14 @@ async def import_(folder: Path, *, connect: flags.Connection) -> None:
         there = [object_ for object_ in objects if object_ not in created]
         different = [object_ for object_ in there if not await _is_equal(connected.client, object_)]
     for object_ in objects:
-        output.say(f"{_name(object_)} {_fate(object_, created, different)}")
+        output.say(f"{_name(object_)} {_result(object_, created, different)}")
     if different:
         names = ", ".join(map(_name, different))
         advice = "give the release another version, and what it names other names"
         raise Failure(f"{names}: there with other content, which never changes; {advice}")
 
 
-def _fate(object_: KubeObject, created: Sequence[KubeObject], different: Sequence[KubeObject]) -> str:
+def _result(object_: KubeObject, created: Sequence[KubeObject], different: Sequence[KubeObject]) -> str:
     if object_ in different:
         return "differs, left as it is"
     return "created" if object_ in created else "is there"
@@ -150,7 +150,7 @@ async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundl
         async with connection.connect(connect) as connected:
             releases = await connected.client.list(EKSARelease.resource)
             bundles = await connected.client.list(Bundles.resource, SYSTEM_NAMESPACE)
-    except (Away, Unreachable) as error:
+    except (NotReachable, Unreachable) as error:
         output.say(f"Not known which are installed: {error}", stderr=True)
         return None
     by_name = {found.name: found.decode(Bundles) for found in bundles.items}

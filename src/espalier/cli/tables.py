@@ -123,7 +123,7 @@ async def watch_objects(client: Client, selection: Selection) -> AsyncGenerator[
 
 
 async def _changes(client: Client, selection: Selection, version: str, accept: str) -> AsyncGenerator[Object, None]:
-    """What a watch tells, through as many connections as it takes. Raises `Expired` or `Unreachable`."""
+    """Events of a watch, through as many connections as it takes. Raises `Expired` or `Unreachable`."""
     fields = selection.query.get("fieldSelector", "")
     while True:
         async for event in client.watch(

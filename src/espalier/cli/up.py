@@ -22,7 +22,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli import connection, flags, lasting, lock, output, tables
 from espalier.cli.commands import Command
-from espalier.cli.failures import Away, Exit, Failure, Overdue, Usage, explain
+from espalier.cli.failures import Exit, Failure, NotReachable, Overdue, Usage, explain
 from espalier.cli.home import Home, naming, private
 from espalier.cli.nodes import state_of
 from espalier.cli.progress import Progress
@@ -153,9 +153,9 @@ class _Starter:
     def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
         explained = explain(error) if error is not None else None
         if explained is not None:
-            self.tell(f"{explained[0]:d} {explained[1]}")
+            self.report(f"{explained[0]:d} {explained[1]}")
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Say it, once; nobody may wait."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
@@ -179,12 +179,12 @@ async def _run(
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with _world(home, nodes, real, port, boot_seconds, offered) as world:
-            held.announce(world.url)
-            starter.tell(_READY)
-            progress.say(f"the management cluster serves at {world.url}")
+        async with _environment(home, nodes, real, port, boot_seconds, offered) as environment:
+            held.announce(environment.url)
+            starter.report(_READY)
+            progress.say(f"the management cluster serves at {environment.url}")
             _how_to_go_on(progress, home)
-            await world.until_failed_or(stop)
+            await environment.until_failed_or(stop)
             progress.wait("stopping")
         progress.say("stopped; `espalier up` goes on where it was")
         left = state_of(home).nodes()
@@ -192,7 +192,7 @@ async def _run(
             progress.say(f"{len(left)} real nodes keep running; `espalier down --delete-data` removes them")
 
 
-class RunningWorld(Protocol):
+class RunningEnvironment(Protocol):
     """Either kind of world."""
 
     url: str
@@ -201,16 +201,16 @@ class RunningWorld(Protocol):
         """Returns when `stop` is set; raises what failed, if that comes first."""
 
 
-def _world(
+def _environment(
     home: Home, nodes: Nodes, real: RealNodes, port: int, boot_seconds: float, releases: Releases
-) -> AbstractAsyncContextManager[RunningWorld]:
+) -> AbstractAsyncContextManager[RunningEnvironment]:
     # Imported here: the other commands need not load a whole local environment.
     if nodes is Nodes.REAL:
-        from espalier.cli.environment.real import BuiltBases, RealSettings, RealWorld  # noqa: PLC0415
+        from espalier.cli.environment.real import BuiltBases, RealEnvironment, RealSettings  # noqa: PLC0415
 
         settings = RealSettings(real.addresses, in_place=real.in_place)
-        return RealWorld.run(home, settings, port=port, releases=releases, bases=BuiltBases())
-    from espalier.cli.environment.simulated import World  # noqa: PLC0415
+        return RealEnvironment.run(home, settings, port=port, releases=releases, bases=BuiltBases())
+    from espalier.cli.environment.simulated import SimulatedEnvironment  # noqa: PLC0415
 
     left = state_of(home).nodes()
     if left:
@@ -219,7 +219,7 @@ def _world(
             f"the local environment in {home.root} has real nodes ({names}): go on with `espalier up --nodes real`, "
             "or remove them with `espalier down --delete-data`"
         )
-    return World.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
+    return SimulatedEnvironment.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
 
 
 def fit(nodes: Nodes, api_server: ApiServer | None, in_place: FrontEnd = FrontEnd.ANNOTATIONS) -> None:
@@ -308,7 +308,7 @@ async def down(*, delete_data: bool) -> None:
                 )
             progress.say("the local environment has stopped")
         else:
-            progress.say("no local environment was running", mark="-")
+            progress.say("no local environment was running", sign="-")
         if delete_data and home.root.exists():
             from espalier.realnodes.nspawn.setup import remove_everything  # noqa: PLC0415
 
@@ -337,7 +337,7 @@ async def status(*, output_format: str) -> None:
     home = Home.locate()
     running = lock.holder(home.lock)
     if running is None:
-        raise Away(f"no local environment runs in {home.root}; start it with `espalier up`")
+        raise NotReachable(f"no local environment runs in {home.root}; start it with `espalier up`")
     facts = {"pid": running.pid, "url": running.url, "home": str(home.root), "kubeconfig": str(home.kubeconfig)}
     from espalier.realnodes.management.processes import read_states  # noqa: PLC0415
 
@@ -358,4 +358,6 @@ async def status(*, output_format: str) -> None:
         async with connection.connect(flags.Connection(kubeconfig=home.kubeconfig)) as connected:
             await tables.write(connected.client, Selection(Cluster.resource, None))
     except KubeError as error:
-        raise Away(f"the process of the local environment runs, but its API server does not answer: {error}") from error
+        raise NotReachable(
+            f"the process of the local environment runs, but its API server does not answer: {error}"
+        ) from error

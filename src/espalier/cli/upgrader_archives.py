@@ -17,17 +17,17 @@ from espalier.cli import image
 from espalier.cli.output import say
 from espalier.cli.upgrader_images import versions_by_image
 from espalier.realnodes.nspawn.bases import plain_version
-from espalier.realnodes.nspawn.registry import BLOBS, DIGEST, Making
+from espalier.realnodes.nspawn.registry import BLOBS, DIGEST, ImageBuild
 from espalier.releases import Releases
 from espalier.upgrader import image as upgrader
 
 
-def makings(releases: Releases, place: Path) -> dict[str, Making]:
+def built_images(releases: Releases, place: Path) -> dict[str, ImageBuild]:
     """Builders of the upgrader images of the releases below `place`, by name."""
     found = {}
     for name, version in versions_by_image(releases).items():
         folder = place / _name(version, name)
-        found[name] = Making(folder, (sys.executable, "-m", __name__, version, name, str(folder)))
+        found[name] = ImageBuild(folder, (sys.executable, "-m", __name__, version, name, str(folder)))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the upgrader images of the releases hold for simulated nodes: the real program, and programs that tell versions.
+"""Upgrader images of the releases for simulated nodes: the real program, and programs that only print versions.
 
 Here `upgrader`, which says what an upgrader image is, meets `simulator`, which runs it.
 """
@@ -22,7 +22,7 @@ CONTAINERD, CNI_PLUGINS = "2.3.7", "1.9.1"
 LIBRARY = "upgrader-program"
 START = "import sys; sys.path.insert(0, {!r}); from {}.main import main; raise SystemExit(main())"
 VARIABLES = ("NODE_NAME", "KUBERNETES_VERSION")
-"""What the program reads. Not HOST_ROOT, which is a path: it is what it is by default."""
+"""Environment variables that the program reads, except HOST_ROOT, which keeps its default."""
 
 
 class UpgraderImages:

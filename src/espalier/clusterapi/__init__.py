@@ -1,1 +1,1 @@
-"""What several components must know about Cluster API, once: typed paths, names, the kubeconfig Secret, changes."""
+"""Facts about Cluster API for several components: typed paths, names, the kubeconfig Secret, changes."""

@@ -1,4 +1,4 @@
-"""What of a machine's bootstrap configuration the upgrader program brings to its node: files and kubelet flags. Pure.
+"""Changes of a machine's bootstrap configuration that the upgrader makes on its node: files, kubelet flags. Pure.
 
 Bootstrap data write them before kubeadm runs. What can be in force on a node that is there is applied: files below
 `FOLDERS`, which static pods mount, kubeadm reads, or the kubelet reads when it starts; and flags of the kubelet, but
@@ -27,7 +27,7 @@ _KUBEADM = (
         for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
     ),
 )
-"""What kubeadm itself writes there."""
+"""Paths that kubeadm itself writes."""
 _ONCE = frozenset(
     {
         "bootstrap-kubeconfig",
@@ -53,7 +53,7 @@ PATCHES = "joinConfiguration.patches"
 
 
 def bootstrap_changes(before: Tree, after: Tree) -> Tree:
-    """What has to change on the node of a machine made with one KubeadmConfig spec to be as made with another.
+    """The changes on the node of a machine made with one KubeadmConfig spec to be as made with another.
 
     Empty when nothing does, else the parts that are not empty: `files`, `removedFiles`, `kubeletArgs`,
     `removedKubeletArgs`. Contents of files are in base64. `patches` is the folder with patches of what kubeadm writes,
@@ -127,7 +127,7 @@ def _patches(spec: Tree) -> str:
 
 
 def _section(spec: Tree) -> Tree:
-    """What kubeadm is told of the node: of a machine that began the cluster, and of all others."""
+    """kubeadm's configuration of the node: of the machine that began the cluster, and of all others."""
     section: Tree = spec.get("joinConfiguration") or spec.get("initConfiguration") or {}
     return section
 
@@ -149,5 +149,5 @@ def _is_readable(file: Tree) -> bool:
 
 
 def _is_word(text: str) -> bool:
-    """Whether a text may stand in a file of variables without quotes."""
+    """True if a text may stand in a file of variables without quotes."""
     return text.isascii() and text.isprintable() and not any(sign in " \"'\\$`" for sign in text)

@@ -1,4 +1,4 @@
-"""What a change does to a machine, decided from specs and templates before anything is written. Pure.
+"""The effect of a change on a machine, decided from specs and templates before anything is written. Pure.
 
 Admission, plans, the Cluster controller, the controllers of upgrades in place and the runtime hooks all ask `classify`,
 so that what is said of a change is what becomes of it.
@@ -40,7 +40,7 @@ class Way(Enum):
 
 
 class Fate(Enum):
-    """What happens to a machine."""
+    """The effect on a machine."""
 
     NOTHING = "Nothing"
     METADATA = "Metadata"
@@ -53,7 +53,7 @@ class Fate(Enum):
 
 
 class Classified(msgspec.Struct, frozen=True):
-    """What happens to a machine, because of which fields, and which of these can't be changed in place."""
+    """The effect on a machine, the fields that cause it, and those that can't be changed in place."""
 
     fate: Fate = Fate.NOTHING
     fields: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Classified(msgspec.Struct, frozen=True):
 
     @property
     def is_outdated(self) -> bool:
-        """Whether Cluster API would replace the machine if nobody kept it from doing so."""
+        """True if Cluster API would replace the machine if nobody kept it from doing so."""
         return self.fate in (Fate.IN_PLACE, Fate.REPLACED, Fate.REFUSED)
 
 

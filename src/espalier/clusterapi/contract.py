@@ -1,4 +1,4 @@
-"""What is read of Cluster API objects, and the labels by which they are found."""
+"""Typed reads of Cluster API objects, and the labels by which they are found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reference(resource: Resource, name: str) -> ContractReference:
 
 
 def is_observed(object_: KubeadmControlPlane | MachineDeployment | Cluster) -> bool:
-    """Whether the status speaks of the present spec."""
+    """True if the status speaks of the present spec."""
     return object_.status.observed_generation >= object_.metadata.generation
 
 
@@ -39,12 +39,12 @@ def endpoint(cluster: Cluster) -> tuple[str, int] | None:
 
 
 def is_control_plane_initialized(cluster: Cluster) -> bool:
-    """Whether the API server of a cluster has answered, once."""
+    """True if the API server of a cluster has answered, once."""
     return cluster.status.initialization.control_plane_initialized
 
 
 def is_infrastructure_provisioned(cluster: Cluster) -> bool:
-    """Whether what a cluster's machines share is there."""
+    """True if what a cluster's machines share is there."""
     return cluster.status.initialization.infrastructure_provisioned
 
 
@@ -52,7 +52,7 @@ class _Initialization(Observed, frozen=True):
     provisioned: bool = False
 
 
-class _Said(Observed, frozen=True):
+class _Condition(Observed, frozen=True):
     """A condition of either contract: by v1beta1 it may have no reason."""
 
     type: str = ""
@@ -62,7 +62,7 @@ class _Said(Observed, frozen=True):
 
 class _InfrastructureStatus(Observed, frozen=True):
     initialization: _Initialization = _Initialization()
-    conditions: list[_Said] = []  # noqa: RUF012  (msgspec copies empty defaults)
+    conditions: list[_Condition] = []  # noqa: RUF012  (msgspec copies empty defaults)
     ready: bool | None = None
     failure_reason: str = ""
     failure_message: str = ""
@@ -73,13 +73,13 @@ class _Infrastructure(Observed, frozen=True):
 
 
 def is_provisioned(infrastructure: Object) -> bool:
-    """Whether infrastructure says of itself that it is there, of any provider: by contract v1beta2, or v1beta1."""
+    """True if infrastructure says of itself that it is there, of any provider: by contract v1beta2, or v1beta1."""
     status = infrastructure.decode(_Infrastructure).status
     return status.initialization.provisioned or status.ready is True
 
 
 def failure(infrastructure: Object) -> str:
-    """What infrastructure of contract v1beta1 says of a failure after which it does not go on; empty without one."""
+    """The terminal failure in the status of infrastructure of contract v1beta1; empty without one."""
     status = infrastructure.decode(_Infrastructure).status
     return ": ".join(filter(None, (status.failure_reason, status.failure_message)))
 
@@ -101,7 +101,7 @@ CERTIFICATES = ("ca", "sa", "proxy", "etcd")
 
 
 def missing_certificates(control_plane: KubeadmControlPlane) -> str:
-    """What Cluster API says of certificates that a control plane has lost; empty if none is missing.
+    """Cluster API's message about certificates that a control plane has lost; empty if none is missing.
 
     It makes none anew once the control plane was initialized: its machines know no others.
     """
@@ -110,7 +110,7 @@ def missing_certificates(control_plane: KubeadmControlPlane) -> str:
 
 
 def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:
-    """Whether all machines there are, which may be none yet, are as the control plane asks for.
+    """True if all machines there are, which may be none yet, are as the control plane asks for.
 
     Cluster API says which generation it speaks of only when the API server has answered, once; until then what nobody
     changed since it was made is up to date, and nothing else.
@@ -122,7 +122,7 @@ def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:
 
 
 def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
-    """Whether all of the control plane has the version asked for, its status is current, and it can be used."""
+    """True if all of the control plane has the version asked for, its status is current, and it can be used."""
     return (
         is_observed(control_plane)
         and condition_list.is_true(control_plane.status.conditions, "Available")
@@ -156,6 +156,6 @@ def within(object_: KubeadmControlPlane | MachineDeployment | MachineSet, number
 
 
 def is_owned(object_: Object) -> bool:
-    """Whether an object goes with one of Cluster API: the garbage collector deletes it after that."""
+    """True if an object of Cluster API owns this one: the garbage collector deletes it after the owner."""
     groups = (owner.api_version.partition("/")[0] for owner in object_.metadata.owner_references)
     return any(group == GROUP or group.endswith(f".{GROUP}") for group in groups)

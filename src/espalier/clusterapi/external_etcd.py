@@ -1,4 +1,4 @@
-"""What EKS Anywhere's build of Cluster API has for etcd on machines of its own, and how it is told from stock."""
+"""External etcd: the parts that only EKS Anywhere's build of Cluster API has, and how to recognize that build."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def template(cluster: str) -> str:
 
 
 def is_ready(etcd: EtcdadmCluster) -> bool:
-    """Whether all members are as asked for."""
+    """True if all members are as asked for."""
     return (
         etcd.status.ready
         and etcd.status.observed_generation >= etcd.metadata.generation
@@ -47,20 +47,20 @@ def is_ready(etcd: EtcdadmCluster) -> bool:
 
 
 def endpoints(control_plane: KubeadmControlPlane) -> Sequence[str]:
-    """Those that a control plane is told; empty as long as they are not known."""
+    """The etcd endpoints in the spec of a control plane; empty as long as they are not known."""
     configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
     external = configuration.etcd.external if configuration and configuration.etcd else None
     found = external.endpoints if external else []
     return [one for one in found if one != PLACEHOLDER]
 
 
-def is_told(control_plane: KubeadmControlPlane, etcd: EtcdadmCluster) -> bool:
-    """Whether a control plane has the endpoints of an etcd: its machines are not yet those of others."""
+def has_endpoints(control_plane: KubeadmControlPlane, etcd: EtcdadmCluster) -> bool:
+    """True if the spec of a control plane has the endpoints of an etcd."""
     return set(endpoints(control_plane)) == set(filter(None, etcd.status.endpoints.split(",")))
 
 
-def only_what_tells(definition: Object) -> Object:
-    """Keep of a CustomResourceDefinition whether it knows external etcd: the rest is large."""
+def support_only(definition: Object) -> Object:
+    """Keep of a CustomResourceDefinition only the support of external etcd: the rest is large."""
     known = b'"managedExternalEtcdRef"' in definition.raw
     metadata = {
         "name": definition.name,
@@ -72,5 +72,5 @@ def only_what_tells(definition: Object) -> Object:
 
 
 def is_known(definition: Object | None) -> bool:
-    """Whether the Cluster API that is installed makes etcd on machines of its own."""
+    """True if the Cluster API that is installed makes etcd on machines of its own."""
     return definition is not None and definition.tree.get("knows") is True

@@ -19,7 +19,7 @@ ETCD_PARTS = ("imageRepository", "imageTag", "extraArgs", "extraEnvs")
 """The same of `etcd.local`."""
 
 NODE_FIELDS: tuple[str, ...] = tuple(f"bootstrap.{field}" for field in (FILES, FLAGS, PATCHES))
-"""What the upgrader program writes on nodes, or gives to kubeadm; `bootstrap_changes.only_new` names what it can't."""
+"""Fields that the upgrader writes on nodes, or gives to kubeadm; `bootstrap_changes.only_new` names the others."""
 
 CONTROL_PLANE_FIELDS: tuple[str, ...] = (
     f"{_CLUSTER}.imageRepository",
@@ -69,7 +69,7 @@ def refused(fields: Iterable[str], rows: Iterable[str], infrastructure: Infrastr
 
 
 def is_within(field: str, whole: str) -> bool:
-    """Whether a field is another, or below it."""
+    """True if a field is another, or below it."""
     return field == whole or field.startswith((f"{whole}.", f"{whole}["))
 
 

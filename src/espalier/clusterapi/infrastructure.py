@@ -1,4 +1,4 @@
-"""What is particular about the infrastructure providers of Cluster API, as values; all else is the same for all."""
+"""The differences of Cluster API's infrastructure providers, as values."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 
@@ -53,7 +53,7 @@ class Infrastructures:
 
 
 def is_cluster(resource: Resource) -> bool:
-    """Whether a kind is an infrastructure provider's for what all machines of a cluster share.
+    """True if a kind is an infrastructure provider's for what all machines of a cluster share.
 
     Among the kinds that are written for clusters: by Cluster API's contract, its name ends with `Cluster`.
     """
@@ -61,7 +61,7 @@ def is_cluster(resource: Resource) -> bool:
 
 
 def is_machine_template(resource: Resource) -> bool:
-    """Whether a kind is an infrastructure provider's for templates of machines."""
+    """True if a kind is an infrastructure provider's for templates of machines."""
     return resource.group == GROUP and resource.kind.endswith("MachineTemplate")
 
 
@@ -99,7 +99,7 @@ class InfrastructureClusterStatus(Observed, frozen=True):
 
     @property
     def provisioned(self) -> bool:
-        """Whether it is there, by either contract."""
+        """True if it is there, by either contract."""
         return self.initialization.provisioned or self.ready
 
     @property
@@ -152,7 +152,7 @@ class InfrastructureMachineStatus(Observed, frozen=True):
 
     @property
     def provisioned(self) -> bool:
-        """Whether it is there, by either contract."""
+        """True if it is there, by either contract."""
         return self.initialization.provisioned or self.ready
 
     def of(self, contract: str) -> InfrastructureMachineStatus:

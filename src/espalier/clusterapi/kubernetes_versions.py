@@ -19,7 +19,7 @@ def parsed(version: str) -> semver.Version | None:
 
 
 def is_older(one: str, other: str) -> bool:
-    """Whether a version is older than another, patches included. Of what is no version nothing is said."""
+    """True if a version is older than another, patches included. Of what is no version nothing is said."""
     before, after = parsed(one), parsed(other)
     return before is not None and after is not None and before.finalize_version() < after.finalize_version()
 

@@ -1,4 +1,4 @@
-"""What a change means for a machine: nothing, an update in place, or another machine (Cluster API's up-to-date tests).
+"""The effect of a change on a machine: nothing, an update in place, or another machine (as Cluster API tests).
 
 Replaced is a machine whose version, bootstrap configuration, infrastructure template or failure domain is another.
 Labels, annotations, deletion timeouts, taints, readiness gates and minReadySeconds are brought to it in place. What is
@@ -38,7 +38,7 @@ class Template(NamedTuple):
 
 
 class ChangeKind(Enum):
-    """What has to happen to a machine."""
+    """The kind of change to a machine."""
 
     NOTHING = "Nothing"
     IN_PLACE = "InPlace"
@@ -46,7 +46,7 @@ class ChangeKind(Enum):
 
 
 class MachineChange(msgspec.Struct, frozen=True):
-    """What has to happen, and because of which fields (of all that differ, those that ask for the most)."""
+    """The kind of change, and the fields that cause it (of all that differ, those with the largest effect)."""
 
     kind: ChangeKind
     fields: tuple[str, ...] = ()
@@ -56,21 +56,21 @@ class MachineChange(msgspec.Struct, frozen=True):
 
 
 class MachineParts(msgspec.Struct, frozen=True):
-    """What a machine is made of, or should be. None stands for what is not known."""
+    """The parts of a machine, present or desired. None stands for an unknown part."""
 
     version: str = ""
     bootstrap: Tree | None = None
     """Spec of the KubeadmConfig, or for machines of a MachineDeployment the reference to their template."""
     is_completed: bool = False
-    """Whether Cluster API completes the bootstrap configuration by the version (`control_plane_bootstrap`)."""
+    """True if Cluster API completes the bootstrap configuration by the version (`control_plane_bootstrap`)."""
     infrastructure: Template | None = None
     failure_domain: str = ""
     in_place: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Labels, annotations and the fields of the machine's spec that follow without another machine."""
     is_of_group: bool = False
-    """Whether it is of a worker node group: then `bootstrap` is the reference to a template."""
-    has_foreign_marks: bool = False
-    """Whether labels and annotations may also be others'; then only those asked for are compared."""
+    """True if it is of a worker node group: then `bootstrap` is the reference to a template."""
+    has_foreign_fields: bool = False
+    """True if labels and annotations may also be others'; then only those asked for are compared."""
 
     @property
     def bootstrap_template(self) -> str:
@@ -83,7 +83,7 @@ def machine_change(current: MachineParts, desired: MachineParts) -> MachineChang
     replace = reasons_to_replace(current, desired)
     if replace:
         return MachineChange(ChangeKind.REPLACE, replace)
-    before = _asked_for(current.in_place, desired.in_place) if current.has_foreign_marks else current.in_place
+    before = _asked_for(current.in_place, desired.in_place) if current.has_foreign_fields else current.in_place
     in_place = tuple(sorted(differences(_pruned(before), _pruned(desired.in_place))))
     return MachineChange(ChangeKind.IN_PLACE, in_place) if in_place else MachineChange(ChangeKind.NOTHING)
 
@@ -94,7 +94,7 @@ def reasons_to_replace(current: MachineParts, desired: MachineParts) -> tuple[st
 
 
 def of_control_plane(control_plane: KubeadmControlPlane) -> MachineParts:
-    """What the machines of a control plane should be."""
+    """The desired parts of a control plane's machines."""
     template = control_plane.spec.machine_template
     spec: Tree = msgspec.to_builtins(template.spec)
     reference = template.spec.infrastructure_ref
@@ -126,7 +126,7 @@ def control_plane_bootstrap(spec: Tree, version: str) -> Tree:
 def of_control_plane_machine(
     machine: Machine, config: KubeadmConfig | None, infrastructure: ObjectMeta | None
 ) -> MachineParts:
-    """What a machine of a control plane is; `infrastructure` is the metadata of its infrastructure object."""
+    """The parts of a control plane machine; `infrastructure` is the metadata of its infrastructure object."""
     annotations = infrastructure.annotations if infrastructure else {}
     cloned_from = (annotations.get(CLONED_FROM_GROUP_KIND), annotations.get(CLONED_FROM_NAME))
     spec: Tree = msgspec.to_builtins(machine.spec)
@@ -139,12 +139,12 @@ def of_control_plane_machine(
             "annotations": _given(machine.metadata.annotations),
             **{name: spec[name] for name in _IN_PLACE if name in spec},
         },
-        has_foreign_marks=True,
+        has_foreign_fields=True,
     )
 
 
 def of_machine_template(template: MachineTemplate) -> MachineParts:
-    """What the machines of a MachineSet are, or those of a MachineDeployment should be."""
+    """The parts of a MachineSet's machines, or the desired ones of a MachineDeployment."""
     spec: Tree = msgspec.to_builtins(template.spec)
     reference = template.spec.infrastructure_ref
     return MachineParts(

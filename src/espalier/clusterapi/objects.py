@@ -1,4 +1,4 @@
-"""What objects of Cluster API have in common."""
+"""Facts common to all objects of Cluster API."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cluster_key(object_: Object) -> Key:
 
 
 def is_paused(object_: Object) -> bool:
-    """Whether the annotation asks controllers to leave the object alone."""
+    """True if the annotation asks controllers to leave the object alone."""
     return names.PAUSED in object_.metadata.annotations
 
 

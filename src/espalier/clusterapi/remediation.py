@@ -32,7 +32,7 @@ class Remediation(Observed, frozen=True):
 
 
 def awaits_remediation(machine: Machine) -> bool:
-    """Whether a health check asks the machine's owner to replace it."""
+    """True if a health check asks the machine's owner to replace it."""
     return conditions.is_false(machine.status.conditions, "OwnerRemediated")
 
 

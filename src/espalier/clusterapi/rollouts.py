@@ -13,7 +13,7 @@ from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_ma
 
 
 def is_seen(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> bool:
-    """Whether there is a set for the present template: before that, nothing is known of machines of it."""
+    """True if there is a set for the present template: before that, nothing is known of machines of it."""
     wanted = of_machine_template(deployment.spec.template)
     kinds = (machine_change(of_machine_template(one.spec.template), wanted).kind for one in sets)
     return any(kind is not ChangeKind.REPLACE for kind in kinds)

@@ -25,7 +25,7 @@ def next_name(name: str) -> str:
 
 
 def are_of_one_series(one: str, other: str) -> bool:
-    """Whether two names differ in their number alone: templates of the same machines, one after the other."""
+    """True if two names differ in their number alone: templates of the same machines, one after the other."""
     return next_name(one).rpartition("-")[0] == next_name(other).rpartition("-")[0]
 
 

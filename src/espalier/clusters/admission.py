@@ -1,4 +1,4 @@
-"""What the API server asks about Clusters before it stores them: defaults, violations, warnings."""
+"""Admission of Clusters and releases: defaults, violations, warnings."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Admission:
         self._observer = observer
         self._now = now
         self._names_others = names_others
-        self._told = messages.listed if names_others else messages.counted
+        self._names_of = messages.listed if names_others else messages.counted
 
     def serve(self, webhooks: Webhooks) -> None:
         """Offer the handlers at their paths."""
@@ -106,7 +106,7 @@ class Admission:
             if not users:
                 return AdmissionResponse()
             where = f"{request.old.kind} {request.old.name}"
-            message = f"{where} can't be deleted: {messages.in_use(self._told(users))}"
+            message = f"{where} can't be deleted: {messages.in_use(self._names_of(users))}"
             return AdmissionResponse(False, message)
 
         return judge
@@ -173,9 +173,9 @@ class Admission:
         return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
 
     def _in_place_violations(self, old: Object, new: Object) -> Iterator[Violation]:
-        """What can't be done in place, of control plane and groups, as far as caches tell; the controller asks again.
+        """Changes of the control plane and groups that can't be made in place, as far as the caches show.
 
-        What was refused before and stays is not refused again: it is no matter of this write.
+        The controller checks again. A change that was refused before and stays is no matter of this write.
         """
         before = {one.refusal for one in self._owner_changes(old)}
         changed = [field for field, *_ in _differences("spec", old.tree.get("spec") or {}, new.tree.get("spec") or {})]
@@ -201,19 +201,19 @@ class Admission:
         managed = known.managed() if known.is_it(record.key) else []
         if not managed or not _manages_itself(record):
             return AdmissionResponse()
-        message = messages.manages(self._told(one.key for one in managed))
+        message = messages.manages(self._names_of(one.key for one in managed))
         return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {message}")
 
     def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
-        """What would happen, for those who only ask."""
+        """The effects of a change, for dry runs."""
         asks = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
         if asks and request.object is not None and self._observer.is_filled and self._knows(request.object):
             yield from summary.sentences(self._observer.scope_of(request.object))
 
     def _knows(self, asked: Object) -> bool:
-        """Whether who asks knows the Cluster that is stored. API servers do, and whoever may read it.
+        """True if the review has the uid of the stored Cluster, known to API servers and to readers of the Cluster.
 
-        Everybody who reaches the port may send a review; nobody guesses a uid.
+        Everybody who reaches the port may send a review.
         """
         stored = self._observer.all_clusters.get(asked.key)
         if stored is None:
@@ -225,7 +225,7 @@ class Admission:
     ) -> Iterable[Violation]:
         yield from self._content_violations(old, new)
         yield from releases.fields(old, new, management)
-        yield from gitops.violations(old, new, management, is_told=self._names_others)
+        yield from gitops.violations(old, new, management, names_others=self._names_others)
         yield from sharing.violations(old, new, management)
         capi_objects = self._observer.capi_objects(Key(new.metadata.namespace, new.metadata.name), new.spec)
         if not is_self_managed(new):
@@ -255,18 +255,18 @@ class Admission:
         if before is None and not (known.is_named and known.is_it(key)):
             found = new.spec.management_cluster.name or "nothing"
             allowed = known.key.name if known.key is not None and self._names_others else ""
-            message = messages.not_the_management_cluster(known.key, is_told=self._names_others)
+            message = messages.not_the_management_cluster(known.key, names_others=self._names_others)
             yield Violation("spec.managementCluster.name", found, allowed, message)
         elif known.is_it(key):
             managed = self._observer.managed()
             at = [(one, self._observer.release_of(one)) for one in managed]
-            yield from releases.managed(before, new, at, self._told)
-            yield from sharing.of_record(before, new, managed, self._told)
+            yield from releases.managed(before, new, at, self._names_of)
+            yield from sharing.of_record(before, new, managed, self._names_of)
 
     def _management_violations(
         self, old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None
     ) -> Iterable[Violation]:
-        """What a cluster names is the management cluster, or will be: its record may come later.
+        """Check that a cluster names the management cluster, whose record may come later.
 
         A name that stays is not judged again.
         """
@@ -274,7 +274,7 @@ class Admission:
         if old is not None and old.spec.management_cluster.name == name:
             return
         if key is not None and key.name != name:
-            message = messages.no_management_cluster(name, key, is_told=self._names_others)
+            message = messages.no_management_cluster(name, key, names_others=self._names_others)
             yield Violation("spec.managementCluster.name", name, key.name if self._names_others else "", message)
         elif management is not None and not is_self_managed(management):
             allowed = management.spec.management_cluster.name if self._names_others else ""
@@ -393,10 +393,10 @@ def _differences(field: str, before: Any, after: Any) -> Iterator[tuple[str, str
         for index, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from _differences(f"{field}[{index}]", one, other)
     elif before != after:
-        yield field, _told(before), _told(after)
+        yield field, _text_of(before), _text_of(after)
 
 
-def _told(value: object) -> str:
+def _text_of(value: object) -> str:
     return "nothing" if value is None else shown(value)
 
 
@@ -435,7 +435,7 @@ validate_distro = unchanging(DistroRelease, _lacking, sentences.DISTRO_CHANGED, 
 
 
 def _is_same(old: eksa.Cluster, new: eksa.Cluster) -> bool:
-    """Whether a write changes nothing that matters here: finalizers, labels and the like always pass."""
+    """True if a write changes nothing that admission checks: finalizers, labels and the like always pass."""
     return old.spec == new.spec and (_is_paused(new) or not _is_paused(old) or not is_self_managed(new))
 
 

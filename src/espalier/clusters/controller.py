@@ -17,7 +17,9 @@ from espalier.clusters.recording import guard, held
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.clusters.status import reported, status_of, unreadable
-from espalier.clusters.steps import CLUSTER, DELETION, Step, steps_of
+from espalier.clusters.step import CLUSTER, Step
+from espalier.clusters.steps import DELETION, steps_of
+from espalier.clusters.watches import Watches
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
@@ -30,7 +32,7 @@ NAME = "cluster"
 _REFUSALS = (Invalid, Forbidden, BadRequest)
 """Reasons with which an API server refuses a write for good: retrying does not help."""
 
-_TOLD = (names.CONTROL_PLANE_READY, names.READY)
+_RECORDED = (names.CONTROL_PLANE_READY, names.READY)
 """Conditions for which an event is recorded when they become True; the steps in between have events of their own."""
 
 
@@ -52,7 +54,7 @@ def controller(
         report,
         unreadable=lambda found, error: not_a_cluster(found, error, tools.clock.now()),
         failed=failed,
-        conceal=lambda ctx, outcome: ctx.scope.told(outcome),
+        conceal=lambda ctx, outcome: ctx.scope.without_secrets(outcome),
     )
     forget = (
         lambda key: tools.remotes.drop(ClusterIdentity.of(key)),
@@ -63,7 +65,7 @@ def controller(
     )
     reconciler = Reconciler(clusters, tools.writer, tools.recorder, forget)
     made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
-    observer.watched_by(made)
+    Watches(observer).begin(made)
     for source in (tools.remote_tasks.done, tools.rate_limits, tools.copies):
         if source is not None:
             source.subscribe(made.enqueue)
@@ -105,7 +107,7 @@ def report(ctx: Context, outcome: Outcome) -> Report:
 def _events(old: ClusterStatus, new: ClusterStatus) -> Iterator[Event]:
     for condition in new.conditions:
         before = conditions.get(old.conditions, condition.type)
-        if condition.type in _TOLD and _became_true(before, condition):
+        if condition.type in _RECORDED and _became_true(before, condition):
             yield Event("Normal", condition.type, condition.message)
         elif condition.type == names.KUBECONFIG_COPIED and (before is None or before.reason != condition.reason):
             yield Event("Warning", condition.reason, condition.message)

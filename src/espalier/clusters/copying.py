@@ -25,7 +25,7 @@ from espalier.runtime import owners
 TYPE = f"{GROUP}/kubeconfig"
 """The type of Secrets that are copies."""
 
-LOOK_EVERY = 3600.0
+CHECK_EVERY = 3600.0
 """Seconds after which a deleted copy is recreated: Secrets of users' namespaces are not watched."""
 
 TRY_EVERY = 60.0
@@ -61,10 +61,10 @@ async def keep(ctx: Context) -> None:
         # A manager that has just started sends no request, unless the last copy failed.
         if ctx.copied is not None or copies.is_over(scope.key, digest):
             ctx.copied = await _write(ctx, content, replaces=False)  # the Secret is a copy already, or the user's own
-        copies.keep(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
+        copies.keep(scope.key, digest, CHECK_EVERY if ctx.copied is None else TRY_EVERY)
         return
     ctx.copied = await _write(ctx, content)
-    copies.keep(scope.key, digest, LOOK_EVERY if ctx.copied is None else TRY_EVERY)
+    copies.keep(scope.key, digest, CHECK_EVERY if ctx.copied is None else TRY_EVERY)
     if ctx.copied is None:
         await ctx.annotate(eksa.Cluster.resource, scope.object, {names.KUBECONFIG_ANNOTATION: digest})
         ctx.event("Normal", "KubeconfigCopied", f"copied the kubeconfig to Secret {_key(ctx).name}")

@@ -28,11 +28,11 @@ class WayBack(msgspec.Struct, frozen=True):
 
 
 def way_back(capi_objects: ClusterAPIObjects) -> WayBack:
-    """What machines were told, and what all that became nodes run."""
+    """Versions of the control plane's and the groups' specs, and those that nodes run."""
     control_plane = capi_objects.control_plane
     if control_plane is None:
         return WayBack()
-    versions = _told(control_plane.spec.version)
+    versions = _possible_minors(control_plane.spec.version)
     running = _running(capi_objects.machines)
     # While a machine is upgraded where it stands, its API server may be the newer one already.
     stand = not in_place.is_held(control_plane) or in_place.is_untouched(
@@ -44,7 +44,7 @@ def way_back(capi_objects: ClusterAPIObjects) -> WayBack:
         # An earlier manager held it before it was created: no node was ever ready, and so none was upgraded.
         versions |= {minor_of(found.decode(Machine).spec.version) for found in capi_objects.machines}
     groups = {
-        name: frozenset(_told(deployment.spec.template.spec.version or ""))
+        name: frozenset(_possible_minors(deployment.spec.template.spec.version or ""))
         for name, deployment in capi_objects.typed_deployments.items()
     }
     return WayBack(frozenset(versions), groups)
@@ -65,7 +65,7 @@ def step_down(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> 
 
 
 def is_unused(annotations: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Whether nothing was made yet with the release that a Cluster names, and all there is with the one `wanted`.
+    """True if nothing was made yet with the release that a Cluster names, and all there is with the one `wanted`.
 
     `annotations` are those of the Cluster, `wanted` the content of the release. Before anything is written the content
     hash is opened, and the release that it is written with is noted.
@@ -85,10 +85,10 @@ def _running(machines: Iterable[Object]) -> set[str]:
     return {minor_of(version) for version in versions - {""}}
 
 
-def _told(version: str) -> set[str]:
-    """What machines were told, and the next: it is before a version that was written while nobody could refuse it."""
-    told = minor_of(version)
-    return {told, after(told)} if told else set()
+def _possible_minors(version: str) -> set[str]:
+    """The minor in the spec, and the next: a downgrade may have been written while no webhook could refuse it."""
+    minor = minor_of(version)
+    return {minor, after(minor)} if minor else set()
 
 
 def of_group(way: WayBack, cluster: str, group: str) -> frozenset[str]:

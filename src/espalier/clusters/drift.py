@@ -30,7 +30,7 @@ from espalier.kube.objects import Object
 
 MISSING = "is missing"
 UNASKED = "is not part of the cluster"
-GOING = "is being deleted"
+BEING_DELETED = "is being deleted"
 
 
 class Policy(StrEnum):
@@ -73,7 +73,7 @@ class Drift(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """True if the whole object is concerned, not a field."""
-        return self.how in (MISSING, UNASKED, GOING)
+        return self.how in (MISSING, UNASKED, BEING_DELETED)
 
     def __str__(self) -> str:
         return f"{self.what} {self.how}" if self.is_whole else f"{self.what}: {self.how}"
@@ -112,7 +112,7 @@ def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_c
             )
         )
     found += [_unasked(removal) for removal in _superfluous(design, wanted, capi_objects)]
-    found += _going(wanted, capi_objects)
+    found += _being_deleted(wanted, capi_objects)
     is_going = cluster is not None and cluster.metadata.deletion_timestamp is not None
     if is_going or deleted.lost_control_plane(capi_objects):  # nothing is created for what is being deleted
         found = [drift._replace(remedy=None) for drift in found]
@@ -140,7 +140,7 @@ def of_manifests(manifests: Sequence[Manifest], live: Sequence[Object | None]) -
         what = f"{_what(manifest.resource, metadata.get('namespace', ''), metadata['name'])} of the workload cluster"
         fields = ownership.differences(manifest.body, object_) if object_ is not None else []
         if object_ is not None and object_.metadata.deletion_timestamp is not None:
-            found.append(Drift(what, GOING, None))
+            found.append(Drift(what, BEING_DELETED, None))
         elif object_ is None or fields:
             found.append(Drift(what, ", ".join(fields) or MISSING, manifest))
     return found
@@ -148,15 +148,15 @@ def of_manifests(manifests: Sequence[Manifest], live: Sequence[Object | None]) -
 
 def lost_cni(found: Iterable[Drift]) -> tuple[str, ...]:
     """The missing workloads of a CNI; missing RBAC and configuration are reported by Synced only."""
-    return tuple(one.what for one in found if one.how in (MISSING, GOING) and one.what.startswith(_RUNNING))
+    return tuple(one.what for one in found if one.how in (MISSING, BEING_DELETED) and one.what.startswith(_RUNNING))
 
 
 _RUNNING = (f"{DAEMON_SET.kind} ", f"{DEPLOYMENT.kind} ")
 
 
-def correctable(found: Iterable[Drift], wish: Policy | None) -> list[Drift]:
+def correctable(found: Iterable[Drift], chosen: Policy | None) -> list[Drift]:
     """The drift that a policy corrects."""
-    allowed = {Policy.CORRECT: (False,), Policy.CORRECT_MACHINES: (False, True)}.get(wish or Policy.REPORT, ())
+    allowed = {Policy.CORRECT: (False,), Policy.CORRECT_MACHINES: (False, True)}.get(chosen or Policy.REPORT, ())
     return [drift for drift in found if drift.remedy is not None and drift.replaces_machines in allowed]
 
 
@@ -197,11 +197,11 @@ def _unasked(removal: Removal) -> Drift:
     return Drift(_what(removal.resource, removal.object.namespace, removal.object.name), UNASKED, removal)
 
 
-def _going(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> Iterator[Drift]:
+def _being_deleted(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> Iterator[Drift]:
     for object_ in wanted:
         live = capi_objects.of(object_.resource).get(object_.metadata.name)
         if live is not None and live.metadata.deletion_timestamp is not None:
-            yield Drift(_what(object_.resource, live.namespace, live.name), GOING, None)
+            yield Drift(_what(object_.resource, live.namespace, live.name), BEING_DELETED, None)
 
 
 def _what(resource: Resource, namespace: str, name: str) -> str:

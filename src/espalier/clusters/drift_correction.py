@@ -41,13 +41,13 @@ async def oversee(ctx: Context) -> Outcome:
     own = await seen_of_provider(ctx) if answer is not None else None
     if answer is None or own is None:
         return Done()  # its completion triggers another reconcile
-    wish = drift.policy(scope.cluster.metadata.annotations)
+    chosen = drift.policy(scope.cluster.metadata.annotations)
     found = [*_found(ctx, manifests, answer), *own.drifts]
-    wanted = drift.correctable(found, wish)
-    fights: dict[str, int] = {}
+    wanted = drift.correctable(found, chosen)
+    disputes: dict[str, int] = {}
     for one in wanted:
-        fights |= ctx.tools.rate_limits.fought_about(scope.key, one.fields)
-    wanted = [one for one in wanted if not fights.keys() & one.fields]
+        disputes |= ctx.tools.rate_limits.disputed(scope.key, one.fields)
+    wanted = [one for one in wanted if not disputes.keys() & one.fields]
     if wanted and ctx.tools.rate_limits.is_limited(scope.key):
         wanted = []
     refusals = await _correct_machinery(ctx, wanted)
@@ -66,7 +66,7 @@ async def oversee(ctx: Context) -> Outcome:
         of_provider = [one for one in own.drifts if one not in corrected]
         found = [*_found(ctx, manifests, Answer(left, answer.failure)), *of_provider]
     if is_done or refusals:
-        ctx.synced = synced.seen(ctx.scope, found, answer.failure or own.failure, refusals, fights)
+        ctx.synced = synced.seen(ctx.scope, found, answer.failure or own.failure, refusals, disputes)
     if refusals:
         return Fault(NOT_CORRECTED, "; ".join(f"{what}: {why}" for what, why in refusals.items()))
     return Done()
@@ -92,7 +92,7 @@ async def _seen(ctx: Context, manifests: list[Manifest], name: str) -> Answer | 
     if scope.capi_objects.kubeconfig is None:
         return Answer(failure="no kubeconfig")
     asked = (scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, ""), scope.content_hash)
-    task = workload.look(manifests, asked, scope.capi_objects.kubeconfig, name=name)
+    task = workload.compare(manifests, asked, scope.capi_objects.kubeconfig, name=name)
     match await ctx.tools.remote_tasks.send(scope.cluster_identity, task):
         case Failed(error):
             ctx.tools.rate_limits.try_again(scope.key)

@@ -41,7 +41,7 @@ class GitOpsObjects:
         found = self._caches[kind].get(key)
         if found is not None:
             return (found,), ()
-        return (), (Missing(FIELD, f"{kind} {key.name} in namespace {key.namespace}"),)
+        return (), (Missing(FIELD, f"{kind} {key.name} in namespace {key.namespace}, which does not exist"),)
 
 
 def place(cluster: eksa.Cluster, management: eksa.Cluster | None) -> tuple[str, Key] | None:

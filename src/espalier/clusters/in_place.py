@@ -1,4 +1,4 @@
-"""Machines that are upgraded where they stand: what keeps them from being replaced, and what is told of it. Pure.
+"""In-place upgrades of a cluster's machines: how they are kept from being replaced, and their progress. Pure.
 
 Each change of a KubeadmControlPlane or MachineDeployment is classified before it is written. One that is refused is not
 written at all; one that falls back to a rolling update is written as any other. For what can be done in place:
@@ -74,7 +74,7 @@ UpgradeRolloutStrategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgrade
 
 @dataclass(frozen=True)
 class OwnerChange:
-    """What is about to be written of the control plane, or of a worker node group, whose machines are to stay."""
+    """A pending write of the control plane or a worker node group whose machines are upgraded in place."""
 
     wanted: Owner
     live: Owner | None
@@ -85,7 +85,7 @@ class OwnerChange:
 
     @cached_property
     def classified(self) -> Classified:
-        """What it does to machines that are as `live` has them.
+        """The effect on machines that are as `live` has them.
 
         Compared when it is asked for: of owners that are held already, nobody asks in most reconciles.
         """
@@ -175,8 +175,8 @@ def _compared(
 
     known = Infrastructures([design.provider.infrastructure])
     classified = classify(before, after, Way.of(strategy.type, strategy.fallback), known, template)
-    told = story(live, capi_objects.upgrades)
-    if classified.fate is Fate.REFUSED and told is not None and told.reason == STOPPED:
+    upgrade = progress(live, capi_objects.upgrades)
+    if classified.fate is Fate.REFUSED and upgrade is not None and upgrade.reason == STOPPED:
         # Machines are not as it has them: what an earlier manager or a person wrote was refused. Component `upgrades`
         # compares what is written now with the machines themselves, and nothing is done to them until then.
         return Classified(Fate.IN_PLACE, classified.fields)
@@ -197,8 +197,8 @@ def _spec(tree: Tree) -> Tree:
 
 def refused(changes: Iterable[OwnerChange]) -> Wait | None:
     """Why nothing of a cluster is written: all that can't be done in place at once, before anything is touched."""
-    told = [one.refusal for one in changes if one.refusal]
-    return Wait(STOPPED, "; ".join(told)) if told else None
+    refusals = [one.refusal for one in changes if one.refusal]
+    return Wait(STOPPED, "; ".join(refusals)) if refusals else None
 
 
 def hold(change: OwnerChange, front_end: FrontEnd) -> None:
@@ -212,13 +212,13 @@ def hold(change: OwnerChange, front_end: FrontEnd) -> None:
         return
     if live is None or not (is_held(live) or change.classified.fate in (Fate.IN_PLACE, Fate.REFUSED)):
         return
-    marks = {_mark(wanted): "true"}
+    annotations = {_held_annotation(wanted): "true"}
     paused = live.metadata.annotations.get(PAUSED_ANNOTATION, PAUSED_FOR_UPGRADE)  # any other is a person's own
     if REPLACING not in live.metadata.annotations and paused == PAUSED_FOR_UPGRADE:
-        marks[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
+        annotations[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
     if strategy.fallback == "RollingUpdate":
-        marks[FALLBACK_ANNOTATION] = "RollingUpdate"
-    wanted.metadata.annotations = {**wanted.metadata.annotations, **marks}
+        annotations[FALLBACK_ANNOTATION] = "RollingUpdate"
+    wanted.metadata.annotations = {**wanted.metadata.annotations, **annotations}
 
 
 def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None) -> Wait | None:
@@ -233,7 +233,7 @@ def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None)
 
 
 def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
-    """What a control plane waits for that it does not get while it is held; empty when it can be held.
+    """The condition that a control plane has to reach before it can be held; empty when it can be.
 
     Nodes get ready with the CNI alone, which is installed when the control plane has reported that its API server
     answers; and as many machines as it happens to have are not the number of which one can be spared.
@@ -242,12 +242,12 @@ def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:
         return ""
     if not has_cni:
         return "the CNI is installed"
-    told, there = desired_replicas(live), live.status.replicas or 0
-    return f"all of its {told} machines are there (now {there})" if there < told else ""
+    desired, there = desired_replicas(live), live.status.replicas or 0
+    return f"all of its {desired} machines are there (now {there})" if there < desired else ""
 
 
 def postponed(change: OwnerChange, has_cni: bool) -> str:
-    """What is said while a control plane is still being made and may not be changed yet; empty when it may."""
+    """The message while a control plane is still being made and may not be changed yet; empty when it may."""
     wanted, live = change.wanted, change.live
     if not isinstance(wanted, KubeadmControlPlane) or not isinstance(live, KubeadmControlPlane) or is_held(live):
         return ""
@@ -263,12 +263,12 @@ def postponed(change: OwnerChange, has_cni: bool) -> str:
 
 
 def is_held(live: Owner) -> bool:
-    """Whether the machines of a control plane or a worker node group are being upgraded in place."""
-    return live.metadata.annotations.get(_mark(live)) == "true"
+    """True if the machines of a control plane or a worker node group are being upgraded in place."""
+    return live.metadata.annotations.get(_held_annotation(live)) == "true"
 
 
 def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) -> bool:
-    """Whether kubeadm has begun on no control plane node that is to be upgraded in place, and is not about to.
+    """True if kubeadm has begun on no control plane node that is to be upgraded in place, and is not about to.
 
     Where an upgrader pod works, the next of its steps may be kubeadm's by the time that this is read.
     """
@@ -285,7 +285,7 @@ def _works(conditions: Sequence[Condition]) -> bool:
     return is_true(conditions, "UpgraderPodCreated") and not is_false(conditions, PROGRESSING)
 
 
-def story(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
+def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
     """How far the upgrade of these machines is; None when there is none."""
     if not is_held(live):
         return _by_hooks(live, upgrades)
@@ -332,13 +332,13 @@ def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
     if not is_observed(live):
         return None
     message = f"machines of {live.kind} {live.metadata.name} are upgraded in place: {up_to_date} of {replicas} are"
-    told = sorted(_told(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
-    has_failed = any(text and not goes_on for goes_on, text in told)
-    return Wait(FAILED if has_failed else UPGRADING, "; ".join([message, *(text for _, text in told if text)]))
+    nodes = sorted(_node_progress(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
+    has_failed = any(text and not goes_on for goes_on, text in nodes)
+    return Wait(FAILED if has_failed else UPGRADING, "; ".join([message, *(text for _, text in nodes if text)]))
 
 
-def _told(upgrade: NodeUpgrade) -> tuple[bool, str]:
-    """What a NodeUpgrade says; those that failed come first."""
+def _node_progress(upgrade: NodeUpgrade) -> tuple[bool, str]:
+    """A sort key and the message of a NodeUpgrade; failed ones come first."""
     ready = condition_list.get(upgrade.status.conditions, "Ready")
     if upgrade.is_completed or ready is None:
         return True, ""
@@ -358,7 +358,7 @@ def _reason_of(conditions: Sequence[Condition]) -> str:
     return FAILED if is_false(conditions, PROGRESSING) else UPGRADING
 
 
-def _mark(owner: Owner) -> str:
+def _held_annotation(owner: Owner) -> str:
     return IN_PLACE_CONTROL_PLANE if isinstance(owner, KubeadmControlPlane) else IN_PLACE_DEPLOYMENT
 
 

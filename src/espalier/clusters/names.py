@@ -86,6 +86,7 @@ VALUES_NOT_RESOLVED = "ValuesNotResolved"
 """Reason while waiting for a controller of the provider to resolve values."""
 
 # Values of status.failureReason: the cluster makes no progress until somebody acts.
+CREDENTIALS_NOT_PERMITTED = "CredentialsNotPermitted"
 MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
 MANAGEMENT_CLUSTER_REF_INVALID = "ManagementClusterRefInvalid"
 EKSA_VERSION_INVALID = "EksaVersionInvalid"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 import semver
@@ -14,7 +13,7 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthC
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
 from espalier.api.eksa.upgrades import (
     RUNTIME_EXTENSION,
@@ -26,13 +25,12 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
-from espalier.clusters import generated, names, ownership, synced
+from espalier.clusters import generated, names, ownership
 from espalier.clusters.gate import Isolation
 from espalier.clusters.generated import Belonging, Taken
 from espalier.clusters.git_ops import GitOpsObjects
 from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.management import ManagementCluster
-from espalier.clusters.predicates import relevant
 from espalier.clusters.provider import Name, Providers, extra_kinds, infrastructures
 from espalier.clusters.references import Linked, LinkedObjects, references
 from espalier.clusters.release_objects import ReleaseObjects
@@ -44,15 +42,10 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.releases import Uninstalled
 from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.mapping import named_by_label
 from espalier.runtime.options import Options
 from espalier.runtime.own_writes import OwnWrites
-from espalier.runtime.predicates import any_of, generation_changed
 from espalier.runtime.transforms import keep_managed_fields, metadata_only, strip_managed_fields
 from espalier.runtime.writer import Writer
-
-if TYPE_CHECKING:
-    from espalier.runtime.controller import Controller
 
 BY_CLUSTER = "cluster"
 BY_NAME = "name"
@@ -143,7 +136,7 @@ class Observer:
             )
             for resource in written(providers)
         }
-        self._extra_kinds = frozenset(extra_kinds(providers))
+        self.extra_kinds = frozenset(extra_kinds(providers))
         by_hooks = front_end is FrontEnd.HOOKS
         kinds = (ControlPlaneUpgrade, MachineDeploymentUpgrade, *((NodeUpgrade,) if by_hooks else ()))
         self.upgrades = [
@@ -167,43 +160,22 @@ class Observer:
             labels=contract.CONTROL_PLANE_LABEL,
             indexes={BY_NAME: _by_cluster_name},
         )
-        self._definition = caches.of(
+        self.cluster_definition = caches.of(
             CUSTOM_RESOURCE_DEFINITION,
             fields=f"metadata.name={external_etcd.CLUSTER_DEFINITION}",
-            transform=external_etcd.only_what_tells,
+            transform=external_etcd.support_only,
         )
-        self._own_writes = OwnWrites()
+        self.own_writes = OwnWrites()
 
     def writer(self, client: Client) -> Writer:
         """A writer whose writes show in these caches at once."""
         caches = {eksa.Cluster.resource: self.clusters, **self.linked.caches, **self.written}
-        return Writer(client, caches, names.FIELD_MANAGER, {eksa.Cluster.resource: self._own_writes})
-
-    def watched_by(self, controller: Controller) -> None:
-        """Enqueue, for every change of these objects, the Clusters that it concerns."""
-        asked = any_of(generation_changed, self._own_writes.by_others, _finalizers_changed)
-        controller.watch(self.clusters, predicate=asked)
-        self.linked.watched_by(controller, self._users_of)
-        self.git_ops.watched_by(controller, self._users_of_git_ops)
-        by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
-        for resource, cache in self.written.items():
-            controller.watch(cache, by_labels, predicate=relevant(resource))
-            controller.watch(cache, self._in_whose_way, predicate=_no_longer_anothers)
-        controller.watch(self.secrets, self._users_of_secret)
-        for cache in self.upgrades:
-            controller.watch(cache, self._clusters_named)
-        if self.extension is not None:
-            controller.watch(self.extension, lambda _changed: self._unsettled())
-        controller.watch(self.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
-        controller.watch(self._definition, lambda _changed: self._unsettled())
-        self.releases.watched_by(controller, self._unsettled, self._users_of_release)
-        self.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self.clusters.list()])
-        controller.watch(self.all_clusters, self._rivals_and_managed, predicate=generation_changed)
+        return Writer(client, caches, names.FIELD_MANAGER, {eksa.Cluster.resource: self.own_writes})
 
     @property
     def knows_external_etcd(self) -> bool:
-        """Whether the Cluster API that is installed makes etcd on machines of its own: EKS Anywhere's build does."""
-        return external_etcd.is_known(self._definition.get(Key("", external_etcd.CLUSTER_DEFINITION)))
+        """True if the Cluster API that is installed makes etcd on machines of its own: EKS Anywhere's build does."""
+        return external_etcd.is_known(self.cluster_definition.get(Key("", external_etcd.CLUSTER_DEFINITION)))
 
     def scope(self, key: Key) -> Scope | None:
         """The scope of one Cluster; None when it does not exist."""
@@ -314,7 +286,7 @@ class Observer:
         taken: list[Taken] = []
         for resource, cache in self.written.items():
             labelled = cache.by_index(BY_CLUSTER, str(key))
-            if resource in self._extra_kinds:  # users label Secrets with a cluster's name too
+            if resource in self.extra_kinds:  # users label Secrets with a cluster's name too
                 labelled = [one for one in labelled if ownership.owned_fields(one) is not None]
             by_kind[resource] = ours = {one.name: one for one in labelled if not belonging(resource, one)}
             for name in generated.needed(key.name, groups, resource, ours.copy(), extras):
@@ -391,7 +363,7 @@ class Observer:
                 *self.releases.caches,
                 self.sets,
                 self.machines,
-                self._definition,
+                self.cluster_definition,
                 *self.written.values(),
             )
         )
@@ -424,7 +396,7 @@ class Observer:
         """
         templates = (names_ for kind, names_ in capi_objects.objects.items() if generated.is_template(kind))
         made = {name.rpartition("-")[0] for names_ in templates for name in names_}
-        made |= {str(Name(kind, name)) for kind in self._extra_kinds for name in capi_objects.of(kind)}
+        made |= {str(Name(kind, name)) for kind in self.extra_kinds for name in capi_objects.of(kind)}
         return tuple(
             (one, other.key)
             for one in self.series_of(cluster)
@@ -442,97 +414,9 @@ class Observer:
         users = self.all_clusters.by_index(BY_LINK, f"{linked.kind}/{linked.namespace}/{linked.name}")
         return any(user.key != without and user.metadata.deletion_timestamp is None for user in users)
 
-    def _users_of_git_ops(self, found: Object) -> Iterable[Key]:
-        return [cluster.key for cluster in self.clusters.by_index(BY_LINK, f"{found.kind}/{found.name}")]
-
-    def _users_of_release(self, found: Object) -> Iterable[Key]:
-        return [user.key for user in self.release_use.users(found) if self.clusters.get(user.key) is not None]
-
-    def _users_of(self, linked: Object) -> Iterable[Key]:
-        value = f"{linked.kind}/{linked.namespace}/{linked.name}"
-        return [cluster.key for cluster in self.clusters.by_index(BY_LINK, value)]
-
-    def _users_of_secret(self, secret: Object) -> Iterable[Key]:
-        """The Cluster of a kubeconfig; for other Secrets only Clusters that are not settled, which may wait for one to
-        appear or to go.
-        """
-        users = self._of_cluster_api(secret)
-        if kubeconfig.cluster_of(secret) is not None:
-            return users
-        return [key for key in users if (found := self.clusters.get(key)) and not _is_settled(found)]
-
-    def _in_whose_way(self, object_: Object) -> list[Key]:
-        """The Clusters that could need the name of an object that belongs to another Cluster, or to none."""
-        owner = names.cluster_of(object_.metadata.labels)
-        is_extra = any(object_.kind == kind.kind for kind in self._extra_kinds)
-        parts = generated.parts if is_extra else generated.prefixes
-        users = (one for name in parts(object_.name) for one in self.clusters.by_index(BY_NAME, name))
-        return [cluster.key for cluster in users if cluster.key != owner]
-
-    def _of_cluster_api(self, object_: Object) -> list[Key]:
-        """Objects made by Cluster API name the cluster in a label."""
-        name = object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, "")
-        return [cluster.key for cluster in self.clusters.by_index(BY_NAME, name)]
-
-    def _clusters_named(self, found: Object) -> Iterable[Key]:
-        """The Clusters of the name in Cluster API's label."""
-        return [cluster.key for name in _by_cluster_name(found) for cluster in self.clusters.by_index(BY_NAME, name)]
-
-    def _unsettled(self) -> Iterable[Key]:
-        """The Clusters that may be waiting for release objects."""
-        return [cluster.key for cluster in self.clusters.list() if not _is_settled(cluster)]
-
-    def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:
-        """A created, changed or deleted Cluster concerns those that need the same names, and its management cluster.
-
-        A record concerns all managed Clusters: which releases they may have depends on its own.
-        """
-        same = [self.clusters.by_index(BY_NAME, changed.name)]
-        try:
-            decoded = read(changed)
-        except msgspec.ValidationError:
-            return [other.key for other in same[0] if other.key != changed.key]
-        same += [self.clusters.by_index(BY_SERIES, one) for one in self.series_of(decoded)]
-        rivals = list(dict.fromkeys(other.key for found in same for other in found if other.key != changed.key))
-        key = self.management_cluster.key
-        if is_self_managed(decoded) and (changed.key == key or not self.management_cluster.is_named):
-            return [*rivals, *(cluster.key for cluster in self.clusters.list())]
-        return [*rivals, *([key] if key is not None and self.clusters.get(key) is not None else [])]
-
-
-def _finalizers_changed(old: Object | None, new: Object | None) -> bool:
-    """Passes a Cluster that got or lost our finalizer: that does not change the generation."""
-    return _finalizers(old) != _finalizers(new)
-
-
-def _finalizers(found: Object | None) -> frozenset[str]:
-    return names.FINALIZERS.intersection(found.metadata.finalizers) if found is not None else frozenset()
-
-
-def _no_longer_anothers(old: Object | None, new: Object | None) -> bool:
-    """Passes changes that may free a name: an object was deleted, or its owners changed."""
-    if old is None:
-        return False
-    return new is None or _owners(old) != _owners(new)
-
-
-def _owners(object_: Object) -> object:
-    return (names.cluster_of(object_.metadata.labels), object_.metadata.owner_references, object_.metadata.uid)
-
 
 def _age(object_: Object) -> tuple[str, str, str]:
     return (object_.metadata.creation_timestamp or "", object_.namespace, object_.name)
-
-
-def _is_settled(found: Object) -> bool:
-    try:
-        cluster = read(found)
-    except msgspec.ValidationError:
-        return True
-    status = cluster.status
-    if any(one.reason == synced.NOT_COMPARABLE for one in status.conditions):
-        return False
-    return status.observed_generation == cluster.metadata.generation and not status.failure_reason
 
 
 def _by_name(object_: Object) -> Iterable[str]:

@@ -18,7 +18,7 @@ from espalier.kube.objects import Object
 class Machines(msgspec.Struct, frozen=True):
     """Kubernetes minor versions of the machines of a control plane or of a worker node group."""
 
-    told: str
+    desired: str
     """The desired version."""
     earliest: str
     """The lowest version that they have, or are being brought to."""
@@ -52,8 +52,8 @@ def _together(one: Machines, other: Machines) -> Machines:
     def lower(*versions: str) -> str:
         return min(filter(None, versions), key=minor, default="")
 
-    told, earliest = lower(one.told, other.told), lower(one.earliest, other.earliest)
-    return Machines(told, earliest, one.is_known and other.is_known)
+    desired, earliest = lower(one.desired, other.desired), lower(one.earliest, other.earliest)
+    return Machines(desired, earliest, one.is_known and other.is_known)
 
 
 def _control_plane(control_plane: KubeadmControlPlane, machines: Iterable[Object]) -> Machines:
@@ -79,6 +79,6 @@ def _has_machines(one: MachineSet) -> bool:
     return bool(1 if one.spec.replicas is None else one.spec.replicas) or bool(one.status.replicas)
 
 
-def _machines(told: str, reported: Iterable[str], is_known: bool = True) -> Machines:
-    versions = {minor_of(version) for version in (told, *reported) if version}
-    return Machines(minor_of(told), min(versions, key=minor, default=""), is_known)
+def _machines(desired: str, reported: Iterable[str], is_known: bool = True) -> Machines:
+    versions = {minor_of(version) for version in (desired, *reported) if version}
+    return Machines(minor_of(desired), min(versions, key=minor, default=""), is_known)

@@ -84,7 +84,7 @@ def _held(wanted: list[KubeObject], design: Design, capi_objects: ClusterAPIObje
 
 
 def owner_changes(design: Design, capi_objects: ClusterAPIObjects) -> list[in_place.OwnerChange]:
-    """What is about to change of the control plane and all groups whose machines are to be upgraded in place."""
+    """The pending changes of the control plane and all groups whose machines are upgraded in place."""
     strategies = [
         design.control_plane.upgrade_rollout_strategy,
         *(group.upgrade_rollout_strategy for group in design.groups),
@@ -112,7 +112,7 @@ def _etcd(wanted: Rendered, capi_objects: ClusterAPIObjects, naming: Naming) -> 
 
 
 def _owns_endpoints(control_plane: Object) -> bool:
-    """Whether they go when they are no longer applied: so do those that a manager applied which found them."""
+    """True if endpoints that are no longer applied are removed, as those are that an earlier manager adopted."""
     fields: object = ownership.owned_fields(control_plane) or {}
     for name in ("spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external", "endpoints"):
         if not isinstance(fields, dict) or f"f:{name}" not in fields:
@@ -152,8 +152,8 @@ def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) 
 def postponed(wanted: Iterable[KubeObject], design: Design, capi_objects: ClusterAPIObjects) -> str:
     """Why changes of the control plane wait until its creation is complete; empty if they needn't."""
     has_cni = bool(capi_objects.installed_cni)
-    told = (in_place.postponed(one, has_cni) for one in in_place.owner_changes(wanted, design, capi_objects))
-    return next(filter(None, told), "")
+    messages = (in_place.postponed(one, has_cni) for one in in_place.owner_changes(wanted, design, capi_objects))
+    return next(filter(None, messages), "")
 
 
 def waiting_for_creation(design: Design, capi_objects: ClusterAPIObjects) -> str:

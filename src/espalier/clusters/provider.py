@@ -33,6 +33,9 @@ class Dependency(NamedTuple):
     name: str
     field: str
     """The field that names it, for messages: `Kind name: spec.field`."""
+    server: str = ""
+    """Where its content is sent. A Secret must permit that (`clusters/credentials.py`); empty: it is sent nowhere but
+    into the cluster."""
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -129,7 +132,7 @@ class EtcdRenderer(NamedTuple):
 
     config: Callable[[Design], EtcdadmConfigSpec]
     machine_template: Callable[[Design, str], KubeObject]
-    """What the machines are made of, under a name."""
+    """The machine template under a name."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ class Provider:
     settings: Callable[[Design], Settings] = lambda _design: Settings()
     """Settings of its clusters that came by a layer. Pure."""
     no_proxy: Callable[[Design], Sequence[str]] = lambda _design: ()
-    """What nodes reach without a proxy, beside what all do: the provider's endpoint. Pure."""
+    """Hosts that nodes reach without a proxy, beside those of all clusters: the provider's endpoint. Pure."""
     workload: Callable[[Design], Iterable[Manifest]] = lambda _design: ()
     """Objects of the workload cluster, such as a cloud controller manager and a CSI driver, in the order in which they
     are applied. Pure."""

@@ -74,7 +74,7 @@ class RateLimits(Source):
             kept[name] = _Corrected(before.times + 1 if before else 1, now)
         self._corrected[key] = kept
 
-    def fought_about(self, key: Key, fields: Iterable[str]) -> dict[str, int]:
+    def disputed(self, key: Key, fields: Iterable[str]) -> dict[str, int]:
         """The fields with repeated corrections that must not be corrected now, and how often they were corrected.
 
         If there are any, the cluster is enqueued when the first of them may be corrected.

@@ -70,14 +70,14 @@ _MADE_BY_CLUSTER_API = frozenset(
 
 SERVES_THIS_API = "this cluster serves the API; its machines are not managed by this manager"
 
-BEREFT = (
+OBJECTS_MISSING = (
     "the cluster was created before, and its Cluster API objects are missing: restore them, or remove annotation "
     f"{names.GATE_ANNOTATION} to create the cluster anew"
 )
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
 
-TOLD_LATER = "waiting for Cluster API to tell the control plane the endpoints of etcd"
+ENDPOINTS_PENDING = "waiting for Cluster API to tell the control plane the endpoints of etcd"
 
 _NOT_REPORTED = "Cluster API has not observed the last change yet; if that lasts, check that its controllers run"
 
@@ -86,12 +86,12 @@ Changes: TypeAlias = Callable[[], Sequence[in_place.OwnerChange]]
 
 
 class Counts(NamedTuple):
-    """Numbers of machines: `expected` in the Cluster's spec, `told` in the Cluster API object's spec; the others
+    """Numbers of machines: `expected` in the Cluster's spec, `desired` in the Cluster API object's spec; the others
     exist.
     """
 
     expected: int
-    told: int
+    desired: int
     replicas: int
     up_to_date: int
     ready: int
@@ -121,7 +121,7 @@ def objects_missing(scope: Scope) -> Wait:
     """Reason and message for a cluster whose Cluster API objects are missing, or belong to another by their labels."""
     if scope.capi_objects.taken:
         return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
-    return Wait(names.CLUSTER_API_OBJECTS_MISSING, BEREFT)
+    return Wait(names.CLUSTER_API_OBJECTS_MISSING, OBJECTS_MISSING)
 
 
 def paused_objects(scope: Scope) -> str:
@@ -176,12 +176,12 @@ def _control_plane_initialized(scope: Scope) -> Condition:
         return _condition(type_, "False", INITIALIZING, message)
     etcd = scope.capi_objects.etcd
     if etcd is not None and not etcd.status.ready:
-        return _condition(type_, "False", INITIALIZING, etcd_story(etcd))
+        return _condition(type_, "False", INITIALIZING, etcd_progress(etcd))
     message = "the first control plane machine is not available yet"
     return _condition(type_, "False", INITIALIZING, "; ".join(filter(None, (message, _postponed(scope)))))
 
 
-def etcd_story(etcd: EtcdadmCluster) -> str:
+def etcd_progress(etcd: EtcdadmCluster) -> str:
     """How far an etcd on machines of its own is."""
     wanted = 1 if etcd.spec.replicas is None else etcd.spec.replicas
     ready = len([one for one in etcd.status.endpoints.split(",") if one])
@@ -219,12 +219,12 @@ def _control_plane_ready(scope: Scope, initialized: Condition, changes: Changes)
         return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
     etcd = scope.capi_objects.etcd
     if etcd is not None and not external_etcd.is_ready(etcd):
-        return _condition(type_, "False", ETCD_NOT_AVAILABLE, etcd_story(etcd))
-    if etcd is not None and not external_etcd.is_told(control_plane, etcd):
-        return _condition(type_, "False", ETCD_NOT_AVAILABLE, TOLD_LATER)
+        return _condition(type_, "False", ETCD_NOT_AVAILABLE, etcd_progress(etcd))
+    if etcd is not None and not external_etcd.has_endpoints(control_plane, etcd):
+        return _condition(type_, "False", ETCD_NOT_AVAILABLE, ENDPOINTS_PENDING)
     if postponed := _postponed(scope):
         return _condition(type_, "False", in_place.UPGRADING, postponed)
-    upgrade = in_place.story(control_plane, scope.capi_objects.upgrades)
+    upgrade = in_place.progress(control_plane, scope.capi_objects.upgrades)
     if upgrade is not None:
         return _false(type_, upgrade)
     if refused := _refused(changes(), KubeadmControlPlane.resource.kind):
@@ -270,14 +270,14 @@ def _postponed(scope: Scope) -> str:
 
 
 def _changes(scope: Scope) -> Sequence[in_place.OwnerChange]:
-    """What is about to be changed in place; nothing of it is done while any of it is refused."""
+    """The pending changes in place; nothing is done while any of them is refused."""
     if scope.design is None or scope.is_paused or scope.is_settled:
         return ()
     return plan.owner_changes(scope.design, scope.capi_objects)
 
 
 def _refused(changes: Iterable[in_place.OwnerChange], kind: str) -> Wait | None:
-    """What of a change can't be done in place, of owners of a kind."""
+    """The changes of owners of a kind that can't be made in place."""
     return in_place.refused(one for one in changes if one.wanted.kind == kind)
 
 
@@ -338,10 +338,10 @@ def worker_counts(scope: Scope) -> Counts:
     replicas = sum(status.replicas or 0 for status in statuses)
     outdated = sum(_outdated(scope, name, deployment) for name, deployment in deployments.items())
     ready = sum(status.ready_replicas or 0 for status in statuses)
-    told = sum(map(contract.desired_replicas, deployments.values()))
+    desired = sum(map(contract.desired_replicas, deployments.values()))
     surplus = sum(_chosen_by_autoscaler(deployment) for deployment in deployments.values())
     unready = sum(min(_chosen_by_autoscaler(one), _unready(one)) for one in deployments.values())
-    return Counts(expected + surplus - unready, told, replicas - unready, replicas - unready - outdated, ready)
+    return Counts(expected + surplus - unready, desired, replicas - unready, replicas - unready - outdated, ready)
 
 
 def _chosen_by_autoscaler(deployment: MachineDeployment) -> int:
@@ -394,12 +394,12 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
     if initialized.status != "True":
         return _condition(type_, "False", NOT_INITIALIZED, "workers join when the control plane is available")
     deployments = scope.capi_objects.typed_deployments
-    upgrades = [in_place.story(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()]
+    upgrades = [in_place.progress(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()]
     upgrades.append(_refused(changes(), MachineDeployment.resource.kind))
     # A stopped upgrade matters more than progress.
-    stories = sorted((story for story in upgrades if story is not None), key=_tells_more)
-    if stories:
-        return _condition(type_, "False", stories[-1].reason, "; ".join(story.message for story in stories))
+    progress = sorted((wait for wait in upgrades if wait is not None), key=_priority)
+    if progress:
+        return _condition(type_, "False", progress[-1].reason, "; ".join(wait.message for wait in progress))
     if not all(contract.is_observed(deployment) for deployment in deployments.values()):
         return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")
     if outside := _outside_limits(deployments):
@@ -420,8 +420,8 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
     return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
 
 
-def _tells_more(story: Wait) -> tuple[bool, str, str]:
-    return (story.reason != in_place.UPGRADING, story.reason, story.message)
+def _priority(wait: Wait) -> tuple[bool, str, str]:
+    return (wait.reason != in_place.UPGRADING, wait.reason, wait.message)
 
 
 def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
@@ -431,7 +431,7 @@ def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
         # Includes machines that never come up.
         coming = f"; {counts.ready} of {counts.replicas} nodes are ready" if counts.ready < counts.replicas else ""
         return Wait(ROLLING, f"{message}, {counts.outdated} not{coming}")
-    if counts.replicas == counts.told != counts.expected and (resting := _not_scaling(scope)) is not None:
+    if counts.replicas == counts.desired != counts.expected and (resting := _not_scaling(scope)) is not None:
         there = f"there are {counts.replicas} {what} machines, {counts.expected} in the spec"
         if counts.replicas < counts.expected:
             there = f"{counts.replicas} of {counts.expected} {what} machines exist"

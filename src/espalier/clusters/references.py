@@ -15,7 +15,7 @@ from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
-from espalier.clusters import names
+from espalier.clusters import credentials, names
 from espalier.clusters.provider import Dependency, Links, Providers
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
@@ -57,7 +57,9 @@ class Missing(NamedTuple):
     field: str
     """The field that names it."""
     what: str
-    """`Kind name in namespace …`."""
+    """`Kind name in namespace …, which …`."""
+    is_credentials: bool = False
+    """A Secret that is absent or does not permit its use."""
 
 
 class Linked(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ class Linked(msgspec.Struct, frozen=True):
     """Values resolved by the provider; empty while not known."""
 
     def suffices(self, links: Links) -> bool:
-        """Whether all is there of which objects are rendered."""
+        """True if all objects that rendering reads exist."""
         return all(one.field == _DATACENTER and not links.needed for one in self.missing)
 
 
@@ -201,11 +203,14 @@ class LinkedObjects:
     ) -> tuple[dict[tuple[Resource, str], Data], list[Missing]]:
         data: dict[tuple[Resource, str], Data] = {}
         missing = []
-        for resource, name, field in dependencies:
+        for resource, name, field, server in dependencies:
             key = Key(SYSTEM_NAMESPACE, name)
             self._users.setdefault((resource.kind, key), set()).add(cluster)
             found = self._data[resource].get(key)
-            if found is None:
+            if server and not _is_permitted(found, server, cluster.namespace):
+                told = credentials.advice(str(key), server=server, namespace=cluster.namespace)
+                missing.append(Missing(field, told, is_credentials=True))
+            elif found is None:
                 missing.append(_missing(field, resource.kind, key))
             else:
                 data[resource, f"{resource.kind} {key}"] = _content(found)
@@ -246,7 +251,12 @@ def _used(spec: eksa.ClusterSpec, links: Links) -> Iterator[tuple[str, Resource,
 
 
 def _missing(field: str, kind: str, key: Key) -> Missing:
-    return Missing(field, f"{kind} {key.name} in namespace {key.namespace}")
+    return Missing(field, f"{kind} {key.name} in namespace {key.namespace}, which does not exist")
+
+
+def _is_permitted(secret: Object | None, server: str, namespace: str) -> bool:
+    annotations = secret.metadata.annotations if secret is not None else {}
+    return credentials.permits(annotations, server=server, namespace=namespace)
 
 
 def _content(found: Object) -> Data:

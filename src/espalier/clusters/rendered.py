@@ -24,7 +24,7 @@ class Manifest(NamedTuple):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What a provider says of its clusters since layer `provider-settings`; providers that came later render it."""
+    """Settings of a provider's clusters since layer `provider-settings`; later providers render them themselves."""
 
     service_domain: str = ""
     controller_manager: Mapping[str, str] = {}
@@ -64,7 +64,7 @@ class Rendered(msgspec.Struct, frozen=True):
     digests: Mapping[str, str] = {}
     """Digests of the CNI's images by URI, where the Bundles have them."""
     settings: Settings = Settings()
-    """What the provider adds to it by a layer."""
+    """Settings that the provider adds by a layer."""
     workload: tuple[Manifest, ...] = ()
     """The provider's objects in the workload cluster, in the order in which they are applied."""
     extras: tuple[KubeObject, ...] = ()

@@ -131,7 +131,7 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
         """True if the whole control plane has its version and is available."""
         if self.control_plane is None or not contract.is_control_plane_available(self.control_plane):
             return False
-        return self.etcd is None or external_etcd.is_told(self.control_plane, self.etcd)
+        return self.etcd is None or external_etcd.has_endpoints(self.control_plane, self.etcd)
 
 
 class Scope(msgspec.Struct, frozen=True, dict=True):
@@ -178,7 +178,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     left_over: tuple[Taken, ...] = ()
     """Secrets of others that Cluster API would use for this cluster; empty before they were searched."""
     knows_external_etcd: bool = False
-    """Whether the Cluster API that is installed makes etcd on machines of its own."""
+    """True if the Cluster API that is installed makes etcd on machines of its own."""
     is_foreseen: bool = False
     """True in a preview: what only needs time counts as done."""
     design: Design | None = None
@@ -207,7 +207,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         marks = tree["metadata"].get("annotations")
         return redaction.secrets_of(tree.get("spec"), marks, *({"credential": one} for one in data))
 
-    def told(self, outcome: Outcome) -> Outcome:
+    def without_secrets(self, outcome: Outcome) -> Outcome:
         """An outcome with secrets redacted from its message."""
         if not isinstance(outcome, Wait | Fault):
             return outcome

@@ -1,4 +1,4 @@
-"""What clusters of every provider may have beside what the provider brings: files with passwords, and AWS IAM."""
+"""Objects that clusters of every provider may have: files with passwords, and AWS IAM."""
 
 from __future__ import annotations
 

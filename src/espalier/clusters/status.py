@@ -130,7 +130,7 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
     obstacle = first_obstacle(parts)
     is_false_record = scope.is_self_managed and not scope.is_management
     is_current = scope.is_settled or (scope.is_paused and not is_false_record)
-    if isinstance(outcome, Wait | Fault) and not is_current and (obstacle is None or _is_telling(outcome)):
+    if isinstance(outcome, Wait | Fault) and not is_current and (obstacle is None or _is_worth_reporting(outcome)):
         return _condition(names.READY, "False", outcome.reason, outcome.message)
     if obstacle is not None:
         return _condition(names.READY, obstacle.status, obstacle.reason, obstacle.message)
@@ -148,12 +148,12 @@ def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Wait | None:
     return None
 
 
-def _is_telling(outcome: Wait | Fault) -> bool:
+def _is_worth_reporting(outcome: Wait | Fault) -> bool:
     """True if an outcome is more precise than the conditions. Of faults, those that a retry does not end."""
     if isinstance(outcome, Wait):
         return outcome.reason not in readiness.PROGRESS
-    telling = (names.WORKLOAD_CLUSTER_UNREACHABLE, readiness.CNI_INSTALLATION, TooManyWrites.__name__)
-    return outcome.reason in (*names.FAILURES, *telling)
+    reasons = (names.WORKLOAD_CLUSTER_UNREACHABLE, readiness.CNI_INSTALLATION, TooManyWrites.__name__)
+    return outcome.reason in (*names.FAILURES, *reasons)
 
 
 def _usable(scope: Scope) -> str:

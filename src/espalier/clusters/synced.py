@@ -65,7 +65,7 @@ def incomparable(scope: Scope) -> str:
 
 
 def seen(
-    scope: Scope, drifts: Sequence[Drift], failure: str, refusals: Mapping[str, str], fights: Mapping[str, int]
+    scope: Scope, drifts: Sequence[Drift], failure: str, refusals: Mapping[str, str], disputes: Mapping[str, int]
 ) -> Condition:
     """The condition after a comparison: the remaining drift, why the workload cluster was unreachable (else empty),
     failed corrections with their errors, and fields that were corrected repeatedly, with the number of corrections.
@@ -74,8 +74,8 @@ def seen(
     patches = "".join(map(_offer, scope.offered))
     if drifts:
         refused = "".join(f"; {what} could not be corrected: {why}" for what, why in refusals.items())
-        fought = "".join(f"; {_FIGHT.format(field=field, times=times)}" for field, times in fights.items())
-        message = f"{_listed(drifts)}{_advice(drifts, policy(annotations))}{refused}{fought}{patches}"
+        disputed = "".join(f"; {_DISPUTE.format(field=field, times=times)}" for field, times in disputes.items())
+        message = f"{_listed(drifts)}{_advice(drifts, policy(annotations))}{refused}{disputed}{patches}"
         return Condition(type=names.SYNCED, status="False", reason=DRIFTED, message=message)
     if failure:
         message = f"the CNI can't be compared, because the workload cluster is unreachable ({failure})"
@@ -86,7 +86,7 @@ def seen(
     return Condition(type=names.SYNCED, status="True", reason=AS_RENDERED, message=message + patches)
 
 
-_FIGHT = (
+_DISPUTE = (
     "{field} was corrected {times} times and changed again each time: metadata.managedFields (kubectl get "
     "--show-managed-fields) show by whom; it is corrected less and less often, at least once an hour"
 )
@@ -104,18 +104,18 @@ def _listed(drifts: Sequence[Drift]) -> str:
     return "; ".join(said)
 
 
-def _advice(drifts: Sequence[Drift], wish: Policy | None) -> str:
+def _advice(drifts: Sequence[Drift], chosen: Policy | None) -> str:
     """Advice how to correct drift, unless the annotation is set already."""
-    if wish is None:
+    if chosen is None:
         allowed = ", ".join(Policy)
         return f"; annotation {names.DRIFT_ANNOTATION} has an unknown value, allowed are {allowed}"
     if not any(drift.remedy for drift in drifts):
         return ""
-    if wish is Policy.REPORT:
-        wish_for = Policy.CORRECT_MACHINES if any(drift.replaces_machines for drift in drifts) else Policy.CORRECT
-        price = ", which replaces machines" if wish_for is Policy.CORRECT_MACHINES else ""
-        return f"; to correct it, set annotation {names.DRIFT_ANNOTATION}={wish_for}{price}"
-    if wish is Policy.CORRECT and any(drift.replaces_machines for drift in drifts):
+    if chosen is Policy.REPORT:
+        suggested = Policy.CORRECT_MACHINES if any(drift.replaces_machines for drift in drifts) else Policy.CORRECT
+        price = ", which replaces machines" if suggested is Policy.CORRECT_MACHINES else ""
+        return f"; to correct it, set annotation {names.DRIFT_ANNOTATION}={suggested}{price}"
+    if chosen is Policy.CORRECT and any(drift.replaces_machines for drift in drifts):
         return f"; {names.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} corrects that by replacing machines"
     return ""
 

@@ -16,19 +16,20 @@ from espalier.runtime.outcome import Wait
 
 
 def missing_objects(missing: Sequence[Missing]) -> Wait | None:
-    """Wait for missing linked objects."""
+    """Wait for missing linked objects, and for Secrets that do not permit their use."""
     if not missing:
         return None
-    told = "; ".join(f"{field}: waiting for {what}, which does not exist" for field, what in missing)
-    return Wait(names.MISSING_DEPENDENT_OBJECTS, told)
+    message = "; ".join(f"{one.field}: waiting for {one.what}" for one in missing)
+    only_credentials = all(one.is_credentials for one in missing)
+    return Wait(names.CREDENTIALS_NOT_PERMITTED if only_credentials else names.MISSING_DEPENDENT_OBJECTS, message)
 
 
 def unresolved_values(scope: Scope) -> Wait | None:
     """Wait for values that the provider has not resolved yet."""
     if not scope.unresolved:
         return None
-    told = "; ".join(f"{what}: waiting for the provider to resolve it" for what in scope.unresolved)
-    return Wait(names.VALUES_NOT_RESOLVED, f"{told}; if that lasts, see the status of the object")
+    message = "; ".join(f"{what}: waiting for the provider to resolve it" for what in scope.unresolved)
+    return Wait(names.VALUES_NOT_RESOLVED, f"{message}; if that lasts, see the status of the object")
 
 
 def problem(scope: Scope) -> Wait | None:

@@ -25,7 +25,7 @@ class NotCorrected(KubeError):
         """The errors, by object."""
 
 
-def look(
+def compare(
     manifests: Sequence[Manifest], asked: Hashable, kubeconfig: bytes, *, name: str = "look at"
 ) -> RemoteTask[list[Drift]]:
     """Compare objects of a workload cluster with what was installed. The cluster is not watched; it is read on demand.

@@ -26,7 +26,7 @@ def without_user(url: str) -> str:
 InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
 
-class Discreet(msgspec.Struct, frozen=True):
+class RedactedRepr(msgspec.Struct, frozen=True):
     """A value of which only the fields that `shown` names are printed: the others are secret, or may be."""
 
     shown: ClassVar[tuple[str, ...]] = ()
@@ -38,7 +38,7 @@ class Discreet(msgspec.Struct, frozen=True):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
 
-class ExecPlugin(Discreet, frozen=True):
+class ExecPlugin(RedactedRepr, frozen=True):
     """A credential plugin (`client.authentication.k8s.io`)."""
 
     shown = ("command", "api_version", "interactive_mode", "args", "install_hint", "cluster")
@@ -71,7 +71,7 @@ class Impersonation(msgspec.Struct, frozen=True):
         return headers
 
 
-class Access(Discreet, frozen=True):
+class Access(RedactedRepr, frozen=True):
     """Coordinates of an API server and credentials for it. Secrets are not part of the printed form.
 
     `certificate_authority`, `client_certificate` and `client_key` are PEM. Without a certificate authority the

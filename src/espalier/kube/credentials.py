@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from espalier.api import json_trees
-from espalier.kube.access import Access, Discreet, ExecPlugin
+from espalier.kube.access import Access, ExecPlugin, RedactedRepr
 from espalier.kube.errors import KubeError
 
 _TOKEN_FILE_AGE = 60.0
@@ -25,7 +25,7 @@ class CredentialsError(KubeError):
     """No credentials are available; the request was not sent."""
 
 
-class Credential(Discreet, frozen=True):
+class Credential(RedactedRepr, frozen=True):
     """Credentials of a request; either part may be missing. Not part of the printed form."""
 
     token: str = ""

@@ -55,7 +55,7 @@ def parse(raw: bytes | Tree) -> FieldSet:
 
 @lru_cache(maxsize=KNOWN_PARTS)
 def _part(raw: bytes) -> FieldSet:
-    """What is below an element at the top. That of spec and status is alike in many objects, other than the whole."""
+    """The fields below a top-level element. Those of spec and status are alike in many objects, unlike the whole."""
     return _parsed(json_trees.decode(raw))
 
 
@@ -156,7 +156,7 @@ def _difference_below(one: FieldSet, other: FieldSet) -> FieldSet | None:
 
 
 def without_below(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in the first, and neither in the second nor below a path of it."""
+    """The fields in the first that are neither in the second nor below a path of it."""
     result: FieldSet = {}
     for element, below in one.items():
         if element == SELF:

@@ -15,10 +15,10 @@ from espalier.kube.access import (
     LARGEST_ANSWER,
     LARGEST_REMOTE_ANSWER,
     Access,
-    Discreet,
     ExecPlugin,
     Impersonation,
     InteractiveMode,
+    RedactedRepr,
     without_user,
 )
 from espalier.kube.errors import KubeError
@@ -85,7 +85,7 @@ class ContextFields(_Fields):
     namespace: str = ""
 
 
-class Entry(Discreet, frozen=True):
+class Entry(RedactedRepr, frozen=True):
     """One named entry, as it stands in its file. `folder` is None when it came from elsewhere, over the API say."""
 
     shown = ("kind", "name", "source", "folder")
@@ -229,8 +229,8 @@ def _plugin(plugin: _Exec, entry: Entry, cluster: Entry, authority: bytes | None
 
 
 def _cluster_info(entry: Entry, authority: bytes | None) -> dict[str, Any]:
-    told = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
-    info = {name: entry.fields[name] for name in told if entry.fields.get(name)}
+    names = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
+    info = {name: entry.fields[name] for name in names if entry.fields.get(name)}
     if authority is not None:
         info["certificate-authority-data"] = encode_data(authority)
     for extension in entry.fields.get("extensions") or ():

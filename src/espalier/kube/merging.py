@@ -8,7 +8,7 @@ from espalier.api.meta import Tree
 
 
 def difference(current: Tree, wanted: Tree, *, whole: bool = False) -> Tree:
-    """What must be merged into `current` so that it has everything in `wanted`; empty when it has.
+    """The merge patch that gives `current` everything in `wanted`; empty when it has it.
 
     None in `wanted` asks for a field's removal. With `whole`, fields that `wanted` does not name go as well.
     Lists are compared and written as one value.

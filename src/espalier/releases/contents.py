@@ -55,7 +55,7 @@ NOTICE = timedelta(days=60)
 """Time before the end of support from which there is a warning."""
 
 
-def told(ends: str, now: datetime) -> str:
+def support_text(ends: str, now: datetime) -> str:
     """A suffix for a version, with a leading space; empty without a date."""
     return f" (support {'ends' if ends >= now.date().isoformat() else 'ended'} on {ends})" if ends else ""
 

@@ -92,7 +92,7 @@ class AdmissionWebhook(NamedTuple):
 
     @property
     def mutates(self) -> bool:
-        """Whether it is a mutating webhook."""
+        """True if it is a mutating webhook."""
         return self.verb == "mutate"
 
 

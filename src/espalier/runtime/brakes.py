@@ -51,7 +51,7 @@ _CHANGES_BY_ITSELF = re.compile(
     rb'|"resourceVersion":"[^"]*"'
     rb'|"\w*[gG]eneration":\d+'
 )
-"""What differs in every write of a fight, though the same is written."""
+"""The fields that differ in every write, though the same content is written."""
 
 _BESIDE = frozenset({"events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"})
 """Kinds that are written at their own pace."""
@@ -61,7 +61,7 @@ OnBraked: TypeAlias = Callable[[str], None]
 """Told the resource of a write that is refused."""
 
 
-def nobody_hears(_resource: str) -> None:
+def ignored(_resource: str) -> None:
     """Nobody counts the writes that are refused."""
 
 
@@ -105,7 +105,7 @@ class _Account:
 class Brake:
     """The budgets of one API server. `on_braked` is told the resource of each write that is refused."""
 
-    def __init__(self, on_braked: OnBraked = nobody_hears) -> None:
+    def __init__(self, on_braked: OnBraked = ignored) -> None:
         self._accounts: OrderedDict[tuple[str, str], _Account] = OrderedDict()
         self._on_braked = on_braked
 

@@ -102,7 +102,7 @@ class Cache:
 
     @property
     def mirrors(self) -> Mapping[str | None, Mirror]:
-        """What reflectors tell of each namespace that is followed by itself; None stands for all at once."""
+        """One mirror for each namespace that is followed separately; None stands for all at once."""
         return self._mirrors
 
     # The one mirror of a cache that is followed as a whole.
@@ -121,7 +121,7 @@ class Cache:
         self._sole.listed(objects)
 
     def end_list(self, resource_version: str) -> None:
-        """What the list did not name was deleted while nobody watched."""
+        """Remove objects that the list lacks: they were deleted while nobody watched."""
         self._sole.end_list(resource_version)
 
     def happened(self, type: EventType, object: Object) -> None:
@@ -151,7 +151,7 @@ class Cache:
             self._put(object_)
 
     def _end(self, unlisted: Iterable[Key], resource_version: str) -> None:
-        """What was not listed is gone, unless it was written after the moment of the list."""
+        """Remove objects that were not listed, unless they were written after the list."""
         moment = _number(resource_version) or 0
         for key in unlisted:
             if self._written.get(key, 0) <= moment:

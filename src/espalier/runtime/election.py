@@ -93,7 +93,7 @@ class Election:
         self._seen_at = 0.0
         self._holder = ""
         self._transitions = 0
-        self._told = ""
+        self._logged = ""
         self.trouble: KubeError | None = None
         """Error that keeps this candidate from the Lease until somebody acts: a right, or the namespace."""
 
@@ -146,7 +146,7 @@ class Election:
                 self._seen = ""  # somebody was faster: look again
             self._failed(error)
             return False
-        self._told, self.trouble = "", None
+        self._logged, self.trouble = "", None
         if led:
             self._holder = self.identity
             self.fence.extend(started + self._timing.renew)
@@ -155,9 +155,9 @@ class Election:
     def _failed(self, error: KubeError | TimeoutError) -> None:
         self.trouble = error if isinstance(error, (Forbidden, NotFound)) else None
         why = str(error) or "no answer in time"
-        if why != self._told and not isinstance(error, (AlreadyExists, Conflict)):
+        if why != self._logged and not isinstance(error, (AlreadyExists, Conflict)):
             _log.warning("the lease could not be read or written", error=why)
-        self._told = why
+        self._logged = why
 
     async def _try_to_acquire(self) -> bool:
         try:

@@ -38,7 +38,7 @@ _LONGEST_MESSAGE = 1024
 _log = structlog.get_logger("espalier.events")
 
 
-class _Said(NamedTuple):
+class _EventText(NamedTuple):
     """Identity of an event."""
 
     uid: str
@@ -80,9 +80,9 @@ class Recorder:
         self._instance = instance or component
         self._clock = clock
         self._rng = rng
-        self._entries: OrderedDict[_Said, _Entry] = OrderedDict()
+        self._entries: OrderedDict[_EventText, _Entry] = OrderedDict()
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
-        self._pending: OrderedDict[_Said, None] = OrderedDict()
+        self._pending: OrderedDict[_EventText, None] = OrderedDict()
         self._writer: asyncio.Task[None] | None = None
 
     def event(self, object_: Object, type: EventType, reason: str, message: str) -> None:
@@ -91,7 +91,7 @@ class Recorder:
         if not self._allowed(object_.metadata.uid, now) or len(self._pending) >= _PENDING:
             return
         message = message[:_LONGEST_MESSAGE]
-        said = _Said(object_.metadata.uid, type, reason, message)
+        said = _EventText(object_.metadata.uid, type, reason, message)
         entry = self._entries.get(said)
         if entry is not None and now - entry.last < FORGOTTEN_AFTER:
             entry.count += 1
@@ -133,7 +133,7 @@ class Recorder:
         bucket.tokens -= 1
         return True
 
-    def _body(self, object_: Object, said: _Said) -> dict[str, Any]:
+    def _body(self, object_: Object, said: _EventText) -> dict[str, Any]:
         now = timestamp(self._clock.now())
         # Events of cluster-scoped objects live in "default", as those of nodes do.
         namespace = object_.namespace or "default"

@@ -50,7 +50,7 @@ class Ending(IntEnum):
 Advice: TypeAlias = Callable[[Resource, KubeError | TimeoutError], str]
 """Advice for objects of a kind that are refused, as the end of a sentence; empty if there is none."""
 
-TELL_EVERY = 5.0
+LOG_EVERY = 5.0
 """Seconds between two looks of a process that is not ready yet at what it has to say about that."""
 
 
@@ -215,7 +215,7 @@ class Manager:
 
     async def _start(self) -> None:
         await self._serve()
-        self._spawn(self._tell(), "telling")
+        self._spawn(self._log_troubles(), "telling")
         for caches in self._caches:
             self._spawn(caches.run(), "caches")
         for webhooks in self._webhooks:
@@ -259,17 +259,17 @@ class Manager:
             certificate.begin()
         await webhooks.start()
 
-    async def _tell(self) -> None:
+    async def _log_troubles(self) -> None:
         """Log what keeps the process from being ready, once each time that it is something else, until it is ready."""
-        told = ""
+        logged = ""
         while True:
-            await asyncio.sleep(TELL_EVERY)
+            await asyncio.sleep(LOG_EVERY)
             trouble = "; ".join(filter(None, (check() for check in self.checks.values())))
-            if trouble and trouble != told:
+            if trouble and trouble != logged:
                 _log.warning("not ready", reason=trouble)
-            elif told and not trouble:
+            elif logged and not trouble:
                 _log.info("ready")
-            told = trouble
+            logged = trouble
             if not trouble:
                 return
 
@@ -335,7 +335,7 @@ class Manager:
         kinds: dict[str, dict[str, None]] = {}
         for caches in followed:
             for resource, error in caches.unfilled.items():
-                kinds.setdefault(self._why(resource, _worded(resource, error)), {})[resource.group_resource] = None
+                kinds.setdefault(self._why(resource, _explained(resource, error)), {})[resource.group_resource] = None
         return "; ".join(
             f"not listed yet: {', '.join(names)}{f' ({why})' if why else ''}" for why, names in kinds.items()
         )
@@ -353,7 +353,7 @@ class Manager:
         return ": ".join(["the webhook server does not serve yet", *troubles]) if waiting else ""
 
 
-def _worded(resource: Resource, error: KubeError | TimeoutError | None) -> KubeError | TimeoutError | None:
+def _explained(resource: Resource, error: KubeError | TimeoutError | None) -> KubeError | TimeoutError | None:
     """The same sentence for all kinds of a version that an API server lacks: they are named together before it."""
     if not isinstance(error, NotFound):
         return error

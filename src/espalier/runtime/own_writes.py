@@ -1,4 +1,4 @@
-"""What this process wrote to the objects of a kind, so that their events are no news to its controller."""
+"""The writes of this process to objects of a kind: their events are no news to its controller."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What a reconcile says of its object."""
+    """The report of a reconcile on its object."""
 
     status: msgspec.Struct | Tree
     events: Sequence[Event] = ()
@@ -52,7 +52,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Reconciled(Generic[C]):
-    """What is reconciled, and how: the parts in which kinds differ."""
+    """A kind that is reconciled: the functions in which kinds differ."""
 
     resource: Resource
     find: Callable[[Key], Object | None]
@@ -60,13 +60,13 @@ class Reconciled(Generic[C]):
     """All that is read; None when the object is gone meanwhile. Raises `msgspec.ValidationError` for none of its kind.
     """
     steps: Callable[[C], Sequence[Step[C]]]
-    """What is to be done, given what was observed."""
+    """The steps to run, given what was observed."""
     report: Callable[[C, Outcome], Report | None]
-    """What is said after a reconcile; None to say nothing. Not asked once a deleted object is let go."""
+    """The report after a reconcile; None for none. Not called once the finalizer of a deleted object is removed."""
     unreadable: Callable[[Object, msgspec.ValidationError], tuple[Outcome, Report]] | None = None
-    """The outcome and what is said of an object that can't be read; without it that is a bug, and raised."""
+    """The outcome and report for an object that can't be decoded; without it the error is raised."""
     failed: Callable[[KubeError | NameTaken], Outcome] = fault_of
-    """What a write or read that failed means."""
+    """The outcome of a failed write or read."""
     conceal: Callable[[C, Outcome], Outcome] = lambda _, outcome: outcome
     """An outcome without what nobody may read."""
 
@@ -96,7 +96,7 @@ class Reconciler(Generic[C]):
             if reconciled.unreadable is None or found is None:
                 raise
             outcome, report = reconciled.unreadable(found, error)
-            await self._tell(found, report)
+            await self._write_report(found, report)
             return outcome
         if ctx is None:
             for forget in self._forget:
@@ -107,7 +107,7 @@ class Reconciler(Generic[C]):
             return outcome
         said = reconciled.report(ctx, outcome)
         if said is not None:
-            await self._tell(ctx.object, said)
+            await self._write_report(ctx.object, said)
         return outcome
 
     async def _act(self, ctx: C) -> Outcome:
@@ -116,7 +116,7 @@ class Reconciler(Generic[C]):
         except (KubeError, NameTaken) as error:
             return self._reconciled.failed(error)
 
-    async def _tell(self, found: Object, report: Report) -> None:
+    async def _write_report(self, found: Object, report: Report) -> None:
         """Write the status where it differs, and record what is new."""
         try:
             written = await self._writer.status(

@@ -54,12 +54,12 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def shares(self) -> tuple[str | None, ...]:
-        """What is followed by itself: each namespace, or None for all at once."""
+        """The parts that are followed separately: each namespace, or None for all at once."""
         return self.namespaces or (None,)
 
 
 class Mirror(Protocol):
-    """What follows the source."""
+    """The receiver of a source's lists and events."""
 
     def begin_list(self, *, restored: bool = False) -> None:
         """A list is about to be asked for; it shows everything that was written before.
@@ -96,8 +96,8 @@ class Reflector:
         self.silent_since: float | None = None
         """When (by the loop's clock) it failed first since the server was heard last; None while all is well."""
         self.trouble: KubeError | TimeoutError | None = None
-        """What it failed with last since the server was heard, if the server or the way to it said anything."""
-        self._told = ""
+        """The last error since the server answered, if there was one."""
+        self._logged = ""
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -211,7 +211,7 @@ class Reflector:
 
     def _heard(self) -> None:
         self.silent_since = self.trouble = None
-        self._told = ""
+        self._logged = ""
 
     async def _pause(self, error: KubeError | TimeoutError | None) -> None:
         pause = min(_FIRST_PAUSE * 2.0**self._failures, _LONGEST_PAUSE) * (0.5 + self._rng.random())
@@ -223,11 +223,11 @@ class Reflector:
         why = (str(error) or "no answer in time") if error else "the server ended the watch at once"
         logger = structlog.get_logger("espalier.cache")
         # What stays as it is, is said once: it may last for days.
-        (logger.debug if why == self._told else logger.warning)(
+        (logger.debug if why == self._logged else logger.warning)(
             "watch interrupted",
             resource=self.source.resource.group_resource,
             error=why,
             retry_in_seconds=round(pause, 3),
         )
-        self.trouble, self._told = error, why
+        self.trouble, self._logged = error, why
         await asyncio.sleep(pause)

@@ -13,7 +13,7 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.runtime.brakes import Brake, BrakedTransport, OnBraked, nobody_hears
+from espalier.runtime.brakes import Brake, BrakedTransport, OnBraked, ignored
 from espalier.runtime.fencing import Fence, FencedTransport
 
 Connect: TypeAlias = Callable[[bytes], Client]
@@ -77,7 +77,7 @@ class RemoteClients:
         limit: int = 256,
         linger: float = 5.0,
         fence: Fence | None = None,
-        on_braked: OnBraked = nobody_hears,
+        on_braked: OnBraked = ignored,
     ) -> None:
         self._connect = connect
         self._limit = limit

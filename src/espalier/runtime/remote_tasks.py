@@ -104,10 +104,10 @@ class RemoteTasks:
         """Sends the clusters with a remote task to whose end nobody waited."""
 
     async def send(self, cluster: ClusterIdentity, remote_task: RemoteTask[T]) -> T | Failed | None:
-        """What came of a remote task in a workload cluster; it is sent there unless that is known.
+        """The result of a remote task in a workload cluster; starts it unless the result is known.
 
         None while it is under way, or waits for another one of the cluster; `done` says when to ask again. A
-        failure is told, and the next call tries again: how soon is up to the caller.
+        failure is returned, and the next call tries again: how soon is up to the caller.
         """
         key = cluster.owner or cluster.capi
         known = self._known(key, remote_task)
@@ -126,8 +126,8 @@ class RemoteTasks:
                 known = self._known(key, remote_task)
         if known is None:
             return self._last_failure(key, remote_task)
-        told: T | Failed = self._told(key, known, remote_task.writes)
-        return told
+        value: T | Failed = self._take_result(key, known, remote_task.writes)
+        return value
 
     def forget(self, key: Key) -> None:
         """The cluster is gone: nothing of it is known any longer, and what is under way ends."""
@@ -158,7 +158,7 @@ class RemoteTasks:
         result = self._of(key, remote_task)
         return result.value if result is not None and isinstance(result.value, Failed) else None
 
-    def _told(self, key: Key, result: _Result, writes: bool) -> Any:
+    def _take_result(self, key: Key, result: _Result, writes: bool) -> Any:
         if writes and isinstance(result.value, Failed):
             result.good_until = 0.0
         elif writes:
@@ -167,7 +167,7 @@ class RemoteTasks:
 
     async def _do(self, key: Key, cluster: ClusterIdentity, remote_task: RemoteTask[Any]) -> None:
         try:
-            value = await self._tried(key, cluster, remote_task)
+            value = await self._attempt(key, cluster, remote_task)
             good_until = asyncio.get_running_loop().time() + FRESH
             self._results.setdefault(key, {})[remote_task.name] = _Result(remote_task.identity, value, good_until)
         finally:
@@ -175,7 +175,7 @@ class RemoteTasks:
             if key not in self._awaited:
                 self.done.send(key)
 
-    async def _tried(self, key: Key, cluster: ClusterIdentity, remote_task: RemoteTask[T]) -> T | Failed:
+    async def _attempt(self, key: Key, cluster: ClusterIdentity, remote_task: RemoteTask[T]) -> T | Failed:
         try:
             async with self._turn(), asyncio.timeout(LONGEST):
                 client = self._remotes.get(cluster, remote_task.kubeconfig)

@@ -36,12 +36,12 @@ class Expiry(Source):
         self._over: dict[Key, str] = {}
 
     def is_good(self, key: Key, value: str) -> bool:
-        """Whether this value was kept for the key, and is good still."""
+        """True if this value was kept for the key, and is good still."""
         kept = self._good.get(key)
         return kept is not None and kept[0] == value
 
     def is_over(self, key: Key, value: str) -> bool:
-        """Whether it was, and is no longer."""
+        """True if it was, and is no longer."""
         return self._over.get(key) == value
 
     def keep(self, key: Key, value: str, seconds: float) -> None:

@@ -114,8 +114,8 @@ class InfrastructureClusters:
             return None
         try:
             workload = await open_workload(self._scheme, self._workloads, self._kinds, owner.key, newest(running))
-        except _HINDRANCES as error:
-            return _hindered(error)
+        except _OBSTACLES as error:
+            return _blocked(error)
         workload.version = newest(running)
         return None
 
@@ -216,8 +216,8 @@ class InfrastructureMachines:
         cluster = Key(found.namespace, machine.spec.cluster_name)
         try:
             workload = await self._reach(cluster, kubeadm)
-        except _HINDRANCES as error:
-            return _hindered(error)
+        except _OBSTACLES as error:
+            return _blocked(error)
         if workload is None:
             # A lost control plane needs somebody to act: no retry each second.
             after = 30.0 if (lost := self._lost(cluster)) else 1.0
@@ -267,7 +267,7 @@ class InfrastructureMachines:
         await workload.register(kubeadm, provider_id=provider_id, address=address)
         self._powered_on.pop(found.key, None)
         if kubeadm.control_plane:
-            await self._tell_expiry(machine)
+            await self._report_expiry(machine)
         found = await self._scheme.writer.merge(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
         addresses = msgspec.convert(machine_addresses(kubeadm.node_name, address), list[MachineAddress])
         await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)
@@ -283,7 +283,7 @@ class InfrastructureMachines:
         await self._report(found, typed, ready=ready, addresses=msgspec.convert(addresses, list[MachineAddress]))
         return Done()
 
-    async def _tell_expiry(self, machine: Machine) -> None:
+    async def _report_expiry(self, machine: Machine) -> None:
         """Annotate when the machine's certificates expire: Cluster API would connect to find out, which is impossible
         here.
         """
@@ -292,8 +292,8 @@ class InfrastructureMachines:
         config = configs.get(Key(machine.metadata.namespace, reference.name)) if reference else None
         if config is not None and names.CERTIFICATES_EXPIRY not in config.metadata.annotations:
             expiry = self._scheme.clock.now() + timedelta(days=CERTIFICATE_DAYS)
-            marks = {names.CERTIFICATES_EXPIRY: expiry.strftime("%Y-%m-%dT%H:%M:%SZ")}
-            await self._scheme.writer.merge(KubeadmConfig.resource, config, {"metadata": {"annotations": marks}})
+            annotations = {names.CERTIFICATES_EXPIRY: expiry.strftime("%Y-%m-%dT%H:%M:%SZ")}
+            await self._scheme.writer.merge(KubeadmConfig.resource, config, {"metadata": {"annotations": annotations}})
 
     async def _report(
         self, found: Object, typed: InfrastructureMachine, *, ready: Condition, addresses: Sequence[MachineAddress] = ()
@@ -313,11 +313,11 @@ class InfrastructureMachines:
         await self._scheme.writer.status(self._kinds.machine, found, status.of(self._kinds.contract))
 
 
-_HINDRANCES = (OSError, ValueError, Unusable)
+_OBSTACLES = (OSError, ValueError, Unusable)
 """Errors for which an API server can't run until somebody acts."""
 
 
-def _hindered(error: Exception) -> Wait:
+def _blocked(error: Exception) -> Wait:
     why = f"the API server does not run: {error}"
     if isinstance(error, AddressTaken):
         return Wait(CLOSED, f"{why}; it starts automatically when the address is free", after=_TRY_AGAIN)

@@ -113,17 +113,17 @@ class WorkloadCluster:
             self._shell = shell
         await self.server.start()
         for cache in self._watched.values():
-            cache.subscribe(self._teller(changed))
+            cache.subscribe(self._notifier(changed))
         self._following = asyncio.create_task(self._caches.run(), name=f"workload cluster {self.key}")
         await self._caches.wait_synced()
 
-    def _teller(self, changed: Changed) -> Callable[[Object | None, Object | None, bool], None]:
-        def tell(old: Object | None, new: Object | None, _first: bool) -> None:
+    def _notifier(self, changed: Changed) -> Callable[[Object | None, Object | None, bool], None]:
+        def notify(old: Object | None, new: Object | None, _first: bool) -> None:
             object_ = new or old
             if object_ is not None:
                 changed(self.key, object_)
 
-        return tell
+        return notify
 
     async def stop(self) -> None:
         """Stop serving; the data stay."""

@@ -122,7 +122,9 @@ class Workloads:
             self._release(cluster)
             workload = self._new(cluster, endpoint, authority, version, network)
             try:
-                await workload.start(self._tell, self._serving(endpoint, authority, network) if self._listen else None)
+                await workload.start(
+                    self._notify, self._serving(endpoint, authority, network) if self._listen else None
+                )
             except BaseException:
                 await workload.stop()
                 raise
@@ -186,6 +188,6 @@ class Workloads:
         if reservation is not None:
             reservation.close()
 
-    def _tell(self, cluster: Key, object_: Object) -> None:
+    def _notify(self, cluster: Key, object_: Object) -> None:
         for subscriber in self._subscribers:
             subscriber(cluster, object_)

@@ -47,7 +47,7 @@ _VARIABLE = "KUBELET_KUBEADM_ARGS="
 _PERMISSIONS = re.compile(r"0?[0-7]{3}")
 _FLAG = re.compile(r"[a-z0-9][a-z0-9-]*")
 _VALUE = re.compile(r"[!#%&()*+,./:;<=>?@\[\]^_{|}~A-Za-z0-9-]*")
-"""What needs no quotes in a file of variables of systemd, and is one word."""
+"""Words that need no quotes in an environment file of systemd."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class NewFile:
 
 @dataclass(frozen=True)
 class Changes:
-    """What is to change."""
+    """The files and kubelet flags to change."""
 
     files: tuple[NewFile, ...] = ()
     removed: tuple[str, ...] = ()

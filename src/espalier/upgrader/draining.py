@@ -33,7 +33,7 @@ ENDING, EVICTED = "it takes its time to end", "it was evicted just now"
 
 @dataclass(frozen=True)
 class Cordon:
-    """What the two steps work with."""
+    """The API server, the node and the clock of both steps."""
 
     node: str
     api: Api
@@ -114,7 +114,7 @@ def drain(cordon: Cordon, version: str, *, timeout: float) -> str:
 
 
 def _told(held: Mapping[str, str], passed: float) -> str:
-    """What is worth saying of the pods that are left: most are about to go."""
+    """The message about the pods that are left, of which most are about to go."""
     refused = {name: why for name, why in held.items() if why not in (ENDING, EVICTED)}
     return _listed(held if passed >= PATIENCE else refused)[:LONGEST_NOTE]
 

@@ -12,12 +12,12 @@ PROGRAM = "usr/local/bin/upgrader"
 LIBRARY = "usr/lib/upgrader"
 """Directory of the program's modules in the image."""
 PACKAGE = "espalier.upgrades.node"
-"""What the program is called in the image, whatever it is called here."""
+"""The name of the program in the image, whatever it is called here."""
 LATER = ("http.client", "ssl", "encodings.idna", "traceback", "linecache", "shutil")
 """Modules that the program, or Python on its behalf, imports only when they are needed."""
 MODULES = ("espalier.upgrader.main", *LATER)
 HOST_TOOLS = ("usr/bin/nsenter",)
-"""What the program starts that is in the image; all others it starts are the host's."""
+"""The programs in the image that the upgrader starts; all others are the host's."""
 
 
 def launcher(python: str) -> str:

@@ -44,5 +44,5 @@ class Node:
 
 
 def on_disk(error: OSError, what: str) -> StepFailed:
-    """What to tell of a disk that does not do what it should."""
+    """The failure of a step because of the disk."""
     return StepFailed(f"{what}: {error}; check the node's disk, then delete the pod to try again")

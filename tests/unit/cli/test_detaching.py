@@ -23,7 +23,7 @@ def test_programs_of_the_environment_do_not_hold_what_the_waiting_command_reads_
         # Popen returns before the kernel has closed what must not be inherited; a program that runs has it behind it.
         assert program.stdout is not None
         assert program.stdout.readline() == b"runs\n"
-        starter.tell("ready")
+        starter.report("ready")
         os.set_blocking(read, False)
         assert os.read(read, 100) == b"ready"
         assert os.read(read, 100) == b"", "the end: no program has the other side"

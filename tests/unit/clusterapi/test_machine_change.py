@@ -186,7 +186,7 @@ def test_a_worker_with_bootstrap_data_of_its_own_has_no_template() -> None:
 
 
 def test_what_is_not_known_of_a_machine_is_no_reason_to_replace_it() -> None:
-    unknown = MachineParts(version="v1.35.4", in_place=machine().in_place, has_foreign_marks=True)
+    unknown = MachineParts(version="v1.35.4", in_place=machine().in_place, has_foreign_fields=True)
     assert not machine_change(unknown, control_plane(template="garden-control-plane-7", files=[]))
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters.context import Context
-from espalier.clusters.steps import Step, choose_release, take_release
+from espalier.clusters.step import Step
+from espalier.clusters.steps import choose_release, take_release
 from espalier.clusters.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
 from tests.unit.clusters.made import objects

@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import copying, names
 from espalier.clusters.context import Context
-from espalier.clusters.copying import LOOK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
+from espalier.clusters.copying import CHECK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
 from espalier.kube.errors import Invalid
 from espalier.kube.wire import Response
 from espalier.runtime.sources import Expiry
@@ -133,7 +133,7 @@ def test_what_is_copied_is_noted_and_what_is_in_the_way_is_said_and_tried_again(
         noted = [patch["metadata"]["annotations"] for patch in story.server.written]
         assert noted == ([{names.KUBECONFIG_ANNOTATION: digest()}] if reason is None else [])
         assert story.asked() == asked
-        pause = TRY_EVERY if reason else LOOK_EVERY
+        pause = TRY_EVERY if reason else CHECK_EVERY
         await asyncio.sleep(pause - 1)
         assert story.due == []
         await story.keep(said=reason or "", noted="" if reason else digest())
@@ -148,7 +148,7 @@ def test_a_manager_that_has_just_started_asks_nothing_unless_something_was_in_th
     async def quiet(story: Story) -> None:
         p = await story.keep(noted=digest())
         assert (said(p), story.asked()) == (None, [])
-        await asyncio.sleep(LOOK_EVERY + 1)
+        await asyncio.sleep(CHECK_EVERY + 1)
         assert story.due == [GARDEN]
         assert story.asked() == []
         await story.keep(noted=digest())
@@ -163,7 +163,7 @@ def test_a_manager_that_has_just_started_asks_nothing_unless_something_was_in_th
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason", "pause"), [(EXISTS, None, LOOK_EVERY), (FORBIDDEN, NOT_ALLOWED, TRY_EVERY)]
+    ("answer", "reason", "pause"), [(EXISTS, None, CHECK_EVERY), (FORBIDDEN, NOT_ALLOWED, TRY_EVERY)]
 )
 def test_what_was_copied_is_only_ever_made_again_and_never_written_over(
     answer: Response, reason: str | None, pause: float
@@ -185,12 +185,12 @@ def test_what_was_renewed_is_copied_at_once_though_the_copy_was_looked_at_lately
     async def tell(story: Story) -> None:
         await story.keep()
         assert story.asked() == ["POST", "PATCH"]
-        await asyncio.sleep(LOOK_EVERY / 2)
+        await asyncio.sleep(CHECK_EVERY / 2)
         p = await story.keep(noted=digest(), content=b"renewed")
         assert (said(p), story.asked()) == (None, ["POST", "PATCH"])
         await story.keep(noted=digest(b"renewed"), content=b"renewed")
         assert story.asked() == []
-        await asyncio.sleep(LOOK_EVERY - 1)
+        await asyncio.sleep(CHECK_EVERY - 1)
         assert story.due == [], "what was to be looked at earlier is no longer there"
         await asyncio.sleep(2)
         assert story.due == [GARDEN]
@@ -212,10 +212,10 @@ def test_of_a_cluster_that_is_gone_nothing_is_remembered() -> None:
     async def tell(story: Story) -> None:
         await story.keep()
         story.copies.forget(GARDEN)
-        await asyncio.sleep(2 * LOOK_EVERY)
+        await asyncio.sleep(2 * CHECK_EVERY)
         assert story.due == []
         await story.keep()
-        await asyncio.sleep(LOOK_EVERY + 1)
+        await asyncio.sleep(CHECK_EVERY + 1)
         assert story.copies.is_over(GARDEN, digest())
         story.copies.forget(GARDEN)
         story.copies.forget(GARDEN)  # of which nothing is known

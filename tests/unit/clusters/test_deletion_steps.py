@@ -14,7 +14,7 @@ from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters.context import Context
 from espalier.clusters.controller import deletion_obstacle
-from espalier.clusters.steps import delete_cluster, delete_leftovers, remove_finalizer
+from espalier.clusters.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.sources import Expiry
 from tests.unit.clusters.made import objects

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from espalier.api.meta import Condition, Tree
 from espalier.clusters import cni, drift, names, synced
-from espalier.clusters.drift import GOING, MISSING, UNASKED, Drift, InstalledCNI, Policy
+from espalier.clusters.drift import BEING_DELETED, MISSING, UNASKED, Drift, InstalledCNI, Policy
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.scope import Scope
 from tests.unit.clusters.made import made, objects, settled
@@ -201,7 +201,7 @@ def test_what_nobody_asked_for_is_said_and_goes_away() -> None:
 def test_what_goes_away_is_said_and_nothing_is_done_until_it_is_gone() -> None:
     moment = "2026-01-01T00:00:00Z"
     (one,) = found(edited("MachineDeployment", at("metadata.deletionTimestamp", moment)))
-    assert (str(one), one.remedy) == (f"{GROUP} {GOING}", None)
+    assert (str(one), one.remedy) == (f"{GROUP} {BEING_DELETED}", None)
 
 
 def test_nothing_is_made_for_a_cluster_that_somebody_deletes_in_cluster_api() -> None:
@@ -209,7 +209,7 @@ def test_nothing_is_made_for_a_cluster_that_somebody_deletes_in_cluster_api() ->
     of_kind(trees, "Cluster")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     scope = made(objects=trees, status=settled())
     assert [one.remedy for one in found(scope)] == [None, None]
-    assert said(scope) == [f"{GROUP} {MISSING}", f"Cluster eksa-system/garden {GOING}"]
+    assert said(scope) == [f"{GROUP} {MISSING}", f"Cluster eksa-system/garden {BEING_DELETED}"]
 
 
 def workload(edit: Callable[[Tree], object]) -> list[str]:
@@ -235,7 +235,7 @@ def test_the_objects_of_the_cni_are_compared_too() -> None:
 
 CHEAP = Drift("A", "spec.a", InstalledCNI(""))
 DEAR = Drift("B", "spec.b", InstalledCNI(""), replaces_machines=True)
-HOPELESS = Drift("C", GOING, None)
+HOPELESS = Drift("C", BEING_DELETED, None)
 
 
 @pytest.mark.parametrize(

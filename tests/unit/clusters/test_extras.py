@@ -228,7 +228,7 @@ def test_a_group_in_failure_domains_has_the_version_of_the_last_of_its_machines(
     east["spec"]["template"]["spec"]["version"] = "v1.34.4-eks-1-34-1"
     stored = map(applied, (*deployments,))
     seen = scope_of(see(cluster("garden"), *linked(domains=domains), *stored), "garden")
-    assert running(seen.capi_objects).groups["garden-md-0"].told == "1.34"
+    assert running(seen.capi_objects).groups["garden-md-0"].desired == "1.34"
 
 
 def test_groups_that_would_have_the_same_machines_by_their_failure_domains_are_told_apart() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as PAUSED
-from espalier.clusters import steps
+from espalier.clusters import machine_steps
 from espalier.clusters.names import REMEDIATION_STOPPED_ANNOTATION as STOPPED
 from espalier.runtime.outcome import Continue
 from tests.unit.clusters.made import counts, objects
@@ -22,7 +22,7 @@ ONE_MORE = counts(4)
 NOT_OBSERVED = counts(3) | {"observedGeneration": 0}
 
 
-def remediated(retries: int = steps.RETRIES) -> Tree:
+def remediated(retries: int = machine_steps.RETRIES) -> Tree:
     return {"lastRemediation": {"machine": "garden-x", "time": "2026-01-01T00:00:00Z", "retryCount": retries}}
 
 
@@ -32,7 +32,7 @@ LIFTS = {STOPPED: None, PAUSED: None}
 
 CASES: list[tuple[str, Tree, Tree, Tree | None]] = [
     ("a storm is stopped", {}, ONE_AWAY | remediated(), PAUSES),
-    ("one more machine may be tried", {}, ONE_AWAY | remediated(steps.RETRIES - 1), None),
+    ("one more machine may be tried", {}, ONE_AWAY | remediated(machine_steps.RETRIES - 1), None),
     ("no machine was replaced", {}, ONE_AWAY, None),
     ("a storm that is over", {}, READY | remediated(), None),
     ("it is stopped already", PAUSES, ONE_AWAY | remediated(), None),
@@ -55,7 +55,7 @@ def patches(annotations: Tree, status: Tree, *, without: str = "", **metadata: A
     check = next(tree for tree in made if tree["metadata"]["name"] == CHECK)
     check["metadata"] |= {"annotations": annotations, **metadata}
     trees = [*example(**spec), datacenter(), *(one for one in made if one["kind"] != without)]
-    outcome, written, _ = step(steps.limit_remediation, trees)
+    outcome, written, _ = step(machine_steps.limit_remediation, trees)
     assert outcome == Continue(), "it stops nothing"
     assert all(patch["metadata"].pop("uid") for patch in written)
     return written

@@ -318,7 +318,7 @@ def test_only_the_record_that_manages_clusters_is_held() -> None:
 
 
 GUARD, OURS, THEIRS = names.MANAGEMENT_FINALIZER, CLUSTER_FINALIZER, "example.com/backup"
-GOING = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
+BEING_DELETED = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
 @pytest.mark.parametrize(
@@ -329,9 +329,9 @@ GOING = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
         ({}, (garden(),), [GUARD], None),
         ({}, (), [THEIRS], None),
         ({}, (), [GUARD, THEIRS], [THEIRS]),
-        (GOING, (garden(),), [THEIRS], None),
-        (GOING, (garden(),), [GUARD], None),
-        (GOING, (), [GUARD, THEIRS], [THEIRS]),
+        (BEING_DELETED, (garden(),), [THEIRS], None),
+        (BEING_DELETED, (garden(),), [GUARD], None),
+        (BEING_DELETED, (), [GUARD, THEIRS], [THEIRS]),
         ({}, (garden(), naming(hub())), [THEIRS], None),
         ({}, (garden(), naming(hub())), [GUARD, THEIRS], [THEIRS]),
     ],

@@ -66,11 +66,11 @@ def test_a_field_that_is_fought_about_rests_ever_longer_and_no_other_does() -> N
         pauses = []
         for times in range(1, 1200):  # longer than a float can double
             rate_limits.corrected(GARDEN, ["a"])
-            assert rate_limits.fought_about(GARDEN, ["b"]) == rate_limits.fought_about(OTHER, ["a"]) == {}
+            assert rate_limits.disputed(GARDEN, ["b"]) == rate_limits.disputed(OTHER, ["a"]) == {}
             began = loop.time()
-            held = rate_limits.fought_about(GARDEN, ["a", "b"])
+            held = rate_limits.disputed(GARDEN, ["a", "b"])
             assert held == ({} if times < TOLERATED else {"a": times})
-            assert rate_limits.fought_about(GARDEN, ["a"]) == held  # passes come for other reasons as well
+            assert rate_limits.disputed(GARDEN, ["a"]) == held  # passes come for other reasons as well
             if held:
                 again.clear()
                 await again.wait()
@@ -80,7 +80,7 @@ def test_a_field_that_is_fought_about_rests_ever_longer_and_no_other_does() -> N
         assert len(tried) == len(pauses), "once each"
         await asyncio.sleep(LONGEST_PAUSE + FORGOTTEN_AFTER)
         rate_limits.corrected(GARDEN, ["a"])
-        assert rate_limits.fought_about(GARDEN, ["a"]) == {}
+        assert rate_limits.disputed(GARDEN, ["a"]) == {}
         rate_limits.forget(GARDEN)
 
     run(main, epoch=EPOCH, seed=1)

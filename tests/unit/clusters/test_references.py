@@ -6,15 +6,17 @@ import base64
 from collections.abc import Mapping
 
 import msgspec
+import pytest
 
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters import names
+from espalier.clusters import credentials, names
 from espalier.clusters.preview.summary import sentences
 from espalier.clusters.provider import Provider
 from espalier.clusters.references import Linked, LinkedObjects
+from espalier.clusters.validity import missing_objects
 from espalier.kube.client import Client
 from espalier.providers.docker.provider import DOCKER
 from espalier.runtime.cache import Caches
@@ -71,13 +73,14 @@ def test_each_child_is_linked_once_and_other_kinds_are_none() -> None:
 
 def test_what_is_missing_is_said_with_the_field_that_names_it() -> None:
     found = linked(workerNodeGroupConfigurations=[machines(MACHINES.kind, "a")])
-    assert [": ".join(one) for one in found.missing] == [
-        "spec.datacenterRef: OrchardDatacenterConfig garden in namespace team-a",
-        "spec.workerNodeGroupConfigurations[0].machineGroupRef: OrchardMachineConfig a in namespace team-a",
+    absent = "which does not exist"
+    assert [": ".join(one[:2]) for one in found.missing] == [
+        f"spec.datacenterRef: OrchardDatacenterConfig garden in namespace team-a, {absent}",
+        f"spec.workerNodeGroupConfigurations[0].machineGroupRef: OrchardMachineConfig a in namespace team-a, {absent}",
     ]
-    assert [": ".join(one) for one in linked(datacenter()).missing] == [
-        "OrchardDatacenterConfig garden: spec.credentialsRef: Secret credentials in namespace eksa-system",
-        "OrchardDatacenterConfig garden: spec.moreMountsRef: ConfigMap mounts in namespace eksa-system",
+    assert [": ".join(one[:2]) for one in linked(datacenter()).missing] == [
+        f"OrchardDatacenterConfig garden: spec.credentialsRef: Secret credentials in namespace eksa-system, {absent}",
+        f"OrchardDatacenterConfig garden: spec.moreMountsRef: ConfigMap mounts in namespace eksa-system, {absent}",
     ]
 
 
@@ -89,6 +92,43 @@ def test_data_is_read_by_name_and_is_nowhere_shown() -> None:
     assert "rose" not in repr(found)
     assert "0123456789" not in repr(found)
     assert "password" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("servers", "namespaces", "permitted"),
+    [
+        ("orchard.example.com", NAMESPACE, True),
+        ("other.example.com, ORCHARD.example.com", f"team-b, {NAMESPACE}", True),
+        ("orchard.example.com", "*", True),
+        ("*", NAMESPACE, False),
+        ("example.com", NAMESPACE, False),
+        ("orchard.example.com", "team", False),
+        ("orchard.example.com", "", False),
+        ("", NAMESPACE, False),
+        (None, None, False),
+    ],
+)
+def test_credentials_go_where_their_secret_permits(
+    servers: str | None, namespaces: str | None, permitted: bool
+) -> None:
+    marked = secret("credentials", password="rose")
+    if servers is not None:
+        marked["metadata"]["annotations"] = {credentials.SERVERS: servers, credentials.NAMESPACES: namespaces}
+    spec = {"credentialsRef": "credentials", "moreMountsRef": "mounts", "server": "orchard.example.com"}
+    others = (tree(DATACENTER, "garden", spec=spec), tree(CONFIG_MAP, "mounts"))
+    found = linked(*others, marked)
+    assert bool(found.credentials) is permitted
+    # A tenant does not learn whether the Secret exists.
+    without = linked(*others)
+    assert found.missing == (() if permitted else without.missing)
+    waits = missing_objects(without.missing)
+    assert waits is not None
+    assert waits.reason == names.CREDENTIALS_NOT_PERMITTED
+    assert waits.message == (
+        "OrchardDatacenterConfig garden: spec.credentialsRef: waiting for Secret eksa-system/credentials, which must "
+        "exist and permit this use: annotation anywhere.eks.amazonaws.com/credentials-servers with "
+        "orchard.example.com, and anywhere.eks.amazonaws.com/credentials-namespaces with team-a or *"
+    )
 
 
 def test_keys_and_tokens_of_others_are_not_kept_even_if_named() -> None:

@@ -81,7 +81,7 @@ class Planted:
         return tree
 
 
-def told(preview: Any) -> str:
+def without_secrets(preview: Any) -> str:
     """All that a plan says, to people and to programs."""
     return shown([plan_text.Planned(preview)]) + json.dumps(plan_text.facts([plan_text.Planned(preview)]))
 
@@ -110,7 +110,7 @@ def test_no_plan_tells_what_is_secret(wrong: Tree) -> None:
         given = [datacenter(), old, *made_of(old)] if old else []
         linked = [one for one in manifest() if one["kind"] != "Cluster"]
         preview = previews(*given).of_change(GARDEN, [*linked, {**asked, "spec": asked["spec"] | wrong}])
-        text = told(preview)
+        text = without_secrets(preview)
         leaked = [one for one in (*before.secret, *after.secret) if one in text]
         assert not leaked, f"{story}: {leaked} in {text}"
         if story != "stripped":
@@ -147,7 +147,7 @@ def test_no_status_quotes_what_is_secret() -> None:
     refused = Fault(
         names.OBJECT_REFUSED, f"KubeadmControlPlane is invalid: spec: Invalid value: {json.dumps(tree)}", True
     )
-    status = status_of(seen, seen.told(refused), datetime(2026, 3, 1, tzinfo=UTC))
+    status = status_of(seen, seen.without_secrets(refused), datetime(2026, 3, 1, tzinfo=UTC))
     text = msgspec.json.encode(status).decode()
     assert "is invalid" in text
     # A file is hidden by its path alone: its lines are words that stand in any sentence.
@@ -167,15 +167,15 @@ def test_neither_a_condition_nor_an_event_quotes_what_an_api_server_quoted() -> 
     assert conditions.count("is invalid") >= 1
     assert canary not in conditions
 
-    told: list[str] = []
+    without_secrets: list[str] = []
 
     class Paper:
         def event(self, _object: Object, _type: str, _reason: str, message: str) -> None:
-            told.append(message)
+            without_secrets.append(message)
 
     Context(cast(Tools, SimpleNamespace(recorder=Paper())), seen).event("Warning", "Refused", refusal)
-    assert "is invalid" in told[0]
-    assert canary not in told[0]
+    assert "is invalid" in without_secrets[0]
+    assert canary not in without_secrets[0]
 
 
 def test_a_stored_cluster_that_is_none_is_told_without_what_is_secret() -> None:
@@ -184,5 +184,5 @@ def test_a_stored_cluster_that_is_none_is_told_without_what_is_secret() -> None:
     tree["spec"]["licenseToken"] = [planted.secret[0]]
     with pytest.raises(msgspec.ValidationError):
         Object(msgspec.json.encode(tree)).decode(eksa.Cluster)
-    text = told(previews(tree, datacenter()).as_it_is(GARDEN))
+    text = without_secrets(previews(tree, datacenter()).as_it_is(GARDEN))
     assert [one for one in planted.secret if one in text] == []

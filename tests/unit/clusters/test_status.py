@@ -278,7 +278,7 @@ def test_whatever_no_time_heals_is_a_failure(reason: str) -> None:
 def test_what_was_made_and_is_gone_is_a_failure_and_no_cluster_that_is_pending() -> None:
     scope_ = made(objects=[], status=settled())
     scope_ = made(objects=[], status=settled(), annotations={names.GATE_ANNOTATION: scope_.content_hash})
-    status = report(scope_, Wait(names.CLUSTER_API_OBJECTS_MISSING, readiness.BEREFT))
+    status = report(scope_, Wait(names.CLUSTER_API_OBJECTS_MISSING, readiness.OBJECTS_MISSING))
     assert (status.phase, status.failure_reason) == ("Failed", "ClusterAPIObjectsMissing")
 
 

@@ -12,16 +12,10 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import gate, generated, names
-from espalier.clusters.steps import (
-    Step,
-    add_finalizer,
-    find_left_over_secrets,
-    leave_children,
-    make_control_plane,
-    make_workers,
-    own_children,
-    read_left_over_secrets,
-)
+from espalier.clusters.machine_steps import make_control_plane, make_workers
+from espalier.clusters.secret_steps import find_left_over_secrets, read_left_over_secrets
+from espalier.clusters.step import Step
+from espalier.clusters.steps import add_finalizer, leave_children, own_children
 from espalier.kube.wire import Request, Response
 from espalier.runtime.outcome import Continue, Wait
 from espalier.runtime.sources import Expiry

@@ -94,11 +94,11 @@ UNPUBLISHED = {"1.36"}
 
 
 def test_every_release_says_when_support_of_its_kubernetes_versions_ends(releases: Releases) -> None:
-    told: dict[str, set[str]] = {}
+    ends: dict[str, set[str]] = {}
     for version in releases.versions:
         for entry in releases.release(version).bundles.spec.versions_bundles:
-            told.setdefault(entry.kube_version, set()).add(entry.end_of_standard_support)
-    assert told == {"1.34": {"2026-12-02"}, "1.35": {"2027-03-27"}, **{minor: {""} for minor in UNPUBLISHED}}
+            ends.setdefault(entry.kube_version, set()).add(entry.end_of_standard_support)
+    assert ends == {"1.34": {"2026-12-02"}, "1.35": {"2027-03-27"}, **{minor: {""} for minor in UNPUBLISHED}}
 
 
 def test_a_version_that_bundles_lack_is_refused_naming_those_there_are(newest: Release) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from espalier.releases.contents import is_due, told
+from espalier.releases.contents import is_due, support_text
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from espalier.releases.contents import is_due, told
     ],
 )
 def test_it_is_told_when_support_of_a_version_ends_or_that_it_ended(date: str, words: str) -> None:
-    assert told(date, datetime(2026, 11, 22, 23, tzinfo=UTC)) == words
+    assert support_text(date, datetime(2026, 11, 22, 23, tzinfo=UTC)) == words
 
 
 @pytest.mark.parametrize(

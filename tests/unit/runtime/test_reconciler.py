@@ -115,11 +115,11 @@ def test_a_reconcile_may_say_nothing() -> None:
     assert env.statuses == []
 
 
-@pytest.mark.parametrize(("outcome", "is_told"), [(Done(), False), (Wait("Deleting", "waiting"), True)])
-def test_a_deleted_object_is_told_of_until_it_is_let_go(outcome: Outcome, is_told: bool) -> None:
+@pytest.mark.parametrize(("outcome", "is_reported"), [(Done(), False), (Wait("Deleting", "waiting"), True)])
+def test_a_deleted_object_is_reported_until_it_is_let_go(outcome: Outcome, is_reported: bool) -> None:
     env = Environment(found=stored(deletionTimestamp="2026-01-01T00:00:00Z"), ends=outcome)
     assert env.reconcile() == outcome
-    assert bool(env.statuses) is is_told
+    assert bool(env.statuses) is is_reported
 
 
 def test_everything_that_is_kept_for_a_key_goes_with_its_object() -> None:

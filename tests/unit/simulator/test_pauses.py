@@ -20,7 +20,7 @@ def cluster(paused: bool | None = None, annotations: Mapping[str, str] = {}) -> 
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "is_told"),
+    ("old", "new", "is_reported"),
     [
         (None, cluster(), True),
         (cluster(), None, True),
@@ -33,6 +33,6 @@ def cluster(paused: bool | None = None, annotations: Mapping[str, str] = {}) -> 
     ],
 )
 def test_a_cluster_that_comes_goes_is_paused_or_goes_on_is_told_of(
-    old: Object | None, new: Object | None, is_told: bool
+    old: Object | None, new: Object | None, is_reported: bool
 ) -> None:
-    assert pause_changed(old, new) is is_told
+    assert pause_changed(old, new) is is_reported

@@ -11,12 +11,12 @@ from tempfile import TemporaryFile
 import pytest
 
 from tests.support import fork_server
-from tests.support.environment import PROGRAM, LocalEnvironment, Told
+from tests.support.environment import PROGRAM, CommandResult, LocalEnvironment
 
 ROOT = Path(__file__).parents[3]
 
 
-def process(environment: LocalEnvironment, arguments: Sequence[str], stdin: str) -> Told:
+def process(environment: LocalEnvironment, arguments: Sequence[str], stdin: str) -> CommandResult:
     """The same command as users start it."""
     done = subprocess.run(
         [*PROGRAM, *arguments],
@@ -27,7 +27,7 @@ def process(environment: LocalEnvironment, arguments: Sequence[str], stdin: str)
         cwd=environment.home,
         check=False,
     )
-    return Told(done.returncode, done.stdout, done.stderr)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize(

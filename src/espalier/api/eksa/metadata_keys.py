@@ -41,6 +41,7 @@ class MetadataKey(NamedTuple):
 
 _CLUSTER = "Cluster"
 _CAPI_CLUSTER = "Cluster (Cluster API)"
+_CREDENTIALS = "Secret in `eksa-system`"
 _OWNER = "KubeadmControlPlane, MachineDeployment"
 
 ANNOTATIONS: tuple[MetadataKey, ...] = (
@@ -130,6 +131,20 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         _CLUSTER,
         Writer.MANAGER,
         "Digest of the kubeconfig that was copied into the Cluster's namespace.",
+    ),
+    MetadataKey(
+        f"{GROUP}/credentials-servers",
+        _CREDENTIALS,
+        Writer.USER,
+        "Servers to which the credentials may be sent, as specs name them, separated by commas.",
+        "set it on Secrets with credentials of providers and registries (reason `CredentialsNotPermitted`)",
+    ),
+    MetadataKey(
+        f"{GROUP}/credentials-namespaces",
+        _CREDENTIALS,
+        Writer.USER,
+        "Namespaces whose Clusters may use the credentials, separated by commas; `*` for all.",
+        "set it beside `credentials-servers`",
     ),
     MetadataKey(
         f"{GROUP}/upgrader-registry",

@@ -58,6 +58,9 @@ STEPS = {
 REASONS: tuple[Reason, ...] = (
     # What is asked for can't be made.
     _person("ClusterInvalid", "the spec is invalid; the message names field, value and what is allowed"),
+    _person(
+        "CredentialsNotPermitted", "a Secret with credentials is missing, or its annotations do not permit the use"
+    ),
     _person("MissingDependentObjects", "an object that the spec names does not exist; create it"),
     _time(
         "ValuesNotResolved",

@@ -280,5 +280,5 @@ class NodeUpgrade(KubeObject, kw_only=True):
 
     @property
     def is_completed(self) -> bool:
-        """Whether its controller has said so. `completed` alone is what somebody wrote: Ready is written with it."""
+        """True if its controller has said so. `completed` alone is what somebody wrote: Ready is written with it."""
         return self.status.completed and condition_list.is_true(self.status.conditions, "Ready")

@@ -29,7 +29,7 @@ FIELD_MANAGER = "espalier-laptop"
 
 _log = structlog.get_logger("espalier.laptop")
 
-LAPTOP = "laptop"
+MANAGEMENT_CLUSTER_NAME = "laptop"
 """Name of the management Cluster, in the namespace `default`."""
 
 
@@ -49,7 +49,7 @@ async def prepare_kinds(client: Client, releases: Releases, kinds: Sequence[type
     await install(client, releases.objects())
     named = ConfigMap(
         metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),
-        data={"namespace": "default", "name": LAPTOP},
+        data={"namespace": "default", "name": MANAGEMENT_CLUSTER_NAME},
     )
     await client.apply(CONFIG_MAP, named, field_manager=FIELD_MANAGER)
 
@@ -85,12 +85,14 @@ async def follow_newest(client: Client, releases: Releases) -> None:
     the next start tries again.
     """
     newest = releases.newest()
-    found = (await client.get(Cluster.resource, LAPTOP, "default")).decode(Cluster)
+    found = (await client.get(Cluster.resource, MANAGEMENT_CLUSTER_NAME, "default")).decode(Cluster)
     wanted = {"eksaVersion": newest.version, "kubernetesVersion": newest.kubernetes_versions[-1]}
     if (found.spec.eksa_version, found.spec.kubernetes_version) == tuple(wanted.values()):
         return
     try:
-        await client.patch(Cluster.resource, LAPTOP, "default", patch={"spec": wanted}, type=PatchType.MERGE)
+        await client.patch(
+            Cluster.resource, MANAGEMENT_CLUSTER_NAME, "default", patch={"spec": wanted}, type=PatchType.MERGE
+        )
     except ApiError as error:
         _log.warning("the management cluster keeps its release", release=found.spec.eksa_version, reason=str(error))
 
@@ -109,20 +111,20 @@ def management_cluster(releases: Releases, version: str = "") -> list[KubeObject
     the newest one, unless another is given.
     """
     release = releases.release(version) if version else releases.newest()
-    metadata = ObjectMeta(name=LAPTOP, namespace="default")
+    metadata = ObjectMeta(name=MANAGEMENT_CLUSTER_NAME, namespace="default")
     spec = ClusterSpec(
         kubernetes_version=release.kubernetes_versions[-1],
         control_plane_configuration=ControlPlaneConfiguration(count=1),
-        datacenter_ref=Ref(kind=LOCAL_DATACENTER.resource.kind, name=LAPTOP),
+        datacenter_ref=Ref(kind=LOCAL_DATACENTER.resource.kind, name=MANAGEMENT_CLUSTER_NAME),
         cluster_network=network.ClusterNetwork(
             pods=network.Ranges(cidr_blocks=["192.168.0.0/16"]),
             services=network.Ranges(cidr_blocks=["10.96.0.0/12"]),
             cni_config=network.CNIConfig(kindnetd=network.KindnetdConfig()),
         ),
-        management_cluster=ManagementCluster(name=LAPTOP),
+        management_cluster=ManagementCluster(name=MANAGEMENT_CLUSTER_NAME),
         eksa_version=release.version,
     )
-    paused = ObjectMeta(name=LAPTOP, namespace="default", annotations={PAUSED_ANNOTATION: "true"})
+    paused = ObjectMeta(name=MANAGEMENT_CLUSTER_NAME, namespace="default", annotations={PAUSED_ANNOTATION: "true"})
     return [LOCAL_DATACENTER(metadata=metadata), Cluster(metadata=paused, spec=spec)]
 
 

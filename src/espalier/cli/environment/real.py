@@ -21,7 +21,7 @@ from espalier.cli.environment.management import follow_newest, make_record, prep
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
 from espalier.cli.managing import Managing
-from espalier.cli.upgrader_archives import makings
+from espalier.cli.upgrader_archives import built_images
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.kubeconfig import Kubeconfig
@@ -75,7 +75,7 @@ class BuiltBases:
 
 
 @dataclass
-class RealWorld:
+class RealEnvironment:
     """A running local environment of real nodes."""
 
     url: str
@@ -85,7 +85,7 @@ class RealWorld:
     @asynccontextmanager
     async def run(
         cls, home: Home, settings: RealSettings, *, port: int, releases: Releases, bases: NodeBases
-    ) -> AsyncIterator[RealWorld]:
+    ) -> AsyncIterator[RealEnvironment]:
         """Start everything; ready when the block is entered. When it is left all of it stops, except for the nodes.
 
         Raises `Failure` when this machine can't carry it, with all reasons.
@@ -119,7 +119,7 @@ class RealWorld:
                 bases=bases,
                 releases=releases,
                 infrastructure=LOCAL.infrastructure,
-                makings=makings(releases, home.images),
+                built_images=built_images(releases, home.images),
                 kinds=INFRASTRUCTURE_KINDS,
             )
             await _remove_webhooks(client)

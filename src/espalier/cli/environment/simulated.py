@@ -44,7 +44,7 @@ NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.defa
 
 
 @dataclass
-class World:
+class SimulatedEnvironment:
     """A running local environment."""
 
     url: str
@@ -53,7 +53,9 @@ class World:
 
     @classmethod
     @asynccontextmanager
-    async def run(cls, home: Home, *, port: int, boot_seconds: float, releases: Releases) -> AsyncIterator[World]:
+    async def run(
+        cls, home: Home, *, port: int, boot_seconds: float, releases: Releases
+    ) -> AsyncIterator[SimulatedEnvironment]:
         """Start everything; ready when the block is entered, stopped in order when it is left.
 
         `port` 0 keeps the one the local environment had before, or takes a free one. Raises `Failure` when it is taken,

@@ -37,19 +37,19 @@ def due(table: Sequence[Layer], newest: semver.Version) -> tuple[Layer, ...]:
 def folded(table: Sequence[Layer], newest: semver.Version) -> tuple[Layer, ...]:
     """The table with the due layers in its base. Clusters of supported releases are rendered the same."""
     base, *others = table
-    going = due(table, newest)
-    functions = [function for layer in (base, *going) for function in layer.functions]
-    defaults = [default for layer in (base, *going) for default in layer.defaults]
+    due_layers = due(table, newest)
+    functions = [function for layer in (base, *due_layers) for function in layer.functions]
+    defaults = [default for layer in (base, *due_layers) for default in layer.defaults]
     grown = replace(base, functions=tuple(functions), defaults=tuple(defaults))
-    return (grown, *(layer for layer in others if layer not in going))
+    return (grown, *(layer for layer in others if layer not in due_layers))
 
 
-def told(table: Sequence[Layer], newest: semver.Version) -> str:
+def report(table: Sequence[Layer], newest: semver.Version) -> str:
     """Instructions for the maintainer."""
-    going = due(table, newest)
-    if not going:
+    due_layers = due(table, newest)
+    if not due_layers:
         return f"v{newest}: no layer is due"
-    names = ", ".join(f"{layer.name} (v{layer.since})" for layer in going)
+    names = ", ".join(f"{layer.name} (v{layer.since})" for layer in due_layers)
     base, *others = folded(table, newest)
     parts = [f"{part.__module__.rpartition('.')[2]}.{part.__name__}" for part in (*base.functions, *base.defaults)]
     left = ", ".join(layer.name for layer in others) or "none"
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     if newest is None:
         sys.stderr.write(f"found {arguments[0]}, expected a release like v0.27.0\n")
         return 2
-    sys.stdout.write(told(LAYERS, newest) + "\n")
+    sys.stdout.write(report(LAYERS, newest) + "\n")
     return 1 if due(LAYERS, newest) else 0
 
 

@@ -58,7 +58,7 @@ def with_settings(rendered: Rendered) -> Rendered:
 
     def of_machine(config: KubeadmConfigSpec, version: str) -> KubeadmConfigSpec:
         own = cluster_configuration(config, of_cluster)
-        return _untold(each_node(own, lambda node: of_node(node, version)))
+        return _with_moved_flags(each_node(own, lambda node: of_node(node, version)))
 
     found = each_machine(rendered, of_machine)
     spec = found.control_plane.spec
@@ -77,17 +77,17 @@ def with_settings(rendered: Rendered) -> Rendered:
     )
 
 
-def _untold(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
-    """What a given KubeletConfiguration can say is said there alone: its own values count before those of flags."""
+def _with_moved_flags(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
+    """Move flags of the kubelet into a given KubeletConfiguration, whose own values count before those of flags."""
     file = next((one for one in config.files if one.path == kubelet.PATCH), None)
     if file is None:
         return config
     given: dict[str, Any] = json.loads(file.content)
-    told: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
 
     def of_node(node: NodeRegistration) -> NodeRegistration:
         flags = {arg.name: arg.value for arg in node.kubelet_extra_args}
-        told.update({_FIELDS[name]: _value(name, value) for name, value in flags.items() if name in _FIELDS})
+        settings.update({_FIELDS[name]: _value(name, value) for name, value in flags.items() if name in _FIELDS})
         # The driver is the machine's, and a flag in EKS Anywhere as well.
         moved = _FIELDS.keys() - ({"cgroup-driver"} if "cgroupDriver" not in given else set())
         kept = [Arg(name=name, value=value) for name, value in flags.items() if name not in moved]
@@ -95,8 +95,8 @@ def _untold(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
 
     changed_config = each_node(config, of_node)
     if "cgroupDriver" not in given:
-        told.pop("cgroupDriver", None)
-    content = json.dumps(told | given, indent=2, sort_keys=True) + "\n"
+        settings.pop("cgroupDriver", None)
+    content = json.dumps(settings | given, indent=2, sort_keys=True) + "\n"
     files: list[File] = [changed(one, content=content) if one is file else one for one in config.files]
     return changed(changed_config, files=files)
 

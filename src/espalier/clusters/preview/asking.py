@@ -1,4 +1,4 @@
-"""What becomes of an object when a manifest is applied to it: as its API server would store it, without asking it."""
+"""An object after a manifest is applied to it, as its API server would store it, computed locally."""
 
 from __future__ import annotations
 

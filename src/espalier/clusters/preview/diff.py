@@ -1,4 +1,4 @@
-"""What a write changes of an object, field by field, fit to be shown: what may be secret is hidden."""
+"""Field changes of a write to an object, with possible secrets hidden."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from espalier.api.redaction import shown
 Verb = Literal["create", "change", "delete"]
 
 _NAMES = ("name", "path", "key")
-"""What items of lists are told apart by."""
+"""The fields that identify items of lists."""
 
 
 class FieldChange(NamedTuple):
@@ -39,7 +39,7 @@ class ObjectChange(NamedTuple):
 
 
 def field_changes(old: Tree, new: Tree, kind: str = "") -> tuple[FieldChange, ...]:
-    """What differs in the parts of two objects that somebody asks for: labels, annotations, spec and the like."""
+    """The differences of two objects in the parts that users write: labels, annotations, spec and the like."""
     return tuple(
         FieldChange(paths.render(path), shown(path, before, kind=kind), shown(path, after, kind=kind))
         for path, before, after in paths.differences(asked_for(old), asked_for(new), parts=_by_name)

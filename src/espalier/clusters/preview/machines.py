@@ -42,7 +42,7 @@ class SeenMachine(NamedTuple):
 
     @property
     def goes(self) -> bool:
-        """Whether somebody has asked for its deletion already."""
+        """True if somebody has asked for its deletion already."""
         return self.machine.metadata.deletion_timestamp is not None
 
 
@@ -72,7 +72,7 @@ class Fleet(msgspec.Struct, frozen=True):
 _REVISION = "machinedeployment.clusters.x-k8s.io/revision"
 
 
-class Going(NamedTuple):
+class RemovedMachine(NamedTuple):
     """A machine that goes, and the fields because of which it does; without name when only their number is known."""
 
     name: str
@@ -80,19 +80,19 @@ class Going(NamedTuple):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """What happens to the machines of the control plane, or of a worker node group."""
+    """The effects on machines of the control plane, or of a worker node group."""
 
     name: str
     """Of the MachineDeployment; empty for the control plane."""
     present: int
-    going: tuple[Going, ...] = ()
+    going: tuple[RemovedMachine, ...] = ()
     """In their order."""
     coming: int = 0
     at_once: int = 1
     """How many machines are made at a time."""
     in_place: tuple[str, ...] = ()
     """Fields that follow in the machines that stay."""
-    upgraded: tuple[Going, ...] = ()
+    upgraded: tuple[RemovedMachine, ...] = ()
     """Machines that are upgraded where they stand, instead of being replaced, and why."""
     refused: tuple[str, ...] = ()
     """Fields for which machines that are to be upgraded in place stay as they are until somebody acts."""
@@ -103,7 +103,7 @@ class Group(msgspec.Struct, frozen=True):
         return bool(self.going or self.coming or self.in_place or self.upgraded or self.refused)
 
     @property
-    def replaced(self) -> tuple[Going, ...]:
+    def replaced(self) -> tuple[RemovedMachine, ...]:
         """Machines that go because they are no longer what is asked for."""
         return tuple(one for one in self.going if one.why not in ((SCALED_IN,), (GROUP_REMOVED,)))
 
@@ -127,7 +127,7 @@ def refused_groups(foreseen: Foreseen) -> tuple[Group, ...]:
 
 
 def groups(foreseen: Foreseen, fleet: Fleet | None, known: Infrastructures) -> tuple[Group, ...]:
-    """What happens to all machines of a cluster: the control plane first, then the worker node groups side by side.
+    """The effects on all machines of a cluster: the control plane first, then the worker node groups side by side.
 
     Without a fleet, machines are counted by what Cluster API reports, and have no names. `known` says which fields of
     machine templates do not matter in place.
@@ -204,11 +204,11 @@ def _control_plane(
     if refused and way is Way.IN_PLACE:
         return Group("", len(staying), in_place=metadata, refused=refused)
     is_in_place = way is not Way.ROLLING and not refused
-    upgraded = tuple(Going(name, why) for name, why in outdated.items()) if is_in_place else ()
+    upgraded = tuple(RemovedMachine(name, why) for name, why in outdated.items()) if is_in_place else ()
     going, coming = _one_by_one(staying, {} if upgraded else outdated, replicas, surge)
     if fleet is None:
-        going = [Going("", one.why) for one in going]
-        upgraded = tuple(Going("", one.why) for one in upgraded)
+        going = [RemovedMachine("", one.why) for one in going]
+        upgraded = tuple(RemovedMachine("", one.why) for one in upgraded)
     return Group(
         "",
         len(staying),
@@ -222,11 +222,11 @@ def _control_plane(
 
 def _one_by_one(
     staying: Sequence[str], outdated: Mapping[str, tuple[str, ...]], replicas: int, surge: int
-) -> tuple[list[Going], int]:
+) -> tuple[list[RemovedMachine], int]:
     """The moves of a control plane, as Cluster API makes them: a machine more, or one less, until all is as wanted."""
     old = [name for name in staying if name in outdated]
     current: list[str] = [name for name in staying if name not in outdated]
-    going: list[Going] = []
+    going: list[RemovedMachine] = []
     coming = 0
     while True:
         total = len(old) + len(current)
@@ -235,9 +235,9 @@ def _one_by_one(
             current.append("")
         elif old:
             name = old.pop(0)
-            going.append(Going(name, outdated[name]))
+            going.append(RemovedMachine(name, outdated[name]))
         elif total > replicas:
-            going.append(Going(current.pop(0), (SCALED_IN,)))
+            going.append(RemovedMachine(current.pop(0), (SCALED_IN,)))
         else:
             return going, coming
 
@@ -245,10 +245,10 @@ def _one_by_one(
 def _removed(live: MachineDeployment, fleet: Fleet | None) -> Group:
     why = (GROUP_REMOVED,)
     if fleet is None:
-        going = [Going("", why)] * (live.status.replicas or 0)
+        going = [RemovedMachine("", why)] * (live.status.replicas or 0)
     else:
         sets = fleet.sets_of(live.metadata.name)
-        going = [Going(one.name, why) for owned in sets for one in fleet.of_set(owned.metadata.name)]
+        going = [RemovedMachine(one.name, why) for owned in sets for one in fleet.of_set(owned.metadata.name)]
     return Group(live.metadata.name, len(going), tuple(going))
 
 
@@ -289,10 +289,10 @@ def _deployment(
         return _upgraded(name, replicas, [(change.fields, names) for change, names in sets])
     newest = next((index for index, (change, _) in enumerate(sets) if not change.is_outdated), None)
     kept = sets[newest][1] if newest is not None else []
-    going = [Going(one, (SCALED_IN,)) for one in kept[: max(0, len(kept) - replicas)]]
+    going = [RemovedMachine(one, (SCALED_IN,)) for one in kept[: max(0, len(kept) - replicas)]]
     for index, (change, names) in enumerate(sets):
         if index != newest:
-            going += [Going(one, change.fields or ("an older template",)) for one in names]
+            going += [RemovedMachine(one, change.fields or ("an older template",)) for one in names]
     coming = max(0, replicas - len(kept))
     in_place = sets[newest][0].fields if newest is not None and kept else ()
     rolls = len(going) > 0 and coming > 0
@@ -302,10 +302,10 @@ def _deployment(
 
 def _upgraded(name: str, replicas: int, sets: Sequence[tuple[tuple[str, ...], Sequence[str]]]) -> Group:
     """A group whose machines stay, and are brought to what is asked for where they stand."""
-    machines = [Going(one, why) for why, names in sets for one in names]
+    machines = [RemovedMachine(one, why) for why, names in sets for one in names]
     fewer = max(0, len(machines) - replicas)
     coming = max(0, replicas - len(machines))
-    going = tuple(Going(one.name, (SCALED_IN,)) for one in machines[:fewer])
+    going = tuple(RemovedMachine(one.name, (SCALED_IN,)) for one in machines[:fewer])
     outdated = tuple(one for one in machines[fewer:] if one.why)
     return Group(name, len(machines), going, coming, max(1, coming), upgraded=outdated)
 
@@ -325,7 +325,7 @@ def _owner(metadata: ObjectMeta) -> tuple[str, str]:
 
 
 def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
-    """What is said of machines that are to be upgraded in place and can't be; empty when all can."""
+    """The reasons why machines can't be upgraded in place as asked; empty when all can."""
     said = [
         in_place_fields.sentence(group.refused, group.name or f"the control plane of {cluster}")
         for group in groups

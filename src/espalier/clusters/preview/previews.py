@@ -34,11 +34,11 @@ from espalier.runtime.snapshot import Snapshot
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What would happen to one cluster."""
+    """The effects of a change on one cluster."""
 
     key: Key
     asked: tuple[ObjectChange, ...] = ()
-    """What the manifest changes of the Cluster and the objects that it links."""
+    """Changes of the manifest to the Cluster and the objects that it links."""
     refusals: tuple[StatusCause, ...] = ()
     """Everything for which the API server would refuse that; then nothing below happens."""
     warnings: tuple[str, ...] = ()
@@ -49,10 +49,10 @@ class Preview(msgspec.Struct, frozen=True):
     """Where what was made is not as it is rendered, and stays so."""
     cni: CNIChange | None = None
     workload: tuple[ObjectChange, ...] = ()
-    """What the provider has in the workload cluster, where that becomes another."""
+    """Changes of the provider's objects in the workload cluster."""
     groups: tuple[Group, ...] = ()
     workers_wait: bool = False
-    """Whether worker node groups stay as they are until all of the control plane has its version."""
+    """True if worker node groups stay as they are until all of the control plane has its version."""
     duration: Duration | None = None
     in_place: Duration | None = None
     """How long nodes are out of service, one after the other, where machines are upgraded where they stand."""
@@ -61,7 +61,7 @@ class Preview(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would change, and nothing would be refused."""
+        """True if nothing would change, and nothing would be refused."""
         return not (self.asked or self.refusals or self.objects or self.cni or self.workload or self.groups)
 
 
@@ -86,7 +86,7 @@ class Previews:
         self._secrets = secrets
 
     def of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool = False) -> Preview:
-        """What would happen when a manifest (a Cluster and the objects that it links) is applied: see `asking.applied`.
+        """The effects of applying a manifest (a Cluster and the objects that it links): see `asking.applied`.
 
         The snapshot shows what is asked for from then on.
         """
@@ -103,8 +103,8 @@ class Previews:
             live = self.live(tree)
             new = asking.applied(live, tree, now=self._now, by_espalier=by_espalier)
             if new.kind == eksa.Cluster.resource.kind:
-                new, told, refused = self._admitted(live, new)
-                warnings += told
+                new, hints, refused = self._admitted(live, new)
+                warnings += hints
                 refusals += refused
             change = _asked(live, new)
             if change is not None:
@@ -123,18 +123,18 @@ class Previews:
         return list(self._admitted(live, asking.applied(live, cluster, now=self._now, by_espalier=True))[2])
 
     def as_it_is(self, key: Key) -> Preview:
-        """What a manager would do with a cluster of which nothing new is asked."""
+        """The writes of a manager to a cluster whose Cluster does not change."""
         return self._of_stored(key)
 
     def at_next_change(self, key: Key) -> Preview:
-        """What a manager would do besides, at the next change of a cluster, whatever that is."""
+        """The additional writes of a manager at the next change of a cluster, whatever that is."""
         return self._of_stored(key, Isolation.OFF)
 
     def _of_stored(self, key: Key, isolation: Isolation | None = None) -> Preview:
         try:
             scope = self._observer.scope(key)
         except msgspec.ValidationError as error:
-            return Preview(key, stops=f"{names.CLUSTER_INVALID}: the Cluster that is stored is none: {error}")
+            return Preview(key, stops=f"{names.CLUSTER_INVALID}: the stored Cluster is invalid: {error}")
         if scope is None:
             raise LookupError(f"there is no Cluster {key}")
         preview = self._preview(replace(scope, isolation=isolation or scope.isolation), scope.design)
@@ -189,9 +189,9 @@ class Previews:
 
 
 def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:
-    """Without the secrets of what is asked for, wherever a sentence or another field quotes them."""
+    """The preview without secrets of the objects asked for, wherever a message or a field quotes them."""
 
-    def told(change: ObjectChange) -> ObjectChange:
+    def concealed(change: ObjectChange) -> ObjectChange:
         fields = (one._replace(old=every(one.old), new=every(one.new)) for one in change.fields)
         return change._replace(fields=tuple(fields))
 
@@ -200,14 +200,14 @@ def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:
     cni = preview.cni
     return replace(
         preview,
-        asked=tuple(map(told, preview.asked)),
+        asked=tuple(map(concealed, preview.asked)),
         refusals=tuple(replace(one, message=text(one.message)) for one in preview.refusals),
         warnings=tuple(map(text, preview.warnings)),
         stops=text(preview.stops),
-        objects=tuple(map(told, preview.objects)),
+        objects=tuple(map(concealed, preview.objects)),
         drift=tuple(map(text, preview.drift)),
-        cni=replace(cni, objects=tuple(map(told, cni.objects))) if cni is not None else None,
-        workload=tuple(map(told, preview.workload)),
+        cni=replace(cni, objects=tuple(map(concealed, cni.objects))) if cni is not None else None,
+        workload=tuple(map(concealed, preview.workload)),
     )
 
 

@@ -65,7 +65,7 @@ def kinds(providers: Providers) -> tuple[Resource, ...]:
 
 
 def _of_machines(providers: Providers) -> tuple[Resource, ...]:
-    """What becomes of machines; metadata of infrastructure machines say from which template they were made."""
+    """Kinds of machines and their parts; metadata of infrastructure machines name their template."""
     machines = (one.machine for one in infrastructures(providers).all)
     return (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *machines)
 
@@ -76,15 +76,15 @@ _MANY = 50
 """Clusters that are asked for by name; of more than these, everything is listed."""
 
 
-class World(NamedTuple):
-    """What is there: the objects that a manager looks at, and the machines of each cluster by its name."""
+class ObservedState(NamedTuple):
+    """The objects that a manager observes, and the machines of each cluster by its name."""
 
     objects: list[Object]
     fleets: dict[str, Fleet]
     secrets: tuple[Object, ...] = ()
     """Those that Cluster API would find for clusters of which nothing was made yet."""
     notices: tuple[str, ...] = ()
-    """What could not be read, and what is taken for granted instead."""
+    """Kinds that could not be read, and the assumptions instead."""
 
 
 async def read(
@@ -96,8 +96,8 @@ async def read(
     manifests: Iterable[Tree] = (),
     providers: Providers,
     only_judges: bool = False,
-) -> World:
-    """What is there of some clusters, or of all (None) in a namespace, or everywhere.
+) -> ObservedState:
+    """Read the objects of some clusters, or of all (None) in a namespace, or everywhere.
 
     `versions` are the eksaVersions that will be asked for, `manifests` the Clusters that will be. Of Bundles, only
     those are read that a cluster uses or will. Who `only_judges` needs nothing of what stops a cluster later.
@@ -173,8 +173,8 @@ async def read(
         for key in generated.secrets(name)
     )
     unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
-    told = tuple(dict.fromkeys((*notices, *unread)))
-    return World(list(unique.values()), _fleets(machines), tuple(map(metadata_only, secrets)), told)
+    all_notices = tuple(dict.fromkeys((*notices, *unread)))
+    return ObservedState(list(unique.values()), _fleets(machines), tuple(map(metadata_only, secrets)), all_notices)
 
 
 def _spec(one: Object) -> eksa.ClusterSpec | None:
@@ -185,7 +185,7 @@ def _spec(one: Object) -> eksa.ClusterSpec | None:
 
 
 def _needs_secrets(one: Object, providers: Providers) -> bool:
-    """Whether Secrets are made for a Cluster, or read: for most there are none, and who plans need not read any."""
+    """True if Secrets are made for a Cluster, or read: for most there are none, and who plans need not read any."""
     if one.kind != eksa.Cluster.resource.kind:
         return False
     try:
@@ -198,7 +198,7 @@ def _needs_secrets(one: Object, providers: Providers) -> bool:
 
 
 def _is_observed(one: Object) -> bool:
-    """Whether a manager looks at this, too, of what Cluster API makes: sets, and the machines of control planes."""
+    """True if a manager observes this object of Cluster API: sets, and the machines of control planes."""
     is_machine = one.kind == Machine.resource.kind and contract.CONTROL_PLANE_LABEL in one.metadata.labels
     return is_machine or one.kind == MachineSet.resource.kind
 
@@ -212,13 +212,13 @@ async def _clusters(client: Client, known: list[Object] | None = None) -> list[O
 
 
 async def _management(client: Client) -> tuple[list[Object], list[str]]:
-    """What says which Cluster is the management cluster; without it, the oldest record counts."""
+    """The ConfigMap that names the management cluster; without it, the oldest record counts."""
     try:
         return await _get(client, CONFIG_MAP, SYSTEM_NAMESPACE, MANAGEMENT_CLUSTER), []
     except Forbidden as error:
-        where = f"ConfigMap {SYSTEM_NAMESPACE}/{MANAGEMENT_CLUSTER}, which says which Cluster is the management cluster"
-        taken = "the oldest Cluster that manages itself is taken for it, which it may not be"
-        return [], [f"{where}, may not be read: {taken} ({error})"]
+        where = f"ConfigMap {SYSTEM_NAMESPACE}/{MANAGEMENT_CLUSTER}, which names the management cluster"
+        assumed = "the oldest self-managed Cluster is assumed to be it"
+        return [], [f"no right to read {where}: {assumed} ({error})"]
 
 
 async def _git_ops(
@@ -237,7 +237,7 @@ async def _git_ops(
         try:
             found += await _get(client, _GIT_OPS[kind], key.namespace, key.name)
         except Forbidden as error:
-            notices.append(f"{kind} {key} may not be read, so it is taken for missing, which it may not be ({error})")
+            notices.append(f"no right to read {kind} {key}: it is assumed to be missing ({error})")
     return found, notices
 
 
@@ -277,19 +277,19 @@ def _manages_itself(one: Object) -> bool:
 
 
 async def _granted(reading: Awaitable[list[Object]], kind: Resource, notices: list[str]) -> list[Object]:
-    """What is read of a kind; none, and a notice, without the right to it."""
+    """The objects of a kind; none, and a notice, without the right to read it."""
     try:
         return await reading
     except Forbidden:
-        notices.append(f"{kind.kind} objects may not be read: {_WITHOUT[kind.kind]}")
+        notices.append(f"no right to read {kind.kind} objects: unknown is {_WITHOUT[kind.kind]}")
         return []
 
 
 _WITHOUT = {
-    SECRET.kind: "whether Secrets of a former cluster are in the way of a new one is not known",
-    CUSTOM_RESOURCE_DEFINITION.kind: "whether Cluster API makes etcd on machines of its own is not known",
-    ExtensionConfig.resource.kind: "whether machines are upgraded in place by runtime hooks is not known",
-} | {kind.kind: "whether an upgrade in place was refused, or has failed, is not known" for kind in _UPGRADES}
+    SECRET.kind: "whether Secrets of a former cluster conflict with the new one",
+    CUSTOM_RESOURCE_DEFINITION.kind: "whether Cluster API supports external etcd",
+    ExtensionConfig.resource.kind: "whether machines are upgraded in place by runtime hooks",
+} | {kind.kind: "whether an in-place upgrade was refused or has failed" for kind in _UPGRADES}
 
 
 async def _bundles(

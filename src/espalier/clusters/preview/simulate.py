@@ -11,7 +11,7 @@ from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.resource import Resource
 from espalier.clusterapi import external_etcd
-from espalier.clusters import cni, drift, names, ownership, steps, synced, workload_objects
+from espalier.clusters import cni, drift, names, ownership, synced, workload_objects
 from espalier.clusters.cni_steps import install_cni
 from espalier.clusters.gate import Isolation
 from espalier.clusters.in_place import OwnerChange
@@ -19,6 +19,8 @@ from espalier.clusters.plan import Change, Removal, owner_changes
 from espalier.clusters.preview.diff import ObjectChange, field_changes
 from espalier.clusters.render_input import Design
 from espalier.clusters.scope import ClusterAPIObjects, Scope
+from espalier.clusters.step import Step, Write
+from espalier.clusters.steps import steps_of
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Done, Wait
 
@@ -32,27 +34,27 @@ class CNIChange(msgspec.Struct, frozen=True):
     """The same of what the workload cluster was given last; empty before the first installation."""
     objects: tuple[ObjectChange, ...] = ()
     is_exact: bool = False
-    """Whether `objects` are known to be all that changes; else the whole manifest is applied over what is there."""
+    """True if `objects` are known to be all that changes; else the whole manifest is applied over what is there."""
 
 
 class Foreseen(msgspec.Struct, frozen=True):
-    """What a manager would write, and what is there afterwards."""
+    """The writes of a manager, and the objects afterwards."""
 
     before: ClusterAPIObjects
     after: ClusterAPIObjects
     stops: str = ""
     """Why nothing, or nothing more, would happen, as `Reason: sentence`; empty when the cluster gets ready."""
     settled: bool = False
-    """Whether nothing was asked for since the last reconcile."""
+    """True if nothing was asked for since the last reconcile."""
     objects: tuple[ObjectChange, ...] = ()
     """In the order in which they are written."""
     drift: tuple[str, ...] = ()
     """Where what was made is not as it is rendered, and stays so. Of the workload cluster nothing is known."""
     cni: CNIChange | None = None
     workload: tuple[ObjectChange, ...] = ()
-    """What the provider has in the workload cluster, where that becomes another."""
+    """Changes of the provider's objects in the workload cluster."""
     workers_wait: bool = False
-    """Whether worker node groups stay as they are until all of the control plane has its version."""
+    """True if worker node groups stay as they are until all of the control plane has its version."""
     owner_changes: tuple[OwnerChange, ...] = ()
     """Those of control plane and groups whose machines are to be upgraded in place, as they are classified at first."""
     gone: frozenset[str] = msgspec.field(default_factory=frozenset)
@@ -60,12 +62,12 @@ class Foreseen(msgspec.Struct, frozen=True):
 
     @property
     def acts(self) -> bool:
-        """Whether anything is done: of a settled cluster only where drift is brought back."""
+        """True if anything is done: of a settled cluster only where drift is brought back."""
         return bool(self.objects) or not (self.settled or self.stops)
 
 
 def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
-    """What the reconciles of a cluster write from here on, if nobody asks for anything else meanwhile.
+    """The writes of a cluster's reconciles from here on, if nobody changes anything else.
 
     By the decisions of its own steps, in their order. What time ends is over at once; what somebody has to end is not,
     unless the plan changes that of which it was reported. `last` is the design with which the cluster was reconciled
@@ -75,7 +77,7 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
     here = Foreseen(scope.capi_objects, scope.capi_objects, owner_changes=tuple(changes))
     if scope.is_deleted:
         return replace(here, stops="Deleting: the cluster is being deleted")
-    sequence = steps.steps_of(scope)
+    sequence = steps_of(scope)
     if not sequence:
         return replace(here, stops="Paused: the cluster is paused: nothing is done until the annotation is removed")
     written: list[Change | Removal] = []
@@ -86,8 +88,8 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
         if step is install_cni and scope.design is not None:
             network = _cni(scope, scope.design, last)
             of_provider = _of_provider(scope, scope.design, last)
-        match step.decide(scope) if isinstance(step, steps.Step) else None:
-            case steps.Write(what):
+        match step.decide(scope) if isinstance(step, Step) else None:
+            case Write(what):
                 # What was foreseen already has no owner yet by which it could be compared.
                 bodies = [one.body for one in written if isinstance(one, Change)]
                 new = [one for one in what if not (isinstance(one, Change) and one.body in bodies)]
@@ -109,8 +111,8 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
 
 
 def _stops(step: Callable[..., object], reason: str, written: Iterable[object]) -> bool:
-    """Whether somebody has to act before anything follows, as far as a plan can know."""
-    awaits = isinstance(step, steps.Step) and step.awaits
+    """True if somebody has to act before anything follows, as far as a plan can know."""
+    awaits = isinstance(step, Step) and step.awaits
     return not awaits or (reason in names.FAILURES and not written)
 
 
@@ -133,7 +135,7 @@ def _settled(scope: Scope, here: Foreseen, written: list[Change | Removal]) -> F
 
 
 def _foreseen(here: Foreseen, after: ClusterAPIObjects, written: Iterable[Change | Removal]) -> Foreseen:
-    """What is written, as it is shown."""
+    """The objects that are written, as they are shown."""
     before = here.before
     instead = _replaced_templates(before, after)
     removed = [one for one in written if isinstance(one, Removal)]
@@ -168,7 +170,7 @@ def _after(machinery: ClusterAPIObjects, written: Iterable[Change | Removal]) ->
 
 
 def _with_other_endpoints(objects: Mapping[Resource, dict[str, Object]]) -> None:
-    """What follows from another etcd: Cluster API tells the control plane where its new members are."""
+    """The objects after a change of etcd: Cluster API writes the new endpoints to the control plane."""
     of_kind = objects.get(KubeadmControlPlane.resource, {})
     for name, found in list(of_kind.items()):
         tree = found.tree
@@ -231,7 +233,7 @@ def _cni(scope: Scope, design: Design, last: Design | None) -> CNIChange | None:
 
 
 def _of_provider(scope: Scope, design: Design, last: Design | None) -> tuple[ObjectChange, ...]:
-    """What is applied to the workload cluster, and deleted there."""
+    """The objects that are applied to the workload cluster, and deleted there."""
     wanted, installed = workload_objects.wanted(design), workload_objects.installed(scope)
     if workload_objects.digest(wanted) == installed.digest:
         return ()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from espalier.api.eksa import reasons
 from espalier.clusters import names
 from espalier.clusters.preview.diff import Verb
-from espalier.clusters.preview.machines import Going, Group, groups, refused_in_place
+from espalier.clusters.preview.machines import Group, RemovedMachine, groups, refused_in_place
 from espalier.clusters.preview.simulate import Foreseen, foresee
 from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Scope
@@ -24,7 +24,7 @@ _VERBS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "
 
 
 def sentences(scope: Scope) -> Iterator[str]:
-    """What would happen if the Cluster of this scope were stored. That it links objects which are not there is no
+    """The effects of storing the Cluster of this scope. That it links objects which are not there is no
     obstacle, unless something is made of these: in a dry run of a whole manifest nothing of it is."""
     if scope.missing and scope.design is not None:
         what = " and ".join(one.what for one in scope.missing)
@@ -87,7 +87,7 @@ def _moves(group: Group) -> Iterator[str]:
         yield f"would remove {counted(fewer)}"
 
 
-def _fields(going: Going) -> str:
+def _fields(going: RemovedMachine) -> str:
     return _some(going.why)
 
 

@@ -63,7 +63,7 @@ RULES = (
 
 
 class Exclusions(NamedTuple):
-    """What a control plane needs for it."""
+    """The files, flags and variables of a control plane that excludes requests."""
 
     files: list[File]
     variables: list[EnvVar]

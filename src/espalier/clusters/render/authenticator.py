@@ -26,6 +26,8 @@ from espalier.clusters.rendered import Manifest
 NAME = "aws-iam-authenticator"
 CERTIFICATE, KEY = "cert.pem", "key.pem"
 PORT = 21362
+VALID_DAYS = 3650
+"""Validity of the webhook's certificate, as of a certificate authority: only new machines would get another."""
 
 _HOST = "/var/lib/kubeadm/aws-iam-authenticator"
 _CONFIG = "/etc/kubernetes/aws-iam-authenticator"
@@ -46,7 +48,7 @@ def secret(design: Design) -> Secret:
 
 
 def is_asked_for(design: Design) -> bool:
-    """Whether the cluster links an AWSIamConfig."""
+    """True if the cluster links an AWSIamConfig."""
     return linked(design, AWSIamConfig) is not None
 
 
@@ -167,12 +169,12 @@ def _daemon_set(design: Design, spec: AWSIamConfigSpec, labels: dict[str, str]) 
 
 
 def lacks_image(design: Design) -> bool:
-    """Whether it is asked for and the release has none."""
+    """True if it is asked for and the release has none."""
     return is_asked_for(design) and not design.of_control_plane.distro.authenticator
 
 
 def has_content(found: Tree) -> bool:
-    """Whether a Secret has the keys."""
+    """True if a Secret has the keys."""
     return {CERTIFICATE, KEY} <= set(found.get("data") or {})
 
 

@@ -1,4 +1,4 @@
-"""What every node of a cluster is given before kubeadm runs: a proxy, and a mirror of registries."""
+"""Setup of every node of a cluster before kubeadm runs: a proxy, and a mirror of registries."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def setup(design: Design) -> Setup:
 
 
 def needs_secret(spec: eksa.ClusterSpec) -> bool:
-    """Whether nodes are given files with passwords."""
+    """True if nodes are given files with passwords."""
     return asks_for_password(spec) or (spec.proxy_configuration is not None and _has_password(spec.proxy_configuration))
 
 
 def asks_for_password(spec: eksa.ClusterSpec) -> bool:
-    """Whether the registry mirror does."""
+    """True if the registry mirror does."""
     mirror = spec.registry_mirror_configuration
     return mirror is not None and mirror.authenticate
 
@@ -88,7 +88,7 @@ def _has_password(proxy: ProxyConfiguration) -> bool:
 
 
 def reached_directly(design: Design, proxy: ProxyConfiguration) -> list[str]:
-    """What is reached without a proxy, in the order of EKS Anywhere."""
+    """Hosts that are reached without a proxy, in the order of EKS Anywhere."""
     network = design.spec.cluster_network
     ranges = [*_ranges(network.pods), *_ranges(network.services)] if network is not None else []
     return list(dict.fromkeys([*ranges, *proxy.no_proxy, *_LOCAL, *design.provider.no_proxy(design)]))

@@ -119,17 +119,17 @@ def too_early(cluster: eksa.Cluster, at: Running) -> Iterator[Violation]:
     """
     spec, field = cluster.spec, "spec.kubernetesVersion"
     wanted = spec.kubernetes_version
-    goes_on = at.control_plane is not None and wanted and minor(wanted) > minor(at.control_plane.told)
+    goes_on = at.control_plane is not None and wanted and minor(wanted) > minor(at.control_plane.desired)
     if at.control_plane is not None and goes_on:
         yield from _skipped(field, wanted, at.control_plane, "the control plane")
     for index, group in enumerate(spec.worker_node_group_configurations):
         name = group_name(group)
         machines = at.groups.get(names.machine_deployment(cluster.metadata.name, name))
         version = group.kubernetes_version or wanted
-        if machines is None or not version or not machines.told:
+        if machines is None or not version or not machines.desired:
             continue
         who = f"group {name}"
-        if minor(version) > minor(machines.told):
+        if minor(version) > minor(machines.desired):
             own = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
             yield from _skipped(own if group.kubernetes_version else field, version, machines, who)
         elif goes_on and minor(wanted) - minor(machines.earliest) > MAXIMUM_WORKER_LAG:
@@ -140,10 +140,10 @@ def too_early(cluster: eksa.Cluster, at: Running) -> Iterator[Violation]:
 
 def _skipped(field: str, wanted: str, machines: Machines, who: str) -> Iterator[Violation]:
     if not machines.is_known:
-        yield Violation(field, wanted, machines.told, messages.not_reported(who))
+        yield Violation(field, wanted, machines.desired, messages.not_reported(who))
     elif minor(wanted) - minor(machines.earliest) > 1:
         first = before(wanted)
-        allowed = " or ".join(dict.fromkeys([machines.told, after(machines.earliest)]))
+        allowed = " or ".join(dict.fromkeys([machines.desired, after(machines.earliest)]))
         yield Violation(field, wanted, allowed, messages.machines_behind(who, machines.earliest, first))
 
 

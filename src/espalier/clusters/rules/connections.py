@@ -22,7 +22,7 @@ _UNSAFE = re.compile(r'[\s"\\,]')
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """What nodes could make nothing of."""
+    """Proxies and registry mirrors that nodes could not use."""
     if spec.proxy_configuration is not None:
         yield from _proxy(spec.proxy_configuration)
     if spec.registry_mirror_configuration is not None:

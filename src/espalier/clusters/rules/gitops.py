@@ -15,12 +15,12 @@ _FIELD = "spec.gitOpsRef"
 
 
 def violations(
-    old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None, *, is_told: bool = True
+    old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Cluster | None, *, names_others: bool = True
 ) -> Iterator[Violation]:
     """A workload cluster's manifests are in its management cluster's repository, so both name one configuration.
 
     An unchanged reference is not checked again. `management` is None when it is unknown, or for a self-managed cluster.
-    With `is_told` the message names its configuration.
+    With `names_others` the message names its configuration.
     """
     reference = new.spec.git_ops_ref
     if reference is None or (old is not None and old.spec.git_ops_ref == reference):
@@ -32,7 +32,10 @@ def violations(
     theirs = management.spec.git_ops_ref if management is not None else reference
     if theirs != reference:
         yield Violation(
-            _FIELD, _text(reference), _text(theirs) if is_told or theirs is None else "", messages.GIT_OPS_OF_ITS_OWN
+            _FIELD,
+            _text(reference),
+            _text(theirs) if names_others or theirs is None else "",
+            messages.GIT_OPS_OF_ITS_OWN,
         )
 
 

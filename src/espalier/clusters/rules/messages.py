@@ -49,9 +49,9 @@ NAMES_IT = (
 )
 
 
-def not_the_management_cluster(key: Key | None, *, is_told: bool = True) -> str:
+def not_the_management_cluster(key: Key | None, *, names_others: bool = True) -> str:
     """A self-managed Cluster that is not the record of the management cluster."""
-    which = f"Cluster {key}" if is_told else "another Cluster"
+    which = f"Cluster {key}" if names_others else "another Cluster"
     known = f"the management cluster is {which}" if key is not None else "there is no management cluster yet"
     return (
         f"this Cluster names itself, or nobody, as its management cluster, which it is not: {known}; {NAMES_IT}; "
@@ -59,9 +59,9 @@ def not_the_management_cluster(key: Key | None, *, is_told: bool = True) -> str:
     )
 
 
-def no_management_cluster(name: str, key: Key | None, *, is_told: bool = True) -> str:
+def no_management_cluster(name: str, key: Key | None, *, names_others: bool = True) -> str:
     """A workload cluster names another Cluster than the management cluster, or that does not exist."""
-    if not is_told:
+    if not names_others:
         return f'"{name}" is not the management cluster; {NAMES_IT}'
     if key is None:
         return f'there is no management cluster "{name}", because no Cluster is its record; {NAMES_IT}'
@@ -190,9 +190,9 @@ def not_reported(who: str) -> str:
     return f"{who} was changed and its status is outdated, so its machines' versions are unknown; wait for Cluster API"
 
 
-def support_is_due(field: str, version: str, told: str) -> str:
+def support_is_due(field: str, version: str, suffix: str) -> str:
     """A warning: allowed, but support of the version ends soon, or has ended."""
-    return f"{field}: Kubernetes {version}{told}; plan an upgrade"
+    return f"{field}: Kubernetes {version}{suffix}; plan an upgrade"
 
 
 def not_in_release(release: str) -> str:

@@ -90,12 +90,12 @@ def managed(
     old: eksa.Cluster | None,
     new: eksa.Cluster,
     workloads: Iterable[tuple[eksa.Cluster, semver.Version | None]],
-    told: Callable[[Iterable[object]], str] = messages.listed,
+    names_of: Callable[[Iterable[object]], str] = messages.listed,
 ) -> Iterator[Violation]:
     """Violations of the version skew between a management cluster's new release and the clusters that it manages.
 
-    `old` is None when the record is created (again). A change that reduces an existing skew is allowed. `told` formats
-    the clusters in question.
+    `old` is None when the record is created (again). A change that reduces an existing skew is allowed. `names_of`
+    formats the clusters in question.
     """
     text = new.spec.eksa_version
     wanted = parsed(text)
@@ -106,9 +106,9 @@ def managed(
     late = [(one, at) for one, at in known if distance(at, wanted) > MAXIMUM_SKEW] if _rises(before, wanted) else []
     early = [(one, at) for one, at in known if at > wanted] if _rises(wanted, before) else []
     if late:
-        yield Violation(_VERSION, text, "", messages.left_behind(told(_at(late)), MAXIMUM_SKEW))
+        yield Violation(_VERSION, text, "", messages.left_behind(names_of(_at(late)), MAXIMUM_SKEW))
     if early:
-        yield Violation(_VERSION, text, "", messages.overtaken(told(_at(early))))
+        yield Violation(_VERSION, text, "", messages.overtaken(names_of(_at(early))))
 
 
 def _rises(low: semver.Version | None, high: semver.Version | None) -> bool:

@@ -33,7 +33,7 @@ def of_record(
     old: eksa.Cluster | None,
     new: eksa.Cluster,
     managed: Sequence[eksa.Cluster],
-    told: Callable[[Iterable[object]], str] = messages.listed,
+    names_of: Callable[[Iterable[object]], str] = messages.listed,
 ) -> Iterator[Violation]:
     """The record of the management cluster must not reference objects of clusters that it manages."""
     before = linked(old) if old is not None else set()
@@ -41,7 +41,7 @@ def of_record(
         found = (reference.kind, Key(new.metadata.namespace, reference.name))
         users = [one for one in managed if found in linked(one)]
         if users and found not in before:
-            listed = told(Key(one.metadata.namespace, one.metadata.name) for one in users)
+            listed = names_of(Key(one.metadata.namespace, one.metadata.name) for one in users)
             yield Violation(f"{field}.name", reference.name, "", messages.lent_to(listed))
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from espalier.api.eksa.cluster import ClusterSpec
 from espalier.api.eksa.release import Bundles
 from espalier.clusters.rules import messages
-from espalier.releases.contents import is_due, told
+from espalier.releases.contents import is_due, support_text
 
 
 def warnings(spec: ClusterSpec, bundles: Bundles | None, now: datetime) -> Iterator[str]:
@@ -22,4 +22,4 @@ def warnings(spec: ClusterSpec, bundles: Bundles | None, now: datetime) -> Itera
         written.setdefault(group.kubernetes_version or spec.kubernetes_version, field)
     for version, field in written.items():
         if is_due(ends.get(version, ""), now):
-            yield messages.support_is_due(field, version, told(ends[version], now))
+            yield messages.support_is_due(field, version, support_text(ends[version], now))

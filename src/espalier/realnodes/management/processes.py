@@ -37,7 +37,7 @@ STOP_SECONDS = 10.0
 POLL_SECONDS = 0.05
 LOG_BYTES = 50 * 1024 * 1024
 """A larger log is rotated to `.log.1` when its program starts."""
-_LAST_WORDS = 20
+_LAST_LINES = 20
 
 _log = structlog.get_logger("espalier.processes")
 
@@ -76,7 +76,7 @@ class Program:
     def last_words(self) -> str:
         """The end of its log."""
         with contextlib.suppress(FileNotFoundError):
-            return "\n".join(self.log.read_text(errors="replace").splitlines()[-_LAST_WORDS:])
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-_LAST_LINES:])
         return ""
 
 
@@ -151,7 +151,7 @@ class Supervisor:
         Raises `ProgramFailed` when one ends before it was ever ready, or is not ready after `patience` seconds; then
         none of these programs runs.
         """
-        keepers = [_Keeper(program, self._clock, self._backoff, self._tell) for program in programs]
+        keepers = [_Keeper(program, self._clock, self._backoff, self._publish) for program in programs]
         self._keepers += keepers
         starts = [asyncio.create_task(keeper.start(patience)) for keeper in keepers]
         try:
@@ -170,7 +170,7 @@ class Supervisor:
         for keeper in reversed(self._keepers):
             await keeper.stop()
 
-    def _tell(self, report: Report) -> None:
+    def _publish(self, report: Report) -> None:
         self._write_states()
         for changed in self._subscribers:
             changed(report)
@@ -210,9 +210,9 @@ class _Keeper:
             async with asyncio.timeout(patience):
                 ready = await self._begin()
         except TimeoutError:
-            raise ProgramFailed(self._complaint(f"is not ready after {patience:g} s")) from None
+            raise ProgramFailed(self._failure(f"is not ready after {patience:g} s")) from None
         if not ready:
-            raise ProgramFailed(self._complaint(f"ended with exit code {self.report.last_exit}"))
+            raise ProgramFailed(self._failure(f"ended with exit code {self.report.last_exit}"))
         self._keeping = asyncio.create_task(self._keep(), name=f"keeper of {self._program.name}")
 
     async def stop(self) -> None:
@@ -232,7 +232,7 @@ class _Keeper:
                 if process.returncode is None:  # also on cancellation: no process is left
                     process.kill()
                     await process.wait()
-        self._say(State.STOPPED, pid=None)
+        self._report_state(State.STOPPED, pid=None)
 
     async def _keep(self) -> None:
         failures, since = 0, self._clock.monotonic()
@@ -247,7 +247,7 @@ class _Keeper:
                 after_seconds=pause,
                 log=str(self._program.log),
             )
-            self._say(State.WAITING, pid=None, restarts=self.report.restarts + 1)
+            self._report_state(State.WAITING, pid=None, restarts=self.report.restarts + 1)
             await asyncio.sleep(pause)
             since = self._clock.monotonic()
             await self._begin()
@@ -255,7 +255,7 @@ class _Keeper:
     async def _begin(self) -> bool:
         """Start it; returns True when it is ready, False when it ended."""
         self._process = await self._spawn()
-        self._say(State.STARTING, pid=self._process.pid)
+        self._report_state(State.STARTING, pid=self._process.pid)
         ended = asyncio.create_task(self._ended())
         ready = asyncio.create_task(self._ready())
         try:
@@ -267,7 +267,7 @@ class _Keeper:
             ended.cancel()
             ready.cancel()
             await asyncio.gather(ended, ready, return_exceptions=True)
-        self._say(State.RUNNING)
+        self._report_state(State.RUNNING)
         return True
 
     async def _spawn(self) -> asyncio.subprocess.Process:
@@ -295,9 +295,9 @@ class _Keeper:
         while self._program.is_ready is not None and not await self._program.is_ready():  # noqa: ASYNC110
             await asyncio.sleep(POLL_SECONDS)
 
-    def _say(self, state: State, **facts: object) -> None:
+    def _report_state(self, state: State, **facts: object) -> None:
         self.report = msgspec.structs.replace(self.report, state=state, since=self._clock.now(), **facts)
         self._changed(self.report)
 
-    def _complaint(self, what: str) -> str:
+    def _failure(self, what: str) -> str:
         return f"{self._program.name} {what}; the end of {self._program.log}:\n{self._program.last_words()}"

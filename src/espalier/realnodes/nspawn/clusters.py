@@ -17,7 +17,7 @@ from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import container, inside, network
 from espalier.realnodes.nspawn.addresses import RangeFull
 from espalier.realnodes.nspawn.commands import CommandFailed
-from espalier.realnodes.nspawn.companion import Balancing, Front, Offering
+from espalier.realnodes.nspawn.companion import BalancerProcess, Front, RegistryProcess
 from espalier.realnodes.nspawn.network import RangeInUse
 from espalier.realnodes.nspawn.site import Site
 from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
@@ -41,10 +41,10 @@ CILIUM_MISSING = (
 class InfrastructureClusters:
     """Reconciles the cluster kind."""
 
-    def __init__(self, site: Site, balancing: Balancing, offering: Offering) -> None:
+    def __init__(self, site: Site, balancing: BalancerProcess, registry_process: RegistryProcess) -> None:
         self._site = site
         self._balancing = balancing
-        self._offering = offering
+        self._registry_process = registry_process
 
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile one cluster: address, balancer, and routes between pods."""
@@ -67,7 +67,9 @@ class InfrastructureClusters:
         try:
             endpoint = self._reserve(found, owner.decode(Cluster), await site.bridge.claim())
             await site.bridge.ensure()
-            await self._offering.offer(await asyncio.to_thread(site.shelf), str(site.bridge.range.bridge))
+            await self._registry_process.offer(
+                await asyncio.to_thread(site.served_images), str(site.bridge.range.bridge)
+            )
             await self._balance()
             await self._connect(found)
         except (RangeFull, RangeInUse) as error:
@@ -108,7 +110,7 @@ class InfrastructureClusters:
         if left:
             await self._site.bridge.ensure()
         elif not state.nodes():
-            await self._offering.end()
+            await self._registry_process.end()
             await self._site.bridge.remove()
             state.forget_network()
 

@@ -15,11 +15,11 @@ from typing import TypedDict, cast
 from espalier.realnodes.nspawn import balancer, processes, registry
 from espalier.realnodes.nspawn.commands import start_apart
 from espalier.realnodes.nspawn.processes import Process
-from espalier.realnodes.nspawn.registry import Shelf
+from espalier.realnodes.nspawn.registry import ServedImages
 from espalier.realnodes.nspawn.state import State
 
 
-class Companion:
+class HelperProcess:
     """A helper process with a settings file. `program` is its source, which uses only the standard library."""
 
     def __init__(self, state: State, name: str, program: str) -> None:
@@ -39,14 +39,14 @@ class Companion:
             return None
         return processes.identify(pid) if str(self._settings).encode() in arguments else None
 
-    def told(self) -> object:
+    def settings(self) -> object:
         """Last settings, None before the first."""
         try:
             return json.loads(self._settings.read_bytes())
         except FileNotFoundError:
             return None
 
-    def tell(self, wanted: object) -> bool:
+    def configure(self, wanted: object) -> bool:
         """Write the settings; returns True if they changed."""
         content = json.dumps(wanted, indent=1).encode()
         if self._settings.exists() and self._settings.read_bytes() == content:
@@ -83,18 +83,18 @@ def check_free(address: str, port: int, what: str) -> None:
             raise OSError(error.errno, message) from error
 
 
-class Offering:
+class RegistryProcess:
     """The registry of a local environment. It outlives its process, because nodes pull at any time."""
 
     def __init__(self, state: State) -> None:
-        self._program = Companion(state, "registry", registry.__file__)
+        self._program = HelperProcess(state, "registry", registry.__file__)
 
-    async def offer(self, shelf: Shelf, host: str, port: int = registry.PORT) -> None:
+    async def offer(self, served_images: ServedImages, host: str, port: int = registry.PORT) -> None:
         """Serve these images. Raises `OSError` when the address does not exist, or is in use."""
         running = self.process
         if running is None:
             check_free(host, port, "the registry of nodes")
-        self._program.tell({"host": host, "port": port, **shelf.to_settings()})
+        self._program.configure({"host": host, "port": port, **served_images.to_settings()})
         if running is None:
             await self._program.start()
 
@@ -116,11 +116,11 @@ class Front(TypedDict):
     backends: list[str]
 
 
-class Balancing:
+class BalancerProcess:
     """The balancer of a local environment. It does not run without control planes."""
 
     def __init__(self, state: State) -> None:
-        self._program = Companion(state, "balancer", balancer.__file__)
+        self._program = HelperProcess(state, "balancer", balancer.__file__)
 
     async def front(self, fronts: list[Front]) -> None:
         """Update the balancer: start it if it does not run, reload it when settings changed.
@@ -131,10 +131,10 @@ class Balancing:
             await self.end()
             return
         running = self.process
-        before = cast("list[Front]", self._program.told() or []) if running is not None else []
+        before = cast("list[Front]", self._program.settings() or []) if running is not None else []
         for new in [front for front in fronts if _place(front) not in map(_place, before)]:
             check_free(*_place(new), "the control plane")
-        changed = self._program.tell(sorted(fronts, key=lambda front: front["address"]))
+        changed = self._program.configure(sorted(fronts, key=lambda front: front["address"]))
         if running is None:
             await self._program.start()
         elif changed:

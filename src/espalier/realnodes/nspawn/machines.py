@@ -224,10 +224,10 @@ class InfrastructureMachines:
 
     async def _provision(self, found: Object, record: NodeRecord) -> Outcome:
         provider_id = self._provider_id(record)
-        told = {IGNORED_CHECKS: ",".join(PREFLIGHT)}
+        annotations = {IGNORED_CHECKS: ",".join(PREFLIGHT)}
         if (self._site.state.folder(record.id).root / PATCHES.lstrip("/")).is_dir():
-            told[KUBEADM_PATCHES] = PATCHES
-        wanted = {"metadata": {"annotations": told}, "spec": {"providerID": provider_id}}
+            annotations[KUBEADM_PATCHES] = PATCHES
+        wanted = {"metadata": {"annotations": annotations}, "spec": {"providerID": provider_id}}
         found = await self._site.writer.merge(self._site.kinds.machine, found, wanted)
         pods = inside.pod_range(self._site.state.folder(record.id))
         message = f"its pods have addresses of {pods}" if pods else ""

@@ -38,7 +38,7 @@ class CanNotMake(Exception):
     """An image can't be created; the message tells why, and what to do."""
 
 
-class Making(NamedTuple):
+class ImageBuild(NamedTuple):
     """An image that is in no base. `command` puts its contents into `folder`, and at last its digest into `digest`."""
 
     folder: Path
@@ -55,30 +55,32 @@ class Making(NamedTuple):
         return note.read_text()
 
 
-class Shelf:
+class ServedImages:
     """Images of some stores, and created ones: digests by name, and paths of contents."""
 
     def __init__(
-        self, names: Mapping[str, str], stores: Sequence[Path], makings: Mapping[str, Making] | None = None
+        self, names: Mapping[str, str], stores: Sequence[Path], built_images: Mapping[str, ImageBuild] | None = None
     ) -> None:
         self._names = names
         self._stores = stores
-        self._makings = makings or {}
+        self._makings = built_images or {}
 
     @classmethod
-    def of_settings(cls, settings: Mapping[str, Any]) -> Shelf:
+    def of_settings(cls, settings: Mapping[str, Any]) -> ServedImages:
         """Decode it from the settings."""
-        makings = {name: Making(Path(one["folder"]), one["command"]) for name, one in settings["makings"].items()}
-        return cls(settings["names"], [Path(store) for store in settings["stores"]], makings)
+        built_images = {
+            name: ImageBuild(Path(one["folder"]), one["command"]) for name, one in settings["makings"].items()
+        }
+        return cls(settings["names"], [Path(store) for store in settings["stores"]], built_images)
 
     def to_settings(self) -> dict[str, Any]:
         """Encode it for the settings."""
-        makings = {
+        built_images = {
             name: {"folder": str(one.folder), "command": list(one.command)}
             for name, one in sorted(self._makings.items())
         }
         stores = sorted(map(str, self._stores))
-        return {"names": dict(sorted(self._names.items())), "stores": stores, "makings": makings}
+        return {"names": dict(sorted(self._names.items())), "stores": stores, "makings": built_images}
 
     def digest(self, name: str) -> str | None:
         """The digest of a full name, `host/path:tag`; the image is created if needed. Raises `CanNotMake`."""
@@ -120,7 +122,7 @@ class Answering(BaseHTTPRequestHandler):
             greeted = url.path == "/v2/"
             self._say(HTTPStatus.OK if greeted else HTTPStatus.NOT_FOUND, {}, with_content=with_content)
             return
-        shelf = Shelf.of_settings(json.loads(self.settings.read_bytes()))
+        served_images = ServedImages.of_settings(json.loads(self.settings.read_bytes()))
         reference, kind = unquote(asked["reference"]), "application/octet-stream"
         if asked["what"] == "blobs":
             digest, missing = reference, ("BLOB_UNKNOWN", reference)
@@ -129,12 +131,12 @@ class Answering(BaseHTTPRequestHandler):
             name = f"{parse_qs(url.query).get('ns', [''])[0]}/{asked['path']}:{reference}"
             missing = ("MANIFEST_UNKNOWN", f"an image {name}")
             try:
-                digest = reference if ":" in reference else shelf.digest(name) or ""
+                digest = reference if ":" in reference else served_images.digest(name) or ""
             except CanNotMake as problem:
                 error = {"code": "MANIFEST_UNKNOWN", "message": f"{missing[1]} can't be made: {problem}"}
                 self._say(HTTPStatus.NOT_FOUND, {"errors": [error]}, with_content=with_content)
                 return
-        path = shelf.blob(digest)
+        path = served_images.blob(digest)
         if path is None:
             error = {"code": missing[0], "message": f"no base of this machine has {missing[1]}"}
             self._say(HTTPStatus.NOT_FOUND, {"errors": [error]}, with_content=with_content)

@@ -14,10 +14,10 @@ from espalier.realnodes.nspawn import container, images
 from espalier.realnodes.nspawn.addresses import AddressRange
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.clusters import InfrastructureClusters
-from espalier.realnodes.nspawn.companion import Balancing, Offering
+from espalier.realnodes.nspawn.companion import BalancerProcess, RegistryProcess
 from espalier.realnodes.nspawn.machines import InfrastructureMachines
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
-from espalier.realnodes.nspawn.registry import Making
+from espalier.realnodes.nspawn.registry import ImageBuild
 from espalier.realnodes.nspawn.site import BY_CLUSTER, BY_OWNER, Site
 from espalier.realnodes.nspawn.state import State
 from espalier.releases import Releases
@@ -38,13 +38,13 @@ def component(
     releases: Releases,
     infrastructure: Infrastructure,
     bridge: str = DEFAULT_BRIDGE,
-    makings: Mapping[str, Making] | None = None,
+    built_images: Mapping[str, ImageBuild] | None = None,
     kinds: Sequence[type[KubeObject]] = (),
 ) -> Component:
     """The component of a manager that creates real nodes. Nodes of a former run are taken over.
 
     `infrastructure` has the kinds whose machines they are, `kinds` are these with their schemas.
-    `makings` are images that are offered to nodes beside those of the bases, and made when one asks.
+    `built_images` are images that are offered to nodes beside those of the bases, and made when one asks.
     """
 
     def build(host: Host) -> None:
@@ -56,7 +56,7 @@ def component(
             bridge=Bridge(state, addresses, bridge),
             bases=bases,
             asked_images=images.asked_for(releases),
-            makings=makings or {},
+            built_images=built_images or {},
             kinds=infrastructure,
         )
         for one in _controllers(site, state):
@@ -68,7 +68,7 @@ def component(
 def _controllers(site: Site, state: State) -> list[Controller | Runnable]:
     cluster_kind, machine_kind = site.kinds.cluster.kind.lower(), site.kinds.machine.kind.lower()
     machines = InfrastructureMachines(site)
-    clusters = InfrastructureClusters(site, Balancing(state), Offering(state))
+    clusters = InfrastructureClusters(site, BalancerProcess(state), RegistryProcess(state))
     of_machines = Controller(f"nspawn-{machine_kind}", replanned(machines.reconcile), workers=WORKERS)
     of_clusters = Controller(f"nspawn-{cluster_kind}", replanned(clusters.reconcile), workers=1)
     machines.enqueue = of_machines.enqueue
@@ -125,8 +125,8 @@ async def remove_everything(state: State) -> None:
     for record in state.nodes():
         await container.take_away(state.folder(record.id))
         state.forget_node(record.id)
-    await Balancing(state).end()
-    await Offering(state).end()
+    await BalancerProcess(state).end()
+    await RegistryProcess(state).end()
     network = state.network()
     if network is not None:
         await remove_link(network.bridge)

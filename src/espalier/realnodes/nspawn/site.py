@@ -20,7 +20,7 @@ from espalier.realnodes.nspawn import images
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.images import Asked
 from espalier.realnodes.nspawn.network import Bridge
-from espalier.realnodes.nspawn.registry import Making, Shelf
+from espalier.realnodes.nspawn.registry import ImageBuild, ServedImages
 from espalier.realnodes.nspawn.state import State
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
@@ -49,7 +49,7 @@ class Site:
     bridge: Bridge
     bases: NodeBases
     asked_images: Sequence[Asked]
-    makings: Mapping[str, Making]
+    built_images: Mapping[str, ImageBuild]
 
     @classmethod
     def of(
@@ -62,7 +62,7 @@ class Site:
         bridge: Bridge,
         bases: NodeBases,
         asked_images: Sequence[Asked],
-        makings: Mapping[str, Making],
+        built_images: Mapping[str, ImageBuild],
         kinds: Infrastructure,
     ) -> Site:
         """Create it with the caches of one management cluster."""
@@ -84,7 +84,7 @@ class Site:
             bridge=bridge,
             bases=bases,
             asked_images=asked_images,
-            makings=makings,
+            built_images=built_images,
         )
 
     def owner_of(self, found: Object, kind: str, cache: Cache) -> Object | None:
@@ -107,13 +107,13 @@ class Site:
             return False
         return bool(network.cni_config and network.cni_config.cilium) or network.cni.startswith("cilium")
 
-    def shelf(self) -> Shelf:
+    def served_images(self) -> ServedImages:
         """The images of all bases, and created ones."""
         names: dict[str, str] = {}
         bases = self.bases.all()
         for base in bases:
             names |= images.by_name(base.version, base.images, self.asked_images)
-        return Shelf(names, [base.store for base in bases], self.makings)
+        return ServedImages(names, [base.store for base in bases], self.built_images)
 
 
 def _by_cluster(object_: Object) -> list[str]:

@@ -85,7 +85,7 @@ class Clusters:
         observed = self._observe(key)
         if observed is None or observed.cluster.spec.paused:
             return Done()
-        if observed.going:
+        if observed.deleting:
             return await self._delete(observed)
         writer = self._scheme.writer
         current = await writer.add_finalizer(RESOURCE, observed.object, names.CLUSTER_FINALIZER)

@@ -80,7 +80,7 @@ class Observed:
         )
 
     @property
-    def going(self) -> bool:
+    def deleting(self) -> bool:
         """True if the cluster is being deleted."""
         return self.cluster.metadata.deletion_timestamp is not None
 
@@ -120,7 +120,7 @@ def taken_over(observed: Observed) -> Tree:
 
 
 def _phase(observed: Observed) -> str:
-    if observed.going:
+    if observed.deleting:
         return "Deleting"
     endpoint = observed.cluster.spec.control_plane_endpoint
     if observed.provisioned and endpoint is not None and endpoint.host:
@@ -236,7 +236,7 @@ def _machine_conditions(observed: Observed) -> Iterator[Condition]:
         for type_ in ("MachinesReady", "MachinesUpToDate"):
             yield msgspec.structs.replace(shared[type_], type=f"{prefix}{type_}")
     counts = [_control_plane_counts(observed), _worker_counts(observed)]
-    desired = 0 if observed.going else sum((count.desired_replicas or 0) for count in counts if count)
+    desired = 0 if observed.deleting else sum((count.desired_replicas or 0) for count in counts if count)
     yield from (
         s
         for s in observed.all_of_it.conditions(desired)

@@ -34,7 +34,7 @@ class OwnedMachine:
     infrastructure: Object | None
 
     @property
-    def going(self) -> bool:
+    def deleting(self) -> bool:
         """True if it is being deleted."""
         return self.machine.metadata.deletion_timestamp is not None
 
@@ -50,7 +50,7 @@ class OwnedMachine:
     @property
     def healthy(self) -> bool:
         """True if its control plane components run. As in Cluster API, that needs no pod network."""
-        return self.machine.status.node_ref is not None and not self.going
+        return self.machine.status.node_ref is not None and not self.deleting
 
     @property
     def ready(self) -> bool:
@@ -130,7 +130,7 @@ class Move:
 def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
     """The change that replicas and outdated machines require; one at a time, on a healthy control plane only."""
     machines = observed.machines
-    staying = [owned for owned in machines if not owned.going]
+    staying = [owned for owned in machines if not owned.deleting]
     outdated = [owned for owned in staying if owned.object.name in observed.outdated]
     sick = [owned for owned in staying if awaits_remediation(owned.machine)]
     if sick and len(staying) > 1:
@@ -151,8 +151,8 @@ def next_move(observed: Observed, now: datetime) -> Move | Wait | None:
         return None
     if not machines:
         return move
-    if going := [owned.object.name for owned in machines if owned.going]:
-        return Wait("MachineDeleting", f"waiting for the deletion of machine {going[0]}")
+    if deleting := [owned.object.name for owned in machines if owned.deleting]:
+        return Wait("MachineDeleting", f"waiting for the deletion of machine {deleting[0]}")
     # A machine may join before there is a pod network; no ready machine is deleted before the others are ready.
     others = [owned for owned in machines if owned is not move.remove]
     needs_ready = move.remove is not None and move.remove.ready

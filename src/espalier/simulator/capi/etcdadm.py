@@ -53,11 +53,11 @@ class Member:
 
     @property
     def goes(self) -> bool:
-        """Whether somebody has asked for its deletion."""
+        """True if somebody has asked for its deletion."""
         return self.machine.metadata.deletion_timestamp is not None
 
     def is_as(self, etcd: EtcdadmCluster) -> bool:
-        """Whether it was made as machines of the etcd are made now."""
+        """True if it was made as machines of the etcd are made now."""
         cloned = self.infrastructure.metadata.annotations.get(CLONED_FROM_NAME) if self.infrastructure else None
         same = cloned in (None, etcd.spec.infrastructure_template.name)
         return same and (self.config is None or self.config.spec == etcd.spec.etcdadm_config_spec)
@@ -91,7 +91,7 @@ class Observed:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all members are there, as asked for, and no others."""
+        """True if all members are there, as asked for, and no others."""
         return len(self.members) == self.replicas == len(self.endpoints) and not self.outdated
 
 
@@ -206,10 +206,10 @@ class EtcdadmClusters:
         if member.machine.spec.bootstrap.data_secret_name is None:
             data = {"value": base64.b64encode(b"#cloud-config\n").decode()}
             await writer.create(SECRET, new_object(SECRET, metadata, type=names.CLUSTER_SECRET, data=data))
-            told = EtcdadmConfigStatus(data_secret_name=found.name, ready=True)
+            status = EtcdadmConfigStatus(data_secret_name=found.name, ready=True)
             config = self._scheme.inventory.etcd_configs.get(found.key)
             if config is not None:
-                await writer.status(EtcdadmConfig.resource, config, told)
+                await writer.status(EtcdadmConfig.resource, config, status)
             await writer.merge(Machine.resource, found, {"spec": {"bootstrap": {"dataSecretName": found.name}}})
 
     def _status(self, observed: Observed) -> EtcdadmClusterStatus:

@@ -100,7 +100,7 @@ def secret(observed: Observed) -> Tree:
     return new_object(SECRET, metadata, type=names.CLUSTER_SECRET, data=encoded)
 
 
-_LOOK_AGAIN = 30.0
+_CHECK_AGAIN = 30.0
 
 
 class KubeadmConfigs:
@@ -133,7 +133,7 @@ class KubeadmConfigs:
         """The CA certificate hashes by which a joining machine trusts the cluster."""
         if not observed.initialized or await find(self._scheme, cluster_key(observed.object), "ca") is not None:
             return None
-        return Wait("CertificatesMissing", unavailable(["ca"]), after=_LOOK_AGAIN)
+        return Wait("CertificatesMissing", unavailable(["ca"]), after=_CHECK_AGAIN)
 
     def _status(self, observed: Observed, made: bool, available: Condition) -> KubeadmConfigStatus:
         generation = observed.config.metadata.generation

@@ -45,7 +45,7 @@ from espalier.simulator.capi.reaching import hindrance
 from espalier.simulator.concurrency import together
 
 RESOURCE = KubeadmControlPlane.resource
-_LOOK_AGAIN = 30.0
+_CHECK_AGAIN = 30.0
 
 
 class KubeadmControlPlanes:
@@ -228,7 +228,7 @@ class KubeadmControlPlanes:
     async def _update_in_place(self, observed: Observed) -> Outcome:
         """Update labels, annotations and deletion timeouts in place, create missing parts, set UpToDate."""
         for owned in observed.machines:
-            if owned.going:
+            if owned.deleting:
                 continue
             await self._complete(observed, owned.object, owned.machine)
             current = await self._scheme.writer.merge(Machine.resource, owned.object, self._propagated(observed))
@@ -279,7 +279,7 @@ class KubeadmControlPlanes:
             await self._scheme.writer.delete(Machine.resource, move.remove.object, found_by_owner)
             return Wait("MachineDeleting", f"waiting for the deletion of machine {move.remove.object.name}")
         if observed.lost_certificates:
-            return Wait("CertificatesMissing", unavailable(observed.lost_certificates), after=_LOOK_AGAIN)
+            return Wait("CertificatesMissing", unavailable(observed.lost_certificates), after=_CHECK_AGAIN)
         if observed.infrastructure_template is None:
             wanted = observed.control_plane.spec.machine_template.spec.infrastructure_ref
             return Wait("TemplateMissing", f"waiting for {wanted.kind} {wanted.name}")
@@ -338,7 +338,7 @@ class KubeadmControlPlanes:
     async def _await_certificates(self, observed: Observed) -> Outcome:
         """Find restored Secrets without the label: no watch sees them."""
         if observed.lost_certificates:
-            return Wait("CertificatesMissing", unavailable(observed.lost_certificates), after=_LOOK_AGAIN)
+            return Wait("CertificatesMissing", unavailable(observed.lost_certificates), after=_CHECK_AGAIN)
         return Continue()
 
     async def _delete(self, observed: Observed) -> Outcome:

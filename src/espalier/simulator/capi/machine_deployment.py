@@ -229,7 +229,7 @@ class MachineDeployments:
         machines = [machine for owned in observed.sets for machine in owned.machines]
         outdated = [m.metadata.name for owned in observed.sets if owned is not newest for m in owned.machines]
         rollup = Rollup.of(machines, outdated)
-        told = [owned.set.status for owned in observed.sets]
+        statuses = [owned.set.status for owned in observed.sets]
         desired = 0 if waiting is not None else observed.replicas
         generation = observed.deployment.metadata.generation
         _, missing = observed.limits
@@ -252,10 +252,10 @@ class MachineDeployments:
             ),
             selector=",".join(f"{name}={value}" for name, value in sorted(match.items())),
             # As in Cluster API: from the sets' last statuses, so it may be about the previous template.
-            replicas=sum(counts.replicas or 0 for counts in told),
-            ready_replicas=sum(counts.ready_replicas or 0 for counts in told),
-            available_replicas=sum(counts.available_replicas or 0 for counts in told),
-            up_to_date_replicas=sum(counts.up_to_date_replicas or 0 for counts in told),
+            replicas=sum(counts.replicas or 0 for counts in statuses),
+            ready_replicas=sum(counts.ready_replicas or 0 for counts in statuses),
+            available_replicas=sum(counts.available_replicas or 0 for counts in statuses),
+            up_to_date_replicas=sum(counts.up_to_date_replicas or 0 for counts in statuses),
             versions=list(rollup.versions),
             observed_generation=generation,
             phase=phase,

@@ -94,12 +94,12 @@ class MachineHealthChecks:
         owner = owner_reference(Cluster.resource, observed.cluster, controller=False)
         current = await writer.add_owner(RESOURCE, observed.object, owner, {names.CLUSTER: observed.cluster.name})
         for target in observed.targets:
-            await self._tell(target, observed.remediable)
+            await self._write_conditions(target, observed.remediable)
         await writer.status(RESOURCE, current, self._status(observed))
         soonest = min((t.verdict.within for t in observed.targets if t.verdict.within is not None), default=None)
         return Done() if soonest is None else Wait("Watching", "machines may become unhealthy", after=soonest)
 
-    async def _tell(self, target: Target, remediable: bool) -> None:
+    async def _write_conditions(self, target: Target, remediable: bool) -> None:
         """Write the condition to machines that are or were unhealthy."""
         present = target.machine.status.conditions
         problem = target.verdict.problem

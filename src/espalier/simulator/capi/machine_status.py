@@ -127,13 +127,15 @@ def _conditions(
         "" if provisioned else _infrastructure_message(observed),
     )
     node_healthy, node_ready = _node_conditions(observed)
-    going = observed.machine.metadata.deletion_timestamp is not None
+    is_deleting = observed.machine.metadata.deletion_timestamp is not None
     deletion = (
-        condition("Deleting", True, "Deleting", deleting) if going else condition("Deleting", False, "NotDeleting")
+        condition("Deleting", True, "Deleting", deleting)
+        if is_deleting
+        else condition("Deleting", False, "NotDeleting")
     )
     ready = (
         condition("Ready", False, "NotReady", f"* Deleting: {deleting or 'the machine is being deleted'}")
-        if going
+        if is_deleting
         else summary("Ready", [bootstrap, infrastructure, node_healthy], reason="Ready", otherwise="NotReady")
     )
     yield from (bootstrap, infrastructure, node_healthy, node_ready, deletion, ready)

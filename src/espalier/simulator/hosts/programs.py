@@ -19,7 +19,7 @@ from espalier.simulator.hosts import static_pods
 
 STATE = "var/lib/simulated-node/state.json"
 FAULTS = "var/lib/simulated-node/faults.json"
-"""What a test wants to fail: `{"kubelet": ["v1.36.3"]}`, versions that don't come up; `{"kubeadm": "why it fails"}`;
+"""Failures for tests: `{"kubelet": ["v1.36.3"]}`, versions that don't come up; `{"kubeadm": "why it fails"}`;
 `{"flag": "--x=y"}`, a flag with which the kubelet does not come up; `{"file": "text"}`, a text in a file with which
 static pods that mount it don't come up."""
 ACCESS = "var/lib/simulated-node/access.json"

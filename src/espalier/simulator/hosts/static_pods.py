@@ -69,7 +69,7 @@ def annotations_of(manifest: str) -> dict[str, str]:
 
 
 def host_paths_of(manifest: str) -> list[str]:
-    """What it mounts."""
+    """The paths of the host that it mounts."""
     return re.findall(r"(?m)^\s+path: (\S+)$", manifest)
 
 

@@ -117,7 +117,7 @@ class Pods:
             host_address=next((one["address"] for one in addresses if one["type"] == "InternalIP"), ""),
         )
         task = asyncio.create_task(run.to_the_end(), name=f"pod {pod.key}")
-        task.add_done_callback(_complain)
+        task.add_done_callback(_log_failure)
         task.add_done_callback(lambda _: workload.tokens.pop(token, None))
         return task
 
@@ -169,6 +169,6 @@ async def _account(workload: WorkloadCluster, pod: Tree, token: str) -> dict[str
     return {"token": token, "ca.crt": workload.authority.certificate.decode(), "namespace": namespace}
 
 
-def _complain(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.error("running a pod failed", task=task.get_name(), exc_info=error)

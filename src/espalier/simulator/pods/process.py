@@ -51,7 +51,7 @@ class Run:
 
     async def to_the_end(self, grace: float) -> int:
         """Run it; returns its exit code. On cancellation it is terminated, and killed after `grace` seconds."""
-        words = self._words()
+        words = self._arguments()
         confined.write(self.folder, log_path(self.name), "")
         if not words:
             said = f"exec: {self._command()[:1]}: not found in the image's program\n"
@@ -85,7 +85,7 @@ class Run:
         lines = _read(self.folder, log_path(self.name), start=-LONGEST_FALLBACK).splitlines()
         return "\n".join(lines[-LAST_LINES:])
 
-    def furnish(self) -> None:
+    def write_files(self) -> None:
         """Create the folder that stands for `/`, without files of an earlier run.
 
         Raises `OSError`, and `ValueError` for a mount inside of another one, or of the image's files.
@@ -109,7 +109,7 @@ class Run:
     def _command(self) -> list[str]:
         return [*(self.container.get("command") or ()), *(self.container.get("args") or ())]
 
-    def _words(self) -> Sequence[str]:
+    def _arguments(self) -> Sequence[str]:
         command = self._command()
         start = self.program.commands.get(command[0]) if command else None
         return [*start, *command[1:]] if start else ()

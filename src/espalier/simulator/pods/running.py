@@ -20,7 +20,7 @@ from espalier.simulator.pods.volumes import NotYet, Source
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 """Seconds before a container is started again; doubled each time, as kubelets do."""
-LOOK_AGAIN = 2.0
+CHECK_AGAIN = 2.0
 """Seconds until a container with missing dependencies is tried again."""
 GRACE = 30.0
 
@@ -122,12 +122,12 @@ class PodRun:
                 variables = await self._source.environment(container.spec)
                 asked = {name: value for name, value in variables.items() if name in program.variables}
                 run = Run(program, container.spec, self._folder, mounts, {**asked, **self._environment()})
-                run.furnish()
+                run.write_files()
             except (NotYet, ValueError, KeyError, OSError) as missing:
                 if container.code is None:
                     container.wait("CreateContainerConfigError", str(missing))
                     await self._report()
-                await asyncio.sleep(LOOK_AGAIN)
+                await asyncio.sleep(CHECK_AGAIN)
                 continue
             return run
 

@@ -17,13 +17,13 @@ CONFIRMED_WITHIN = timedelta(minutes=2)
 """Seconds after which a pod with a granted eviction that still exists counts as staying."""
 
 
-def plan(world: Snapshot) -> Iterator[Write]:
+def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing writes for PodDisruptionBudgets."""
-    for budget in world.budgets:
+    for budget in snapshot.budgets:
         if budget.deleting:
             continue
-        pods = [pod for pod in world.pods if _covers(budget, pod)]
-        status = _status(world, budget, pods)
+        pods = [pod for pod in snapshot.pods if _covers(budget, pod)]
+        status = _status(snapshot, budget, pods)
         if status != budget.status:
             gone = {name: None for name in budget.status if name not in status}
             evicted = {name: None for name in budget.disrupted if name not in status["disruptedPods"]}
@@ -41,10 +41,10 @@ def _covers(budget: Budget, pod: Pod) -> bool:
     )
 
 
-def _status(world: Snapshot, budget: Budget, pods: Sequence[Pod]) -> Tree:
-    disrupted = _unconfirmed(world.now, budget, pods)
+def _status(snapshot: Snapshot, budget: Budget, pods: Sequence[Pod]) -> Tree:
+    disrupted = _unconfirmed(snapshot.now, budget, pods)
     healthy = sum(pod.ready and not pod.deleting and pod.metadata.name not in disrupted for pod in pods)
-    expected, wanted = _counts(world, budget, pods)
+    expected, wanted = _counts(snapshot, budget, pods)
     allowed = max(0, healthy - wanted) if expected > 0 else 0
     condition = {
         "type": "DisruptionAllowed",
@@ -60,7 +60,7 @@ def _status(world: Snapshot, budget: Budget, pods: Sequence[Pod]) -> Tree:
         "currentHealthy": healthy,
         "desiredHealthy": wanted,
         "expectedPods": expected,
-        "conditions": world.dated(budget.status.get("conditions", []), [condition]),
+        "conditions": snapshot.dated(budget.status.get("conditions", []), [condition]),
     }
 
 
@@ -74,23 +74,23 @@ def _unconfirmed(now: datetime, budget: Budget, pods: Sequence[Pod]) -> dict[str
     }
 
 
-def _counts(world: Snapshot, budget: Budget, pods: Sequence[Pod]) -> tuple[int, int]:
+def _counts(snapshot: Snapshot, budget: Budget, pods: Sequence[Pod]) -> tuple[int, int]:
     """The expected number of pods, and the required number of healthy ones."""
     least, most = budget.spec.min_available, budget.spec.max_unavailable
     if most is not None:
-        expected = _expected(world, pods)
+        expected = _expected(snapshot, pods)
         return expected, max(0, expected - share(most, expected, default=0, round_up=True))
     if isinstance(least, str):
-        expected = _expected(world, pods)
+        expected = _expected(snapshot, pods)
         return expected, share(least, expected, default=0, round_up=True)
     return (len(pods), least) if least is not None else (0, 0)
 
 
-def _expected(world: Snapshot, pods: Sequence[Pod]) -> int:
+def _expected(snapshot: Snapshot, pods: Sequence[Pod]) -> int:
     """The sum of the controllers' replicas; pods without a controller don't count."""
     owners = {pod.owner for pod in pods if pod.owner}
-    sets = {found.metadata.uid: found for found in world.replica_sets}
-    deployments = {found.metadata.uid: found.spec.replicas for found in world.deployments}
+    sets = {found.metadata.uid: found for found in snapshot.replica_sets}
+    deployments = {found.metadata.uid: found.spec.replicas for found in snapshot.deployments}
     wanted: dict[str, int] = {}
     for uid in owners:
         owned = sets.get(uid)

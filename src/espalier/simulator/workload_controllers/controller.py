@@ -57,12 +57,12 @@ class WorkloadControllers:
         workload = self._workloads.reach(key)
         if workload is None:
             return Done()
-        world = self._look(workload)
-        writes = [write for planner in PLANNERS for write in planner(world)]
+        snapshot = self._snapshot(workload)
+        writes = [write for planner in PLANNERS for write in planner(snapshot)]
         await together(_make(workload, write) for write in writes)  # concurrently: committed together
         return Done()
 
-    def _look(self, workload: WorkloadCluster) -> Snapshot:
+    def _snapshot(self, workload: WorkloadCluster) -> Snapshot:
         def views(resource: Resource, type_: type[V]) -> tuple[V, ...]:
             return tuple(found.decode(type_) for found in workload.cache(resource).list())
 

@@ -18,20 +18,20 @@ from espalier.simulator.workload_controllers.writes import Change, Create, Delet
 REVISION = "controller-revision-hash"
 
 
-def plan(world: Snapshot) -> Iterator[Write]:
+def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing writes for DaemonSets."""
-    for daemon_set in world.daemon_sets:
+    for daemon_set in snapshot.daemon_sets:
         if not daemon_set.deleting:
-            yield from _plan(world, daemon_set)
+            yield from _plan(snapshot, daemon_set)
 
 
-def _plan(world: Snapshot, daemon_set: Workload) -> Iterator[Write]:
+def _plan(snapshot: Snapshot, daemon_set: Workload) -> Iterator[Write]:
     placing = daemon_set.placing
     tolerations = (*DAEMON_TOLERATIONS, NETWORK_TOLERATION) if placing.host_network else DAEMON_TOLERATIONS
-    wanted = {node.metadata.name for node in world.nodes if fits(placing, node, tolerations, ignore_readiness=True)}
+    wanted = {node.metadata.name for node in snapshot.nodes if fits(placing, node, tolerations, ignore_readiness=True)}
     revision = daemon_set.template_hash
     on_node: dict[str, Pod] = {}
-    for pod in world.pods_by_owner.get(daemon_set.metadata.uid, ()):
+    for pod in snapshot.pods_by_owner.get(daemon_set.metadata.uid, ()):
         if pod.spec.node_name in wanted and pod.spec.node_name not in on_node:
             on_node[pod.spec.node_name] = pod
         elif not pod.deleting:
@@ -41,7 +41,7 @@ def _plan(world: Snapshot, daemon_set: Workload) -> Iterator[Write]:
         template = daemon_set.template
         spec = template.setdefault("spec", {})
         spec["tolerations"] = [*spec.get("tolerations", []), *msgspec.to_builtins(tolerations)]
-        name = f"{daemon_set.metadata.name}-{world.suffix()}"
+        name = f"{daemon_set.metadata.name}-{snapshot.suffix()}"
         yield Create(POD, controlled_pod(daemon_set, template, name, {REVISION: revision}, node_name))
     yield from _replace_outdated(daemon_set, revision, len(wanted), on_node)
     status = _status(daemon_set, revision, len(wanted), on_node, len(lacking))

@@ -16,18 +16,18 @@ HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
 
 
-def plan(world: Snapshot) -> Iterator[Write]:
+def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing writes for Deployments."""
     owned: dict[str, list[Workload]] = {}
-    for replica_set in world.replica_sets:
+    for replica_set in snapshot.replica_sets:
         if not replica_set.deleting:
             owned.setdefault(replica_set.owner, []).append(replica_set)
-    for deployment in world.deployments:
+    for deployment in snapshot.deployments:
         if not deployment.deleting:
-            yield from _plan(world, deployment, owned.get(deployment.metadata.uid, []))
+            yield from _plan(snapshot, deployment, owned.get(deployment.metadata.uid, []))
 
 
-def _plan(world: Snapshot, deployment: Workload, replica_sets: list[Workload]) -> Iterator[Write]:
+def _plan(snapshot: Snapshot, deployment: Workload, replica_sets: list[Workload]) -> Iterator[Write]:
     hash_ = deployment.template_hash
     new = next((owned for owned in replica_sets if owned.metadata.labels.get(HASH) == hash_), None)
     old = [owned for owned in replica_sets if owned is not new]
@@ -38,7 +38,7 @@ def _plan(world: Snapshot, deployment: Workload, replica_sets: list[Workload]) -
             if replica_set.spec.replicas != replicas:
                 key = Key(replica_set.metadata.namespace, replica_set.metadata.name)
                 yield Change(REPLICA_SET, key, {"spec": {"replicas": replicas}})
-    status = _status(world, deployment, new, replica_sets)
+    status = _status(snapshot, deployment, new, replica_sets)
     if status != deployment.status:
         gone = {name: None for name in deployment.status if name not in status}
         key = Key(deployment.metadata.namespace, deployment.metadata.name)
@@ -90,7 +90,7 @@ def _replica_set(deployment: Workload, hash_: str, old: list[Workload]) -> Tree:
     }
 
 
-def _status(world: Snapshot, deployment: Workload, new: Workload | None, all_: list[Workload]) -> Tree:
+def _status(snapshot: Snapshot, deployment: Workload, new: Workload | None, all_: list[Workload]) -> Tree:
     replicas = sum(_count(replica_set, "replicas") for replica_set in all_)
     available = sum(_count(replica_set, "availableReplicas") for replica_set in all_)
     updated = _count(new, "replicas") if new else 0
@@ -119,7 +119,7 @@ def _status(world: Snapshot, deployment: Workload, new: Workload | None, all_: l
         "readyReplicas": sum(_count(replica_set, "readyReplicas") for replica_set in all_),
         "availableReplicas": available,
         **({"unavailableReplicas": wanted - available} if wanted > available else {}),
-        "conditions": world.dated(deployment.status.get("conditions", []), conditions),
+        "conditions": snapshot.dated(deployment.status.get("conditions", []), conditions),
     }
 
 

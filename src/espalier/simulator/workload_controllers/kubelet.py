@@ -22,15 +22,15 @@ CNI_NAMES = frozenset({"kindnet", "kindnetd", "cilium"})
 CNI_LABELS = ("k8s-app", "app.kubernetes.io/name", "app")
 
 
-def plan(world: Snapshot) -> Iterator[Write]:
+def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing writes of kubelets (and of the node and pod garbage collectors)."""
-    yield from _nodes(world)
-    for name, pods in world.pods_by_node.items():
-        node = world.node_by_name.get(name)
+    yield from _nodes(snapshot)
+    for name, pods in snapshot.pods_by_node.items():
+        node = snapshot.node_by_name.get(name)
         addresses = _free_addresses(node, pods)
         for pod in pods:
             key = Key(pod.metadata.namespace, pod.metadata.name)
-            if node is not None and world.runs(pod):
+            if node is not None and snapshot.runs(pod):
                 continue
             if node is None or pod.deleting:
                 yield Delete(POD, key, pod.metadata.uid)
@@ -38,24 +38,24 @@ def plan(world: Snapshot) -> Iterator[Write]:
                 continue  # it runs to completion: `simulator/pods` reports its status
             elif pod.status.phase != "Running" and (pod.spec.host_network or node.ready):
                 address = node.internal_ip if pod.spec.host_network else next(addresses, "")
-                yield Change(POD, key, {"status": running(world, pod, node, address)}, "status")
+                yield Change(POD, key, {"status": running(snapshot, pod, node, address)}, "status")
 
 
-def _nodes(world: Snapshot) -> Iterator[Write]:
-    ranges = _free_ranges(world)
-    for node in world.nodes:
+def _nodes(snapshot: Snapshot) -> Iterator[Write]:
+    ranges = _free_ranges(snapshot)
+    for node in snapshot.nodes:
         key = Key("", node.metadata.name)
         spec: Tree = {}
         if not node.spec.pod_cidr and (free := next(ranges, "")):
             spec |= {"podCIDR": free, "podCIDRs": [free]}
-        has_network = node.ready or any(map(_brings_network, world.pods_by_node.get(node.metadata.name, ())))
+        has_network = node.ready or any(map(_brings_network, snapshot.pods_by_node.get(node.metadata.name, ())))
         if has_network and any(taint.key == NOT_READY for taint in node.spec.taints):
             taints = [msgspec.to_builtins(taint) for taint in node.spec.taints if taint.key != NOT_READY]
             spec["taints"] = taints or None
         if spec:
             yield Change(NODE, key, {"spec": spec})
         if has_network and node.readiness == "False":  # Unknown means that the kubelet does not report.
-            yield Change(NODE, key, {"status": {"conditions": ready_conditions(world.timestamp)}}, "status")
+            yield Change(NODE, key, {"status": {"conditions": ready_conditions(snapshot.timestamp)}}, "status")
 
 
 def _brings_network(pod: Pod) -> bool:
@@ -63,9 +63,9 @@ def _brings_network(pod: Pod) -> bool:
     return pod.ready and any(labels.get(label) in CNI_NAMES for label in CNI_LABELS)
 
 
-def running(world: Snapshot, pod: Pod, node: Node, address: str) -> Tree:
+def running(snapshot: Snapshot, pod: Pod, node: Node, address: str) -> Tree:
     """The status of a pod whose containers run."""
-    now = world.timestamp
+    now = snapshot.timestamp
     status: Tree = {
         "phase": "Running",
         "startTime": now,
@@ -96,12 +96,12 @@ def running(world: Snapshot, pod: Pod, node: Node, address: str) -> Tree:
     return status
 
 
-def _free_ranges(world: Snapshot) -> Iterator[str]:
+def _free_ranges(snapshot: Snapshot) -> Iterator[str]:
     """Free pod CIDRs for nodes (each a /24, as kube-controller-manager allocates)."""
-    whole = ipaddress.ip_network(world.pod_range)
+    whole = ipaddress.ip_network(snapshot.pod_range)
     if whole.version != 4:
         return
-    used = {node.spec.pod_cidr for node in world.nodes}
+    used = {node.spec.pod_cidr for node in snapshot.nodes}
     for candidate in whole.subnets(new_prefix=max(24, whole.prefixlen)):
         if str(candidate) not in used:
             yield str(candidate)

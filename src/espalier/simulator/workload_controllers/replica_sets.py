@@ -12,18 +12,18 @@ from espalier.simulator.workload_controllers.views import Pod, Workload
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write, controlled_pod
 
 
-def plan(world: Snapshot) -> Iterator[Write]:
+def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing writes for ReplicaSets."""
-    for replica_set in world.replica_sets:
+    for replica_set in snapshot.replica_sets:
         if not replica_set.deleting:
-            yield from _plan(world, replica_set)
+            yield from _plan(snapshot, replica_set)
 
 
-def _plan(world: Snapshot, replica_set: Workload) -> Iterator[Write]:
-    pods = [pod for pod in world.pods_by_owner.get(replica_set.metadata.uid, ()) if not pod.deleting]
+def _plan(snapshot: Snapshot, replica_set: Workload) -> Iterator[Write]:
+    pods = [pod for pod in snapshot.pods_by_owner.get(replica_set.metadata.uid, ()) if not pod.deleting]
     missing = replica_set.spec.replicas - len(pods)
     for _ in range(missing):
-        name = f"{replica_set.metadata.name}-{world.suffix()}"
+        name = f"{replica_set.metadata.name}-{snapshot.suffix()}"
         yield Create(POD, controlled_pod(replica_set, replica_set.template, name, {}))
     for pod in sorted(pods, key=_goes_first)[: max(0, -missing)]:
         yield Delete(POD, Key(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from espalier.cli.upgrader_archives import makings
+from espalier.cli.upgrader_archives import built_images
 from espalier.releases import Releases
 
 
 def test_the_registry_of_nodes_makes_images_by_a_module_that_keeps_its_name(tmp_path: Path) -> None:
     """Its settings outlive this process, and nodes ask it while no environment runs."""
-    commands = {making.command[:3] for making in makings(Releases.load(None), tmp_path).values()}
+    commands = {making.command[:3] for making in built_images(Releases.load(None), tmp_path).values()}
     assert commands == {(sys.executable, "-m", "espalier.cli.upgrader_archives")}

@@ -9,9 +9,9 @@ from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec, MachineSt
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS
 from espalier.api.meta import Condition, ObjectMeta
 from espalier.clusters.preview.duration import UNKNOWN_IN_PLACE, Duration, in_place, seconds_to_ready
-from espalier.clusters.preview.machines import Fleet, Going, Group, SeenMachine
+from espalier.clusters.preview.machines import Fleet, Group, RemovedMachine, SeenMachine
 
-STAY = Going("", ("version",))
+STAY = RemovedMachine("", ("version",))
 GROUPS = (Group("", 3, upgraded=(STAY,) * 3), Group("a", 2, upgraded=(STAY,) * 2), Group("b", 1, upgraded=(STAY,)))
 
 
@@ -35,7 +35,7 @@ def test_what_no_machine_tells_is_assumed() -> None:
 
 
 def test_machines_that_are_replaced_have_no_part_in_it() -> None:
-    assert in_place((Group("", 1, going=(Going("garden-a", ("version",)),), coming=1),), fleet("60")) is None
+    assert in_place((Group("", 1, going=(RemovedMachine("garden-a", ("version",)),), coming=1),), fleet("60")) is None
 
 
 def ready_machine(*, bootstrapped: str) -> SeenMachine:

@@ -19,7 +19,8 @@ from espalier.clusters.context import Context, Tools
 from espalier.clusters.preview.simulate import foresee
 from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.scope import Scope
-from espalier.clusters.steps import LIFE, Step, steps_of
+from espalier.clusters.step import Step
+from espalier.clusters.steps import LIFE, steps_of
 from espalier.kube.client import Client
 from espalier.kube.wire import Request, Response, Stream
 from espalier.runtime import steps
@@ -205,6 +206,7 @@ CASES: dict[str, tuple[str, Callable[[], Case]]] = {
 
 NOT_BY_A_STEP = {
     "EksdReleaseInvalid": "the releases of this build have theirs; `validity` says it, as it does the other problems",
+    "CredentialsNotPermitted": "decided as a missing object is: `test_references`",
     "ManagesClusters": "of a record, when it is deleted",
     "ObjectRefused": "the API server's answer to a write",
     "TooManyWrites": "other writers",

@@ -78,7 +78,7 @@ def test_a_stored_cluster_that_is_none_is_said_and_not_stumbled_over() -> None:
     broken = example()[0]
     broken["spec"]["controlPlaneConfiguration"] = "three"
     preview = previews(broken, datacenter(), *objects()).as_it_is(GARDEN)
-    assert preview.stops.startswith("ClusterInvalid: the Cluster that is stored is none: ")
+    assert preview.stops.startswith("ClusterInvalid: the stored Cluster is invalid: ")
 
 
 def test_a_cluster_that_is_not_there_has_no_preview() -> None:

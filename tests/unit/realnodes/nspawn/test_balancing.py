@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from espalier.realnodes.nspawn import processes
-from espalier.realnodes.nspawn.companion import Balancing, Front
+from espalier.realnodes.nspawn.companion import BalancerProcess, Front
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 
 
@@ -25,38 +25,38 @@ def env(folder: Path) -> State:
 
 async def test_a_balancer_is_taken_over_by_whoever_comes_next(tmp_path: Path) -> None:
     state, wanted = env(tmp_path), front()
-    await Balancing(state).front([wanted])
-    running = Balancing(state).process
+    await BalancerProcess(state).front([wanted])
+    running = BalancerProcess(state).process
     assert running is not None
     try:
-        await Balancing(state).front([wanted])
-        await Balancing(state).front([wanted, front()])
-        assert Balancing(state).process == running
+        await BalancerProcess(state).front([wanted])
+        await BalancerProcess(state).front([wanted, front()])
+        assert BalancerProcess(state).process == running
         assert len(json.loads((state.root / "balancer.conf").read_text())) == 2
     finally:
-        await Balancing(state).end()
+        await BalancerProcess(state).end()
     assert not running.alive
 
 
 async def test_one_that_died_is_started_again(tmp_path: Path) -> None:
     state, wanted = env(tmp_path), front()
-    await Balancing(state).front([wanted])
-    first = Balancing(state).process
+    await BalancerProcess(state).front([wanted])
+    first = BalancerProcess(state).process
     assert first is not None
     processes.stop(first, signal.SIGKILL)
     await processes.ended(first)
-    await Balancing(state).front([wanted])
-    second = Balancing(state).process
+    await BalancerProcess(state).front([wanted])
+    second = BalancerProcess(state).process
     assert second not in (None, first)
-    await Balancing(state).front([])
-    assert Balancing(state).process is None
+    await BalancerProcess(state).front([])
+    assert BalancerProcess(state).process is None
 
 
 async def test_a_process_that_got_its_number_later_is_left_alone(tmp_path: Path) -> None:
     state = env(tmp_path)
     (state.root / "balancer.pid").write_text("1")
-    await Balancing(state).end()
-    assert Balancing(state).process is None
+    await BalancerProcess(state).end()
+    assert BalancerProcess(state).process is None
     shutil.rmtree(state.root)
 
 
@@ -65,5 +65,5 @@ async def test_an_address_where_somebody_else_listens_is_named(tmp_path: Path) -
     taken = (wanted["address"], wanted["port"])
     named = f"another program listens at {taken[0]}:{taken[1]}"
     with socket.create_server(taken), pytest.raises(OSError, match=named):
-        await Balancing(state).front([wanted])
-    assert Balancing(state).process is None
+        await BalancerProcess(state).front([wanted])
+    assert BalancerProcess(state).process is None

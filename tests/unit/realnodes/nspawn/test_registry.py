@@ -10,8 +10,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from espalier.realnodes.nspawn.companion import Offering
-from espalier.realnodes.nspawn.registry import BLOBS, Making, Shelf
+from espalier.realnodes.nspawn.companion import RegistryProcess
+from espalier.realnodes.nspawn.registry import BLOBS, ImageBuild, ServedImages
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 
 HOST = "127.0.0.1"
@@ -32,10 +32,10 @@ def layer(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, layer: str) -> Shelf:
+def served_images(tmp_path: Path, layer: str) -> ServedImages:
     manifest = {"mediaType": "application/vnd.docker.distribution.manifest.v2+json", "layers": [{"digest": layer}]}
     digest = put(tmp_path / "newer", json.dumps(manifest).encode())
-    return Shelf({NAME: digest}, [tmp_path / "newer", tmp_path / "older"])
+    return ServedImages({NAME: digest}, [tmp_path / "newer", tmp_path / "older"])
 
 
 def free_port() -> int:
@@ -56,52 +56,58 @@ async def until_it_listens(port: int) -> None:
 
 
 @pytest.fixture
-async def offering(tmp_path: Path) -> AsyncIterator[Offering]:
+async def registry_process(tmp_path: Path) -> AsyncIterator[RegistryProcess]:
     state = State(tmp_path / "nodes")
     state.write_network(NetworkRecord("esp0", "10.77.0.0/24"))
-    yield Offering(state)
-    await Offering(state).end()
+    yield RegistryProcess(state)
+    await RegistryProcess(state).end()
 
 
 @pytest.fixture
-async def served(shelf: Shelf, offering: Offering) -> AsyncIterator[aiohttp.ClientSession]:
+async def served(
+    served_images: ServedImages, registry_process: RegistryProcess
+) -> AsyncIterator[aiohttp.ClientSession]:
     port = free_port()
-    await offering.offer(shelf, HOST, port)
+    await registry_process.offer(served_images, HOST, port)
     await until_it_listens(port)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         yield session
 
 
 async def test_it_goes_on_without_whoever_began_it_and_learns_of_new_images(
-    served: aiohttp.ClientSession, offering: Offering, tmp_path: Path, layer: str
+    served: aiohttp.ClientSession, registry_process: RegistryProcess, tmp_path: Path, layer: str
 ) -> None:
-    running = offering.process
+    running = registry_process.process
     assert running is not None
     port = json.loads((tmp_path / "nodes" / "registry.conf").read_text())["port"]
     digest = put(tmp_path / "newer", b"{}")
-    await Offering(State(tmp_path / "nodes")).offer(Shelf({"a.org/b:c": digest}, [tmp_path / "newer"]), HOST, port)
-    assert Offering(State(tmp_path / "nodes")).process == running
+    await RegistryProcess(State(tmp_path / "nodes")).offer(
+        ServedImages({"a.org/b:c": digest}, [tmp_path / "newer"]), HOST, port
+    )
+    assert RegistryProcess(State(tmp_path / "nodes")).process == running
     async with served.get("/v2/b/manifests/c?ns=a.org") as answer:
         assert (answer.status, await answer.read()) == (200, b"{}")
 
 
-async def test_an_address_where_somebody_else_listens_is_named(shelf: Shelf, offering: Offering) -> None:
+async def test_an_address_where_somebody_else_listens_is_named(
+    served_images: ServedImages, registry_process: RegistryProcess
+) -> None:
     port = free_port()
     with (
         socket.create_server((HOST, port)),
         pytest.raises(OSError, match=f"{port}, where the registry of nodes should: stop it"),
     ):
-        await offering.offer(shelf, HOST, port)
-    assert offering.process is None
+        await registry_process.offer(served_images, HOST, port)
+    assert registry_process.process is None
 
 
 async def test_an_image_is_pulled_by_the_name_that_a_cluster_uses(
-    served: aiohttp.ClientSession, shelf: Shelf, layer: str
+    served: aiohttp.ClientSession, served_images: ServedImages, layer: str
 ) -> None:
     async with served.get("/v2/") as answer:
         assert answer.status == 200
     async with served.get("/v2/kubernetes/kube-proxy/manifests/v1.36.3", params={"ns": "example.org"}) as answer:
-        assert answer.headers["Docker-Content-Digest"] == shelf.digest(NAME)
+        assert answer.headers["Docker-Content-Digest"] == served_images.digest(NAME)
         assert answer.content_type == "application/vnd.docker.distribution.manifest.v2+json"
         manifest = await answer.json(content_type=None)
     async with served.get(f"/v2/kubernetes/kube-proxy/blobs/{manifest['layers'][0]['digest']}") as answer:
@@ -109,9 +115,9 @@ async def test_an_image_is_pulled_by_the_name_that_a_cluster_uses(
 
 
 async def test_a_manifest_is_also_had_by_its_digest_and_asked_about_without_its_content(
-    served: aiohttp.ClientSession, shelf: Shelf
+    served: aiohttp.ClientSession, served_images: ServedImages
 ) -> None:
-    digest = shelf.digest(NAME)
+    digest = served_images.digest(NAME)
     async with served.head(f"/v2/kubernetes/kube-proxy/manifests/{digest}") as answer:
         assert (answer.status, answer.headers["Docker-Content-Digest"]) == (200, digest)
 
@@ -141,7 +147,7 @@ async def test_nothing_can_be_pushed(served: aiohttp.ClientSession) -> None:
 
 
 async def test_an_image_that_is_in_no_base_is_made_once_when_a_node_asks_for_it(
-    offering: Offering, shelf: Shelf, tmp_path: Path
+    registry_process: RegistryProcess, served_images: ServedImages, tmp_path: Path
 ) -> None:
     folder, asked = tmp_path / "made", tmp_path / "asked"
     content = b'{"layers": []}'
@@ -152,12 +158,14 @@ async def test_an_image_that_is_in_no_base_is_made_once_when_a_node_asks_for_it(
         f"(folder / 'digest').write_text('sha256:{hexadecimal}')"
     )
     why = "there is no base for nodes of Kubernetes 1.30.1: build one"
-    makings = {
-        "example.org/upgrader:1": Making(folder, (sys.executable, "-c", program)),
-        "example.org/upgrader:2": Making(tmp_path / "never", (sys.executable, "-c", f"import sys; sys.exit({why!r})")),
+    built_images = {
+        "example.org/upgrader:1": ImageBuild(folder, (sys.executable, "-c", program)),
+        "example.org/upgrader:2": ImageBuild(
+            tmp_path / "never", (sys.executable, "-c", f"import sys; sys.exit({why!r})")
+        ),
     }
     port = free_port()
-    await offering.offer(Shelf({}, [], makings), HOST, port)
+    await registry_process.offer(ServedImages({}, [], built_images), HOST, port)
     await until_it_listens(port)
     async with aiohttp.ClientSession(f"http://{HOST}:{port}") as session:
         for _ in range(2):

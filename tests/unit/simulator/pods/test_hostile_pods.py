@@ -176,7 +176,7 @@ def placed(value: Any, host: str) -> Any:
     return {placed(key, host): placed(one, host) for key, one in value.items()} if isinstance(value, dict) else value
 
 
-async def furnish(host: Host) -> None:
+async def write_files(host: Host) -> None:
     """What stands ready for the hostile pods: data with keys that are paths, and links on the node."""
     client, meta = host.environment.workload.client, {"namespace": "default"}
     outside = str(host.root / "secret")
@@ -207,7 +207,7 @@ async def test_no_name_path_or_link_of_a_pod_leads_out_of_its_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with machine(tmp_path / "machine", monkeypatch) as host:
-        await furnish(host)
+        await write_files(host)
         before = host.files
         for index, (what, spec) in enumerate(HOSTILE.items()):
             whole: Tree = placed({"containers": [container()], "initContainers": [], **spec}, str(host.root))

@@ -76,7 +76,7 @@ def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
 def test_what_is_told_follows_conditions_and_no_reason(statuses: Tree, reason: str) -> None:
     live = held()
     found = (as_object(upgrade(live, **statuses)),)
-    assert in_place.story(live, found) == Wait(reason, "so it is")
+    assert in_place.progress(live, found) == Wait(reason, "so it is")
 
 
 STEPS = ("UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded", "KubeadmUpgraded")

@@ -1,0 +1,84 @@
+"""Steps of a Cluster that is being deleted."""
+
+from __future__ import annotations
+
+from espalier.api import conditions as condition_list
+from espalier.api.capi import cluster as capi
+from espalier.api.eksa.group import CLUSTER_FINALIZER
+from espalier.clusterapi import contract
+from espalier.clusters import plan, readiness
+from espalier.clusters.context import Context
+from espalier.clusters.plan import Removal
+from espalier.clusters.provider import extra_kinds
+from espalier.clusters.step import CLUSTER
+from espalier.runtime.outcome import Continue, Outcome, Wait
+
+
+async def delete_cluster(ctx: Context) -> Outcome:
+    """Delete the Cluster API Cluster, which deletes workers, control plane and infrastructure, in order."""
+    cluster = ctx.scope.capi_objects.cluster_object
+    if cluster is None:
+        return Continue()
+    if cluster.metadata.deletion_timestamp is None:
+        await ctx.write([Removal(capi.Cluster.resource, cluster)], "DeletionStarted")
+    paused = readiness.paused_objects(ctx.scope)
+    reason = readiness.CLUSTER_API_PAUSED if paused else "Deleting"
+    return Wait(reason, "; ".join(filter(None, [_what_is_left(ctx), paused, _held_up(ctx)])))
+
+
+async def delete_leftovers(ctx: Context) -> Outcome:
+    """Delete what Cluster API does not delete with its Cluster: objects without one, MachineHealthChecks, templates.
+
+    The garbage collector deletes Secrets, and this step waits for it: a new cluster of the same name would use them,
+    and lose its CA when they go.
+    """
+    capi_objects = ctx.scope.capi_objects
+    await ctx.write(plan.leftovers(capi_objects, extra_kinds(ctx.scope.providers)), "LeftoversRemoved")
+    left = [f"{resource.kind} {name}" for resource, found in capi_objects.objects.items() for name in found]
+    left += [f"Secret {found.name}" for found in capi_objects.secrets if contract.is_owned(found)]
+    if not left:
+        return Continue()
+    return Wait("Deleting", "; ".join(filter(None, [f"waiting for {', '.join(left)} to be deleted", _abandoned(ctx)])))
+
+
+async def remove_finalizer(ctx: Context) -> Outcome:
+    """Remove the finalizer."""
+    ctx.tools.remotes.drop(ctx.scope.cluster_identity)
+    await ctx.tools.writer.remove_finalizer(CLUSTER, ctx.scope.object, CLUSTER_FINALIZER)
+    return Continue()
+
+
+def _what_is_left(ctx: Context) -> str:
+    capi_objects = ctx.scope.capi_objects
+    workers = sum(deployment.status.replicas or 0 for deployment in capi_objects.typed_deployments.values())
+    if workers:
+        return f"waiting for {workers} worker {_machines(workers)} to be deleted"
+    control_plane = capi_objects.control_plane
+    machines = (control_plane.status.replicas or 0) if control_plane else 0
+    if machines:
+        return f"waiting for {machines} control plane {_machines(machines)} to be deleted"
+    return "waiting for the infrastructure to be deleted"
+
+
+def _held_up(ctx: Context) -> str:
+    """Cluster API's message about a slow deletion, such as a node that can't be drained."""
+    cluster = ctx.scope.capi_objects.cluster
+    said = condition_list.get(cluster.status.conditions, "Deleting") if cluster else None
+    return f"Cluster API reports: {said.message}" if said is not None and said.status == "True" and said.message else ""
+
+
+def _abandoned(ctx: Context) -> str:
+    """Objects that Cluster API may never finalize, because its controllers ignore objects whose Cluster is gone."""
+    held = [
+        f"{', '.join(one.metadata.finalizers)} of {resource.kind} {one.key}"
+        for resource, found in ctx.scope.capi_objects.objects.items()
+        for one in found.values()
+        if one.metadata.deletion_timestamp is not None and one.metadata.finalizers
+    ]
+    if ctx.scope.capi_objects.cluster_object is not None or not held:
+        return ""
+    return f"their Cluster API Cluster is gone: if they do not go away, remove finalizers {'; '.join(held)}"
+
+
+def _machines(number: int) -> str:
+    return "machine" if number == 1 else "machines"

@@ -1,0 +1,108 @@
+"""Steps over Secrets: keys, credentials, the kubeconfig, and what a former cluster left."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+import msgspec
+
+from espalier.api import core
+from espalier.api.meta import ObjectMeta
+from espalier.clusters import copying, generated, names, plan
+from espalier.clusters.context import Context
+from espalier.clusters.references import GateKey
+from espalier.clusters.render import authenticator
+from espalier.clusters.rules import messages
+from espalier.clusters.scope import Scope
+from espalier.clusters.step import Decision, Write, design_of
+from espalier.clusters.validity import problem
+from espalier.kube.pki import Authority
+from espalier.runtime.outcome import Continue, Outcome, Wait
+from espalier.runtime.writer import Precondition
+
+
+async def make_gate_key(ctx: Context) -> Outcome:
+    """Create the key for digests of credentials, if there are any.
+
+    A lost key is created anew: objects that carry credentials are then compared once more, without a change.
+    """
+    if not ctx.scope.credentials or ctx.scope.gate_key:
+        return Continue()
+    key = secrets.token_bytes(32)
+    metadata = ObjectMeta(name=names.GATE_KEY.name, namespace=names.GATE_KEY.namespace)
+    body = core.Secret(metadata=metadata, data={names.GATE_KEY_FIELD: key})
+    if await ctx.tools.writer.create(core.SECRET, body) is None:  # another reconcile or a user created it first
+        message = (
+            f"waiting for Secret {names.GATE_KEY} to show in the cache; if it lacks {names.GATE_KEY_FIELD}, delete it"
+        )
+        return Wait("WaitingForGateKey", message, after=1.0)
+    ctx.scope = msgspec.structs.replace(ctx.scope, gate_key=GateKey(key))
+    return Continue()
+
+
+async def make_authenticator_keys(ctx: Context) -> Outcome:
+    """The keys of the webhook of AWS IAM Authenticator are made once: machines of the control plane hold them."""
+    design, objects = ctx.scope.design, ctx.scope.capi_objects
+    if design is None or not authenticator.is_asked_for(design) or ctx.scope.is_settled:
+        return Continue()
+    body = authenticator.secret(design)
+    found = objects.of(core.SECRET).get(body.metadata.name)
+    if found is not None and authenticator.has_content(found.tree):
+        return Continue()
+    now = ctx.tools.clock.now()
+    pair = Authority.create(authenticator.NAME, now=now).issue_server(
+        authenticator.NAME, names=["localhost", "127.0.0.1"], now=now, days=authenticator.VALID_DAYS
+    )
+    await ctx.open_gate()
+    filled, writer = authenticator.filled(body, pair.certificate, pair.key), ctx.tools.writer
+    if found is None:  # not applied: what is rendered of it has no content, and would take it away again
+        await writer.create(core.SECRET, filled)
+    else:
+        await writer.merge(core.SECRET, found, {"data": msgspec.to_builtins(filled)["data"]}, Precondition.UID)
+    ctx.refresh()
+    return Continue()
+
+
+def carry_credentials(scope: Scope) -> Decision:
+    """Write only the objects that carry credentials, if only credentials changed.
+
+    Other rendered differences wait: a new password must not replace machines.
+    """
+    if not scope.takes_credentials or scope.is_restored_without_objects:
+        return Continue()
+    found = problem(scope)
+    if found:
+        return found
+    return Write(
+        plan.changes(plan.carriers(design_of(scope), scope.capi_objects), scope.capi_objects), "CredentialsApplied"
+    )
+
+
+async def copy_kubeconfig(ctx: Context) -> Outcome:
+    """Copy the kubeconfig to the Cluster's namespace, or report in a condition why not."""
+    await copying.keep(ctx)
+    return Continue()
+
+
+async def read_left_over_secrets(ctx: Context) -> Outcome:
+    """Before a cluster is created: read Secrets whose keys Cluster API would use for it.
+
+    Includes Secrets without labels, which are not watched.
+    """
+    if ctx.scope.capi_objects.cluster_object is None:
+        client = ctx.tools.writer.client
+        wanted = generated.secrets(ctx.scope.key.name)
+        listed = await asyncio.gather(
+            *(client.list(core.SECRET, key.namespace, fields=f"metadata.name={key.name}") for key in wanted)
+        )
+        found = generated.left_over(ctx.scope.key, (secret for part in listed for secret in part.items))
+        ctx.scope = msgspec.structs.replace(ctx.scope, left_over=found)
+    return Continue()
+
+
+def find_left_over_secrets(scope: Scope) -> Decision:
+    """Refuse to create a cluster while Secrets with another cluster's keys exist under its names."""
+    if scope.capi_objects.cluster_object is not None or not scope.left_over:
+        return Continue()
+    return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.left_over), after=60.0)

@@ -1,0 +1,135 @@
+"""Watches of the Cluster controller: the Clusters that a change of another object concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from espalier.api.capi.machine import MachineSet
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
+from espalier.api.resource import Key
+from espalier.clusterapi import kubeconfig
+from espalier.clusters import generated, names, synced
+from espalier.clusters.observe import BY_LINK, BY_NAME, BY_SERIES, Observer
+from espalier.clusters.predicates import relevant
+from espalier.clusters.scope import is_self_managed, read
+from espalier.kube.objects import Object
+from espalier.runtime.controller import Controller
+from espalier.runtime.mapping import named_by_label
+from espalier.runtime.predicates import any_of, generation_changed
+
+
+class Watches:
+    """Watches of everything that an observer reads."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._clusters = observer.clusters
+
+    def begin(self, controller: Controller) -> None:
+        """Enqueue, for every change of these objects, the Clusters that it concerns."""
+        observer = self._observer
+        asked = any_of(generation_changed, observer.own_writes.by_others, _finalizers_changed)
+        controller.watch(self._clusters, predicate=asked)
+        observer.linked.watched_by(controller, self._users_of)
+        observer.git_ops.watched_by(controller, self._users_of_git_ops)
+        by_labels = named_by_label(CLUSTER_NAME_LABEL, namespace=CLUSTER_NAMESPACE_LABEL)
+        for resource, cache in observer.written.items():
+            controller.watch(cache, by_labels, predicate=relevant(resource))
+            controller.watch(cache, self._needing_name_of, predicate=_may_free_name)
+        controller.watch(observer.secrets, self._users_of_secret)
+        for cache in observer.upgrades:
+            controller.watch(cache, self._of_cluster_api)
+        if observer.extension is not None:
+            controller.watch(observer.extension, lambda _changed: self._unsettled())
+        controller.watch(observer.sets, self._of_cluster_api, predicate=relevant(MachineSet.resource))
+        controller.watch(observer.cluster_definition, lambda _changed: self._unsettled())
+        observer.releases.watched_by(controller, self._unsettled, self._users_of_release)
+        observer.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self._clusters.list()])
+        controller.watch(observer.all_clusters, self._rivals_and_managed, predicate=generation_changed)
+
+    def _users_of_git_ops(self, found: Object) -> Iterable[Key]:
+        return [cluster.key for cluster in self._clusters.by_index(BY_LINK, f"{found.kind}/{found.name}")]
+
+    def _users_of_release(self, found: Object) -> Iterable[Key]:
+        users = self._observer.release_use.users(found)
+        return [user.key for user in users if self._clusters.get(user.key) is not None]
+
+    def _users_of(self, linked: Object) -> Iterable[Key]:
+        value = f"{linked.kind}/{linked.namespace}/{linked.name}"
+        return [cluster.key for cluster in self._clusters.by_index(BY_LINK, value)]
+
+    def _users_of_secret(self, secret: Object) -> Iterable[Key]:
+        """The Cluster of a kubeconfig; for other Secrets only Clusters that are not settled, which may wait for one to
+        appear or to go.
+        """
+        users = self._of_cluster_api(secret)
+        if kubeconfig.cluster_of(secret) is not None:
+            return users
+        return [key for key in users if (found := self._clusters.get(key)) and not _is_settled(found)]
+
+    def _needing_name_of(self, object_: Object) -> list[Key]:
+        """The Clusters that could need the name of an object that belongs to another Cluster, or to none."""
+        owner = names.cluster_of(object_.metadata.labels)
+        is_extra = any(object_.kind == kind.kind for kind in self._observer.extra_kinds)
+        parts = generated.parts if is_extra else generated.prefixes
+        users = (one for name in parts(object_.name) for one in self._clusters.by_index(BY_NAME, name))
+        return [cluster.key for cluster in users if cluster.key != owner]
+
+    def _of_cluster_api(self, object_: Object) -> list[Key]:
+        """The Clusters of the name in Cluster API's label."""
+        name = object_.metadata.labels.get(kubeconfig.CLUSTER_NAME_LABEL, "")
+        return [cluster.key for cluster in self._clusters.by_index(BY_NAME, name)]
+
+    def _unsettled(self) -> Iterable[Key]:
+        """The Clusters that may be waiting for release objects."""
+        return [cluster.key for cluster in self._clusters.list() if not _is_settled(cluster)]
+
+    def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:
+        """A created, changed or deleted Cluster concerns those that need the same names, and its management cluster.
+
+        A record concerns all managed Clusters: which releases they may have depends on its own.
+        """
+        same = [self._clusters.by_index(BY_NAME, changed.name)]
+        try:
+            decoded = read(changed)
+        except msgspec.ValidationError:
+            return [other.key for other in same[0] if other.key != changed.key]
+        same += [self._clusters.by_index(BY_SERIES, one) for one in self._observer.series_of(decoded)]
+        rivals = list(dict.fromkeys(other.key for found in same for other in found if other.key != changed.key))
+        key = self._observer.management_cluster.key
+        if is_self_managed(decoded) and (changed.key == key or not self._observer.management_cluster.is_named):
+            return [*rivals, *(cluster.key for cluster in self._clusters.list())]
+        return [*rivals, *([key] if key is not None and self._clusters.get(key) is not None else [])]
+
+
+def _finalizers_changed(old: Object | None, new: Object | None) -> bool:
+    """Passes a Cluster that got or lost our finalizer: that does not change the generation."""
+    return _finalizers(old) != _finalizers(new)
+
+
+def _finalizers(found: Object | None) -> frozenset[str]:
+    return names.FINALIZERS.intersection(found.metadata.finalizers) if found is not None else frozenset()
+
+
+def _may_free_name(old: Object | None, new: Object | None) -> bool:
+    """Passes changes that may free a name: an object was deleted, or its owners changed."""
+    if old is None:
+        return False
+    return new is None or _owners(old) != _owners(new)
+
+
+def _owners(object_: Object) -> object:
+    return (names.cluster_of(object_.metadata.labels), object_.metadata.owner_references, object_.metadata.uid)
+
+
+def _is_settled(found: Object) -> bool:
+    try:
+        cluster = read(found)
+    except msgspec.ValidationError:
+        return True
+    status = cluster.status
+    if any(one.reason == synced.NOT_COMPARABLE for one in status.conditions):
+        return False
+    return status.observed_generation == cluster.metadata.generation and not status.failure_reason
