@@ -174,6 +174,19 @@ def test_what_is_upgraded_by_annotations_already_does_not_wait_for_hooks() -> No
     assert in_place.obstacle(new_one, FrontEnd.HOOKS, None) is None, "a new one is made as it is asked"
 
 
+def test_machines_that_are_held_already_are_compared_with_nothing() -> None:
+    def compare() -> Classified:
+        raise AssertionError("nobody needs to know")
+
+    live = held()
+    wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
+    change = in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), compare)
+    for front_end in FrontEnd:
+        in_place.hold(change, front_end)
+        assert in_place.obstacle(change, front_end, None) is None
+    assert in_place.postponed(change, has_cni=False) == ""
+
+
 def test_what_is_not_upgraded_by_hooks_does_not_wait_for_them() -> None:
     for replicas in (1, 3):
         assert asked(replicas, FrontEnd.ANNOTATIONS) == ""
