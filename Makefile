@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 REAL ?= tests
-STORIES ?= tests/nodes
+STORIES ?= tests/nodes tests/contracts/test_kubeadm.py
 WORKERS ?= 3
 # What depends on the Python version: the event loop, threads, processes, TLS, imports; and the program on nodes.
 SMOKE ?= tests/unit/runtime tests/unit/cli tests/journeys/test_start.py tests/journeys/test_in_place_processes.py

@@ -20,13 +20,14 @@ from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.isolation_stories import apply, is_synced, numbered
 from tests.support.control_plane import ControlPlane
-from tests.support.management import PATIENCE, Production, free_port, production, until
+from tests.support.management import PATIENCE, Production, free_port, production
 from tests.support.managing import unasked
 from tests.support.many_clusters import all_ready
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.envtest
 
-DISTRO = "kubernetes-1-35-eks-1"
+DISTRO = "kubernetes-1-35-eks-2"
 UNDEFINED = (
     "[-]caches failed: not listed yet: releases.distro.eks.amazonaws.com (not served by the API server "
     "in v1alpha1; apply the output of this version's `espalier manifests`, which defines it)\n"

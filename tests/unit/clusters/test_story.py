@@ -16,7 +16,7 @@ import yaml
 from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters import cni, plan
+from espalier.clusters import cni, credentials, plan
 from espalier.clusters.scope import ClusterAPIObjects
 from tests.unit.clusters.layers.designs import EVERYTHING
 from tests.unit.clusters.seen import EXAMPLES, GARDEN, NAMESPACE, example, scope
@@ -116,7 +116,13 @@ COMPANY: Tree = {
 PASSWORD: Tree = {
     "apiVersion": "v1",
     "kind": "Secret",
-    "metadata": {"name": "registry-credentials", "namespace": "eksa-system", "uid": "secret", "resourceVersion": "1"},
+    "metadata": {
+        "name": "registry-credentials",
+        "namespace": "eksa-system",
+        "uid": "secret",
+        "resourceVersion": "1",
+        "annotations": {credentials.SERVERS: "10.0.0.9:443,mirror:443", credentials.NAMESPACES: "*"},
+    },
     "data": {"username": "YWRtaW4=", "password": "cGFzc3dvcmQ="},
 }
 
@@ -148,7 +154,7 @@ def test_the_cni_of_an_example_is_made_of_these_objects(name: str) -> None:
     told(f"{name}-cni", text_of(manifest.body for manifest in cni.objects(design)))
 
 
-def test_every_example_has_a_story() -> None:
+def test_every_example_has_a_golden_story() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.yaml")} - {"roles"} == {
         "docker",
         "docker-cilium",
