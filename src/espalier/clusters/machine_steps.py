@@ -73,8 +73,7 @@ def await_control_plane(scope: Scope) -> Decision:
 
 def await_creation(scope: Scope) -> Decision:
     """Write changes of the control plane that waited for its creation, before any workers."""
-    design, capi_objects = design_of(scope), scope.capi_objects
-    postponed = plan.postponed(plan.control_plane(design, capi_objects), design, capi_objects)
+    postponed = plan.waiting_for_creation(design_of(scope), scope.capi_objects)
     return Wait(in_place.UPGRADING, postponed) if postponed else Continue()
 
 

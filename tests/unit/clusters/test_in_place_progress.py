@@ -168,10 +168,23 @@ def test_what_is_upgraded_by_annotations_already_does_not_wait_for_hooks() -> No
     wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
     strategy = ControlPlaneUpgradeRolloutStrategy(type="InPlace")
     outdated = Classified(Fate.IN_PLACE, ("version",))
-    held_one = in_place.OwnerChange(wanted, live, strategy, outdated)
+    held_one = in_place.OwnerChange(wanted, live, strategy, lambda: outdated)
     assert in_place.obstacle(held_one, FrontEnd.HOOKS, None) is None
-    new_one = in_place.OwnerChange(wanted, None, strategy, Classified())
+    new_one = in_place.OwnerChange(wanted, None, strategy, Classified)
     assert in_place.obstacle(new_one, FrontEnd.HOOKS, None) is None, "a new one is made as it is asked"
+
+
+def test_machines_that_are_held_already_are_compared_with_nothing() -> None:
+    def compare() -> Classified:
+        raise AssertionError("nobody needs to know")
+
+    live = held()
+    wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
+    change = in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), compare)
+    for front_end in FrontEnd:
+        in_place.hold(change, front_end)
+        assert in_place.obstacle(change, front_end, None) is None
+    assert in_place.postponed(change, has_cni=False) == ""
 
 
 def test_what_is_not_upgraded_by_hooks_does_not_wait_for_them() -> None:
