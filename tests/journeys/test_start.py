@@ -289,7 +289,7 @@ class Refused:
     mend: Change
     wrap: Wrap = passing
     others: bool = True
-    """Whether other objects of its kind are taken."""
+    """True if other objects of its kind are taken."""
     seconds: float = 1.0
     """After which clusters are managed all the same."""
 

@@ -58,7 +58,7 @@ class Asked(msgspec.Struct, rename="camel"):
 
     @property
     def is_write(self) -> bool:
-        """Whether it asks for a change, renewed Leases aside."""
+        """True if it asks for a change, renewed Leases aside."""
         return self.verb not in READING_VERBS and self.target.resource != "leases"
 
     def __str__(self) -> str:
