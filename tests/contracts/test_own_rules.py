@@ -113,6 +113,10 @@ NEW: list[tuple[dict[str, Any], str]] = [
         "spec.registryMirrorConfiguration.port",
     ),
     ({"spec.podIamConfig": {"serviceAccountIssuer": ""}}, "spec.podIamConfig.serviceAccountIssuer"),
+    ({"spec.podIamConfig": {"serviceAccountIssuer": "https://"}}, "spec.podIamConfig.serviceAccountIssuer"),
+    ({CONTROL_PLANE + "labels": {"kubernetes.io/role": "a"}}, CONTROL_PLANE + "labels"),
+    ({GROUPS + "[0].labels": {"a.k8s.io/b": "a"}}, GROUPS + "[0].labels"),
+    ({"metadata.name": "a"}, "metadata.name"),
     (
         {GROUPS + "[0].autoscalingConfiguration": {"minCount": 4, "maxCount": 3}, GROUPS + "[0].count": None},
         GROUPS + "[0].autoscalingConfiguration.minCount",
@@ -297,7 +301,7 @@ async def test_bundles_are_refused_with_the_same_messages_when_no_manager_runs(c
 EDITS: list[tuple[type[KubeObject], Callable[[Tree], None], Validate, str]] = [
     (
         Bundles,
-        lambda tree: tree["spec"]["versionsBundles"][1]["eksD"].update(name="kubernetes-1-34-eks-1"),
+        lambda tree: tree["spec"]["versionsBundles"][1]["eksD"].update(name="kubernetes-1-34-eks-2"),
         validate_bundles,
         "spec.versionsBundles[1].eksD.name",
     ),
@@ -365,7 +369,7 @@ def test_every_rule_of_a_cluster_has_a_case_here() -> None:
     assert len(set(rules(crd_of(Cluster)))) == UNIQUE
 
 
-UNIQUE = 65
+UNIQUE = 68
 
 
 def rules(value: Any) -> Iterator[str]:

@@ -9,19 +9,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.distro import Asset, AssetImage, DistroComponent
 from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.meta import Tree
-from espalier.clusters import names
+from espalier.clusters import credentials, names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
-from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import machines
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
@@ -59,10 +56,12 @@ async def flags(env: ManagedEnvironment) -> dict[str, str]:
     return {one.name: one.value for one in configuration.api_server.extra_args}
 
 
-async def password(env: ManagedEnvironment, text: str) -> None:
+async def password(env: ManagedEnvironment, text: str, *, marked: bool = True) -> None:
     data = {"username": b"admin", "password": text.encode()}
     encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
-    body: Tree = {"metadata": {"name": "registry-credentials", "namespace": "eksa-system"}, "data": encoded}
+    marks = {credentials.SERVERS: "mirror.example.com:5000", credentials.NAMESPACES: "default"} if marked else {}
+    metadata = {"name": "registry-credentials", "namespace": "eksa-system", "annotations": marks}
+    body: Tree = {"metadata": metadata, "data": encoded}
     await env.client.apply(SECRET, body)
 
 
@@ -88,6 +87,17 @@ def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
         with pytest.raises(Invalid, match="it can't be changed, because clusters are created with it"):
             await oidc(env, clientId="other")
         before = await machines(env.client)
+        await env.client.delete(OIDCConfig.resource, "company", "default")
+        await env.until(lambda one: one.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
+        await oidc(env, clientId="other")
+        held = await env.until(lambda one: one.status.failure_reason == names.CLUSTER_INVALID)
+        assert "deleted and made again with other content (oidc-client-id)" in (held.status.failure_message or "")
+        await asyncio.sleep(CALM)
+        assert await machines(env.client) == before
+        await env.client.delete(OIDCConfig.resource, "company", "default")
+        await oidc(env)
+        await env.until_ready()
+        assert await machines(env.client) == before
         await env.change(identityProviderRefs=[])
         await env.until_ready()
         assert "oidc-issuer-url" not in await flags(env)
@@ -113,6 +123,26 @@ def test_a_new_password_of_a_mirror_reaches_new_machines_and_replaces_none() -> 
         assert basic("second-password") in await carried(env)
         assert await machines(env.client) == before
         await gone(env)
+        left = await env.client.list(SECRET, "eksa-system")
+        assert "garden-node-files" not in {one.name for one in left.items}
+
+    story(tell)
+
+
+def test_credentials_of_a_mirror_go_where_their_secret_permits() -> None:
+    async def refused(env: ManagedEnvironment, server: str) -> None:
+        sentence = f"annotation {credentials.SERVERS} with {server}"
+        await env.until(lambda one: sentence in (one.status.failure_message or ""))
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await password(env, "some-password", marked=False)
+        await env.apply(registryMirrorConfiguration=MIRROR)
+        await refused(env, "mirror.example.com:5000")
+        await password(env, "some-password")
+        await env.until_ready()
+        await gone(env)
+        await env.apply(registryMirrorConfiguration=MIRROR | {"endpoint": "mine.example.com"})
+        await refused(env, "mine.example.com:5000")
         left = await env.client.list(SECRET, "eksa-system")
         assert "garden-node-files" not in {one.name for one in left.items}
 
@@ -176,22 +206,37 @@ def test_a_proxy_and_an_issuer_reach_every_machine() -> None:
     story(tell)
 
 
+def test_other_credentials_of_a_proxy_reach_new_machines_and_replace_none() -> None:
+    def proxy(credentials: str, host: str = "proxy") -> Tree:
+        return dict.fromkeys(("httpProxy", "httpsProxy"), f"http://{credentials}@{host}:3128")
+
+    async def carried(env: ManagedEnvironment) -> str:
+        found = await env.client.get(SECRET, "garden-node-files", "eksa-system")
+        return found.decode(Secret).data["http-proxy.conf"].decode()
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(proxyConfiguration=proxy("anna:first-password"))
+        await env.until_ready()
+        assert "anna:first-password@" in await carried(env)
+        before = await machines(env.client)
+        await env.change(proxyConfiguration=proxy("berta:second-password"))
+        await env.until_ready()
+        assert "berta:second-password@" in await carried(env)
+        assert await machines(env.client) == before
+        with pytest.raises(Invalid) as refused:
+            await env.change(proxyConfiguration=proxy("anna:third-password", "other"))
+        assert "//other:3128" in str(refused.value)
+        assert "//proxy:3128" in str(refused.value)
+        assert "password" not in str(refused.value)
+
+    story(tell)
+
+
 IAM: dict[str, Any] = {
     "awsRegion": "us-west-2",
     "backendMode": ["EKSConfigMap"],
     "mapRoles": [{"roleARN": "arn:aws:iam::1:role/gardeners", "username": "gardener", "groups": ["system:masters"]}],
 }
-
-
-def with_authenticator() -> Releases:
-    """The releases of this build, with the image that those of EKS Distro have."""
-    releases = Releases.load()
-    for distro in {id(one): one for release in releases._releases for one in release.distros}.values():
-        image = AssetImage(uri="public.ecr.aws/eks-distro/kubernetes-sigs/aws-iam-authenticator:v0.7.8-eks-1")
-        asset = Asset(name="aws-iam-authenticator-image", image=image)
-        component = DistroComponent(name="aws-iam-authenticator", assets=(asset,))
-        distro.status = replace(distro.status, components=(*distro.status.components, component))
-    return releases
 
 
 def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> None:
@@ -209,7 +254,7 @@ def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> 
         return found.decode(ConfigMap).data["mapRoles"]
 
     async def main(simulation: Simulation) -> None:
-        async with managed_environment(simulation.clock, releases=with_authenticator()) as env:
+        async with managed_environment(simulation.clock) as env:
             await iam(env)
             await env.apply(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "amazon"}])
             await env.until_ready()
@@ -233,12 +278,51 @@ def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> 
     run(main, epoch=EPOCH, seed=1)
 
 
+def test_lost_keys_of_the_authenticator_are_made_again_and_not_an_empty_secret() -> None:
+    name = "garden-aws-iam-authenticator-ca"
+
+    async def keys(env: ManagedEnvironment) -> dict[str, bytes]:
+        return (await env.client.get(SECRET, name, "eksa-system")).decode(Secret).data
+
+    async def said(env: ManagedEnvironment) -> str:
+        found = await env.until(
+            lambda one: any(c.type == names.SYNCED and c.status != "True" for c in one.status.conditions)
+        )
+        return next(one.message for one in found.status.conditions if one.type == names.SYNCED)
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock, resync=300.0) as env:
+            body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM}
+            await env.client.apply(AWSIamConfig.resource, body)
+            await env.apply(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "amazon"}])
+            await env.until_ready()
+            before = await machines(env.client)
+            nothing = {"data": dict.fromkeys(await keys(env))}
+            await env.client.patch(SECRET, name, "eksa-system", patch=nothing, type=PatchType.MERGE)
+            assert f"Secret eksa-system/{name}: data" in await said(env)
+            correct = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            await env.client.patch(Cluster.resource, *reversed(GARDEN), patch=correct, type=PatchType.MERGE)
+            await asyncio.sleep(CALM)
+            second = await keys(env)
+            assert second.keys() == {"cert.pem", "key.pem"}
+            await env.client.delete(SECRET, name, "eksa-system")
+            await asyncio.sleep(CALM)
+            third = await keys(env)
+            assert third.keys() == second.keys()
+            assert third != second
+            assert await machines(env.client) == before
+            await env.until_ready()
+
+    run(main, epoch=EPOCH, seed=1)
+
+
 def test_a_release_without_the_authenticator_is_reported() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM}
         await env.client.apply(AWSIamConfig.resource, body)
-        await env.apply(identityProviderRefs=[{"kind": "AWSIamConfig", "name": "amazon"}])
-        found = await env.until(lambda one: one.status.failure_reason == names.CLUSTER_INVALID)
-        assert "needs the image of AWS IAM Authenticator" in (found.status.failure_message or "")
+        refs = [{"kind": "AWSIamConfig", "name": "amazon"}]
+        with pytest.raises(Invalid, match="the image of AWS IAM Authenticator, and EKS Distro Release kubernetes-1-35"):
+            await env.apply(identityProviderRefs=refs, eksaVersion="v0.25.1")
+        await env.apply(identityProviderRefs=refs, eksaVersion="v0.26.0")
 
     story(tell)

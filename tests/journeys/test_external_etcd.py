@@ -16,12 +16,18 @@ from espalier.api.capi.machine import Machine
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
 from espalier.clusterapi import external_etcd
-from espalier.clusterapi.contract import CONTROL_PLANE_LABEL
+from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, PAUSED_ANNOTATION
 from espalier.clusters import names
-from espalier.kube.errors import Invalid
+from espalier.clusters.preview.machines import ETCD
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Invalid, ServerFailure
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.faults import Interceptor, is_of_manager, refusal
 
 pytestmark = pytest.mark.embedded
 
@@ -89,14 +95,15 @@ def test_another_etcd_is_there_before_the_control_plane_is_replaced() -> None:
         await env.change(kubernetesVersion="1.35")
         during = await env.until(lambda one: reason(one, names.CONTROL_PLANE_READY) == "ExternalEtcdNotAvailable")
         assert during.status.phase == "Upgrading"
-        assert (await control_plane(env)).metadata.annotations[names.ETCD_CHANGES_ANNOTATION] == "true"
+        assert (await control_plane(env)).metadata.annotations[PAUSED_ANNOTATION] == external_etcd.PAUSED_FOR_ETCD
+        assert external_etcd.UPGRADING in (await etcd(env)).metadata.annotations
         assert await control_plane_machines(env) == machines
         await env.until_ready()
         assert not before & await members(env)
         assert not machines & await control_plane_machines(env)
         found = await control_plane(env)
         assert external_etcd.endpoints(found) == (await etcd(env)).status.endpoints.split(",")
-        assert names.ETCD_CHANGES_ANNOTATION not in found.metadata.annotations
+        assert PAUSED_ANNOTATION not in found.metadata.annotations
         assert external_etcd.UPGRADING not in (await etcd(env)).metadata.annotations
         await asyncio.sleep(CALM)
         templates = await env.client.list(env.providers["DockerDatacenterConfig"].infrastructure.machine_template)
@@ -153,5 +160,121 @@ def test_a_plan_says_that_another_etcd_replaces_the_control_plane() -> None:
         await env.until_ready()
         assert len(await members(env)) == 5
         assert not machines & await control_plane_machines(env)
+
+    story(tell)
+
+
+class NoEtcd(Interceptor):
+    """The manager can't apply external etcd while this is on."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        is_apply = "apply-patch" in request.headers.get("content-type", "") and "/etcdadmclusters" in request.path
+        if self.is_on and is_apply and is_of_manager(request):
+            return refusal(ServerFailure.of("not now"))
+        return await super().request(transport, request)
+
+
+async def pause(env: ManagedEnvironment, value: str | None) -> None:
+    patch = {"metadata": {"annotations": {PAUSED_ANNOTATION: value}}}
+    await env.client.patch(KubeadmControlPlane.resource, "garden", SYSTEM, patch=patch, type=PatchType.MERGE)
+
+
+async def until_etcd_changes(env: ManagedEnvironment) -> None:
+    await env.until(lambda one: reason(one, names.CONTROL_PLANE_READY) == "ExternalEtcdNotAvailable")
+    assert (await control_plane(env)).metadata.annotations[PAUSED_ANNOTATION] == external_etcd.PAUSED_FOR_ETCD
+
+
+def test_a_pause_that_somebody_sets_while_etcd_changes_stays() -> None:
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
+        await env.until_ready()
+        machines = await control_plane_machines(env)
+        await env.change(kubernetesVersion="1.35")
+        await until_etcd_changes(env)
+        await pause(env, "true")
+        held = await env.until(lambda one: reason(one, names.CONTROL_PLANE_READY) == "ClusterAPIPaused")
+        assert "remove annotation cluster.x-k8s.io/paused" in str(held.status.conditions)
+        await asyncio.sleep(CALM)
+        assert (await control_plane(env)).metadata.annotations[PAUSED_ANNOTATION] == "true"
+        assert await control_plane_machines(env) == machines
+        await pause(env, None)
+        await env.until_ready()
+        assert not machines & await control_plane_machines(env)
+
+    story(tell)
+
+
+def test_a_cluster_is_deleted_while_its_etcd_changes() -> None:
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
+        await env.until_ready()
+        await env.change(kubernetesVersion="1.35")
+        await until_etcd_changes(env)
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await env.until_gone()
+        assert (await env.client.list(Machine.resource, SYSTEM)).items == []
+
+    story(tell)
+
+
+def test_a_change_that_is_taken_back_before_etcd_was_written_leaves_nothing_behind() -> None:
+    async def main(simulation: Simulation) -> None:
+        faults = NoEtcd()
+        async with managed_environment(simulation.clock, wrap=faults) as env:
+            await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
+            await env.until_ready()
+            machines, before = await control_plane_machines(env), await members(env)
+            faults.is_on = True
+            await env.change(kubernetesVersion="1.35")
+            await asyncio.sleep(60)
+            assert PAUSED_ANNOTATION in (await control_plane(env)).metadata.annotations
+            assert external_etcd.UPGRADING not in (await etcd(env)).metadata.annotations, "it does not change yet"
+            await env.change(kubernetesVersion="1.34")
+            faults.is_on = False
+            await env.until_ready()
+            await asyncio.sleep(CALM)
+            assert PAUSED_ANNOTATION not in (await control_plane(env)).metadata.annotations
+            assert external_etcd.UPGRADING not in (await etcd(env)).metadata.annotations
+            assert await control_plane_machines(env) == machines
+            assert await members(env) == before
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_plan_counts_machines_of_etcd_and_they_are_those_that_go() -> None:
+    async def told(env: ManagedEnvironment, manifest: Tree) -> list[str]:
+        said: list[str] = []
+        asking = Client(InProcessTransport(env.server), user_agent="dry-run", on_warning=said.append)
+        await asking.apply(Cluster.resource, manifest, field_manager="kubectl", dry_run=True)
+        return [one for one in said if "external etcd" in one]
+
+    async def tell(env: ManagedEnvironment) -> None:
+        await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
+        await env.until_ready()
+        changes: list[tuple[Tree, str]] = [
+            ({"externalEtcdConfiguration": {"count": 5}}, "would make 2 machines"),
+            ({"externalEtcdConfiguration": {"count": 3}}, "would remove 2 machines"),
+            ({"kubernetesVersion": "1.35"}, "would replace 3 machines because of bootstrap.cloudInitConfig"),
+        ]
+        for change, sentence in changes:
+            before = await members(env)
+            manifest = (await env.client.get(Cluster.resource, *reversed(GARDEN))).tree
+            manifest = {"metadata": {"name": "garden", "namespace": "default"}, "spec": manifest["spec"] | change}
+            preview = await env.preview(
+                GARDEN, [{"apiVersion": Cluster.resource.api_version, "kind": "Cluster"} | manifest]
+            )
+            group = preview.groups[0]
+            assert (group.name, group.present) == (ETCD, len(before))
+            assert [one.partition(sentence)[1] for one in await told(env, manifest)] == [sentence]
+            await env.change(**change)
+            await env.until_ready()
+            after = await members(env)
+            assert {one.name for one in group.going} == before - after
+            assert group.coming == len(after - before)
+        assert preview.duration is not None
+        assert preview.duration.seconds >= 5 * preview.duration.machine_seconds, "etcd, control plane, workers"
 
     story(tell)

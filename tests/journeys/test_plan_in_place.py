@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.clusters.preview.machines import Group
@@ -19,10 +18,11 @@ from tests.journeys.in_place import (
     identities,
     journey,
     machines,
+    manifest,
     marks,
     past_admission,
 )
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment
+from tests.journeys.managed import GARDEN, ManagedEnvironment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -43,13 +43,6 @@ def asked(
         "workerNodeGroupConfigurations": [{"name": "md-0", "count": 2, **how, **(workers or {})}],
         **more,
     }
-
-
-async def manifest(env: ManagedEnvironment, change: Tree) -> list[Tree]:
-    found = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree
-    metadata = {"name": GARDEN.name, "namespace": NAMESPACE}
-    spec = {**found["spec"], **change}
-    return [{"apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": metadata, "spec": spec}]
 
 
 CHANGES: dict[str, tuple[Tree, Tree]] = {
@@ -115,6 +108,19 @@ def test_what_will_be_refused_is_planned_as_refused(change: str) -> None:
         await asyncio.sleep(600)
         assert await identities(env) == before
         assert await generations(env) == written
+
+    journey(story)
+
+
+def test_what_is_refused_in_place_stands_beside_other_refusals() -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        change = asked(IN_PLACE, control_plane={**CERTIFICATE, "apiServerExtraArgs": {"v": "x"}})
+        preview = await env.preview(GARDEN, await manifest(env, change))
+        where = "spec.controlPlaneConfiguration."
+        assert {one.field for one in preview.refusals} == {
+            f"{where}apiServerExtraArgs.v",
+            f"{where}upgradeRolloutStrategy",
+        }
 
     journey(story)
 

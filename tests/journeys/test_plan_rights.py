@@ -97,6 +97,21 @@ def test_the_example_role_of_administrators_suffices_for_a_whole_plan(git_ops: b
     story(tell)
 
 
+def test_a_tenant_is_told_which_rights_a_plan_needs_and_to_ask_for_a_dry_run() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await env.until_ready()
+            with pytest.raises(Failure) as refused:
+                await plan(Client(InProcessTransport(env.server, JANE)))
+            said = str(refused.value)
+            assert 'User "jane" cannot' in said
+            assert "the rights of espalier-admin" in said
+            assert "kubectl apply --dry-run=server -f FILE" in said
+
+    run(main, epoch=EPOCH, seed=1)
+
+
 def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         (warning,) = (await plan(jane)).now.warnings

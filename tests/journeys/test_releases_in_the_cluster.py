@@ -40,7 +40,7 @@ pytestmark = pytest.mark.embedded
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 DATA = Path(espalier.releases.__file__).parent / "data"
 RELEASES = Releases.load()
-DISTRO = "kubernetes-1-35-eks-1"
+DISTRO = "kubernetes-1-35-eks-2"
 FILE = f"eks-distro/{DISTRO}.yaml"
 DEBUG = "v0.26.0+debug.1"
 RESYNC = 300.0
@@ -161,7 +161,7 @@ def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
         async with managed_environment(simulation.clock, store=store, stores=stores, resync=RESYNC) as env:
             await asyncio.sleep(3 * RESYNC)
             assert env.written().keys() <= {STATUS}
-            assert len((await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
+            assert len((await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 5
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -181,7 +181,7 @@ def test_what_is_brought_at_start_is_known_before_controllers_begin() -> None:
         seen.append(len(cache))  # without a turn of the loop in which a watch could bring it
 
     story(tell)
-    assert seen == [0, 3]
+    assert seen == [0, 5]
 
 
 def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() -> None:
@@ -203,19 +203,19 @@ def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() ->
         patch = {"webhooks": before.tree["webhooks"]}
         await env.client.patch(resource, nowhere, patch=patch, type=PatchType.MERGE)
         await installing
-        assert len((await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 3
+        assert len((await env.client.list(DistroRelease.resource, SYSTEM_NAMESPACE)).items) == 5
 
     story(tell)
 
 
 def test_a_release_of_ones_own_may_have_its_own_eks_distro() -> None:
     async def tell(env: ManagedEnvironment) -> None:
-        await bring(env, "kubernetes-1-35-eks-1-debug", distro("kubernetes-1-35-eks-1-debug", etcd="v3.6.6-debug"))
+        await bring(env, "kubernetes-1-35-eks-2-debug", distro("kubernetes-1-35-eks-2-debug", etcd="v3.6.6-debug"))
         await env.apply(eksaVersion=DEBUG)
         found = await env.until_ready()
         assert await etcd(env) == "v3.6.6-debug"
         assert found.status.eksd_release_ref is not None
-        assert found.status.eksd_release_ref.name == "kubernetes-1-35-eks-1-debug"
+        assert found.status.eksd_release_ref.name == "kubernetes-1-35-eks-2-debug"
 
     story(tell)
 
@@ -271,11 +271,11 @@ def test_a_steady_cluster_whose_release_was_deleted_reports_it_and_is_left_alone
 
 def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_version() -> None:
     async def tell(env: ManagedEnvironment) -> None:
-        await bring(env, "kubernetes-1-34-eks-1")
+        await bring(env, "kubernetes-1-34-eks-2")
         await env.apply(eksaVersion=DEBUG)
         failed = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
         assert failed.status.failure_message == (
-            "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-1 that it references "
+            "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-2 that it references "
             f"is of Kubernetes v1.34.4-eks-1-34-1; {sentences.BRING_BUNDLES}"
         )
         await asyncio.sleep(CALM)
@@ -293,7 +293,7 @@ def test_bundles_can_not_be_edited_under_their_clusters() -> None:
         drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
         await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
         tree = (await env.client.get(Bundles.resource, "bundles-1", SYSTEM_NAMESPACE)).tree
-        tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-1"
+        tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-2"
         with pytest.raises(Invalid, match=sentences.BUNDLES_EDITED.partition(";")[0]):
             await env.client.replace(Bundles.resource, tree)
         await asyncio.sleep(3 * RESYNC)
@@ -321,12 +321,12 @@ def test_bundles_that_were_edited_all_the_same_do_not_take_clusters_to_another_k
         drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
         await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
         tree = (await env.client.get(Bundles.resource, "bundles-1", SYSTEM_NAMESPACE)).tree
-        tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-1"
+        tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-2"
         await env.client.replace(Bundles.resource, tree)
         await asyncio.sleep(3 * RESYNC)
         synced = said(await garden(env), names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
-        assert "Bundles bundles-1, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-1" in synced.message
+        assert "Bundles bundles-1, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-2" in synced.message
         assert (env.written() - written).keys() == {STATUS}
         assert await machines(env.client) == before
 

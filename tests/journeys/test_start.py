@@ -40,7 +40,7 @@ pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 MEADOW, NEWCOMER = Key(NAMESPACE, "meadow"), Key(NAMESPACE, "newcomer")
-DISTRO = "kubernetes-1-35-eks-1"
+DISTRO = "kubernetes-1-35-eks-2"
 """What the garden is made of, and the meadow is not."""
 RELEASE = "eksa-v0-26-0"
 LONG = 1800.0

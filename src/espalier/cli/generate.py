@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.cli import documents, flags, output
@@ -46,7 +47,11 @@ def clusterconfig(*, name: str, provider: str, management_cluster: str, releases
     from espalier.clusters.rules import content  # noqa: PLC0415  other commands need neither
     from espalier.releases import Releases  # noqa: PLC0415
 
-    if found := list(content.name_violations(name)):
+    found = list(content.name_violations(name))
+    if management_cluster:
+        manager = content.name_violations(management_cluster)
+        found += [msgspec.structs.replace(one, field="--management-cluster") for one in manager]
+    if found:
         raise Usage("; ".join(map(str, found)))
     newest = Releases.load(releases).newest().kubernetes_versions[-1]
     output.write_data(

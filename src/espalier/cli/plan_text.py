@@ -95,7 +95,7 @@ class _TextWriter:
                 yield from self._sentence(f"{title}: {len(cni.objects)} objects are applied; what is there differs")
         yield from self._section("In the workload cluster, for the provider", preview.workload)
         if preview.groups:
-            both = not preview.groups[0].name and len(preview.groups) > 1
+            both = len({group.is_of_workers for group in preview.groups}) > 1
             order = " (workers once all of the control plane has its version)" if both and preview.workers_wait else ""
             yield from self._sentence(f"Machines{order}")
             for group in preview.groups:

@@ -15,6 +15,7 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli import chosen_release, documents, lifecycle, preflight
+from espalier.cli.failures import Failure
 from espalier.cli.plan_text import Planned
 from espalier.clusters import runtime_hooks
 from espalier.clusters.gate import Isolation
@@ -23,6 +24,7 @@ from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Previews
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
@@ -131,9 +133,12 @@ class Asked:
         manifests: Sequence[Tree] = (),
     ) -> tuple[Previews, list[Object]]:
         """The observed objects; for a manager that `starts`, and for an upgrade, also the releases that these bring."""
-        observed = await reading.read(
-            client, keys, versions=versions, namespace=namespace, manifests=manifests, providers=PROVIDERS
-        )
+        try:
+            observed = await reading.read(
+                client, keys, versions=versions, namespace=namespace, manifests=manifests, providers=PROVIDERS
+            )
+        except Forbidden as error:
+            raise Failure(f"{error}; {_RIGHTS}") from None
         self._notices = observed.notices
         snapshot = Snapshot()
         front_end = runtime_hooks.chosen(observed.objects)
@@ -156,6 +161,12 @@ class Asked:
             if (one.kind, one.metadata.name) not in known and (starts or isinstance(one, DistroRelease))
         ]
 
+
+_RIGHTS = (
+    "`espalier plan` reads what clusters are made of, by the rights of espalier-admin of examples/roles.yaml. Whoever "
+    "may only write Clusters asks for a dry run instead: `kubectl apply --dry-run=server -f FILE`, which needs verbs "
+    "create and patch"
+)
 
 _API_VERSION = Cluster.resource.api_version
 

@@ -20,8 +20,15 @@ PLACEHOLDER = "https://placeholder:2379"
 UPGRADING = "etcdcluster.cluster.x-k8s.io/upgrading"
 """On an EtcdadmCluster while its machines are replaced: its controller takes it away in the end."""
 
+OF_MACHINES = ("spec.etcdadmConfigSpec", "spec.infrastructureTemplate")
+"""Fields of an EtcdadmCluster that its machines are made of: others replace none."""
+
 KEEPS_CONTROL_PLANE = "cluster.x-k8s.io/skip-pause-cp-managed-etcd"
 """On a control plane: who asked for another etcd pauses it meanwhile."""
+
+PAUSED_FOR_ETCD = "external-etcd-changes"
+"""Value of Cluster API's paused annotation on a control plane that rests while its etcd changes; only such a pause
+ends with the change."""
 
 MACHINE_LABEL = "cluster.x-k8s.io/etcd-cluster"
 """On machines of an etcd: its name."""

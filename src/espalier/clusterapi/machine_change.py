@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from espalier.api import paths
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineTemplate
 from espalier.api.meta import ObjectMeta, Tree
@@ -127,13 +128,11 @@ def of_control_plane_machine(
     machine: Machine, config: KubeadmConfig | None, infrastructure: ObjectMeta | None
 ) -> MachineParts:
     """The parts of a control plane machine; `infrastructure` is the metadata of its infrastructure object."""
-    annotations = infrastructure.annotations if infrastructure else {}
-    cloned_from = (annotations.get(CLONED_FROM_GROUP_KIND), annotations.get(CLONED_FROM_NAME))
     spec: Tree = msgspec.to_builtins(machine.spec)
     return MachineParts(
         version=machine.spec.version,
         bootstrap=msgspec.to_builtins(config.spec) if config else None,
-        infrastructure=Template(cloned_from[0], cloned_from[1]) if cloned_from[0] and cloned_from[1] else None,
+        infrastructure=_cloned_from(infrastructure),
         in_place={
             "labels": _given(machine.metadata.labels),
             "annotations": _given(machine.metadata.annotations),
@@ -141,6 +140,21 @@ def of_control_plane_machine(
         },
         has_foreign_fields=True,
     )
+
+
+def of_etcd(etcd: EtcdadmCluster) -> MachineParts:
+    """What the machines of an etcd of its own should be."""
+    reference = etcd.spec.infrastructure_template
+    group = reference.api_version.partition("/")[0]
+    return MachineParts(
+        bootstrap=msgspec.to_builtins(etcd.spec.etcdadm_config_spec),
+        infrastructure=Template(f"{reference.kind}.{group}", reference.name),
+    )
+
+
+def of_etcd_machine(etcd: EtcdadmCluster, infrastructure: ObjectMeta | None) -> MachineParts:
+    """What a machine of an etcd is; its configuration is taken to be that of the etcd as it is."""
+    return msgspec.structs.replace(of_etcd(etcd), infrastructure=_cloned_from(infrastructure))
 
 
 def of_machine_template(template: MachineTemplate) -> MachineParts:
@@ -188,6 +202,12 @@ def differences(current: Any, desired: Any) -> Iterator[str]:
 
 def _parts_of_map(value: Any) -> Mapping[Any, Any] | None:
     return {} if value is None else paths.parts_of_map(value)
+
+
+def _cloned_from(infrastructure: ObjectMeta | None) -> Template | None:
+    annotations = infrastructure.annotations if infrastructure else {}
+    kind, name = annotations.get(CLONED_FROM_GROUP_KIND), annotations.get(CLONED_FROM_NAME)
+    return Template(kind, name) if kind and name else None
 
 
 def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterator[str]:

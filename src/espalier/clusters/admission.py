@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +15,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
@@ -25,6 +27,7 @@ from espalier.clusters.preview import summary
 from espalier.clusters.provider import Name
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import (
+    api_server,
     changes,
     content,
     gitops,
@@ -157,11 +160,14 @@ class Admission:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
         violations = list(self._violations(old, new, management))
-        if not violations and request.old is not None:
-            violations = list(self._in_place_violations(request.old, asked))
+        if request.old is not None:
+            with suppress(LookupError, ValueError):  # what is refused otherwise may be nothing that can be rendered
+                violations += self._in_place_violations(request.old, asked)
         warned = (
             *wished,
             *unsupported.warnings(new.spec, self._observer.providers),
+            *api_server.warnings(new.spec),
+            *(changes.warnings(old.spec, new.spec) if old is not None else ()),
             *releases.warnings(new, management),
             *warnings.support(new.spec, self._observer.releases.bundles(new.spec), self._now()),
         )
@@ -246,6 +252,7 @@ class Admission:
         if not is_self_managed(new):
             yield from self._management_violations(old, new, management)
             yield from self._bundles_violations(new)
+            yield from self._authenticator_violations(new)
 
     def _record_violations(self, old: eksa.Cluster | None, new: eksa.Cluster) -> Iterable[Violation]:
         """There is one record of a management cluster, which fits the clusters that it manages."""
@@ -289,6 +296,9 @@ class Admission:
                 yield from changes.fixed(old.spec, new.spec)
             return
         yield from content.violations(new, self._observer.providers)
+        if provider := unsupported.provider_of(new.spec, self._observer.providers):
+            children = self._observer.linked.children(new.metadata.namespace, new.spec)
+            yield from provider.links.violations(new, children)
         if old is None:
             yield from self._name_violations(new)
         elif not _is_paused(old):
@@ -342,6 +352,29 @@ class Admission:
             if group.kubernetes_version and group.kubernetes_version not in there:
                 field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
                 yield Violation(field, group.kubernetes_version, ", ".join(there), message)
+        if provider := unsupported.provider_of(new.spec, self._observer.providers):
+            yield from releases.components(new.spec, provider, bundles)
+
+    def _authenticator_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
+        """Releases from before v0.26.0 have no image of AWS IAM Authenticator."""
+        kinds = [one.kind for one in new.spec.identity_provider_refs]
+        bundles = self._observer.releases.bundles(new.spec)
+        if AWSIamConfig.resource.kind not in kinds or bundles is None:
+            return
+        entries = (one for one in bundles.spec.versions_bundles if one.kube_version == new.spec.kubernetes_version)
+        distros = (self._observer.releases.distro(one.eks_d.name) for one in entries)
+        for distro in distros:
+            if distro is not None and not _has_authenticator(distro):
+                field = f"spec.identityProviderRefs[{kinds.index(AWSIamConfig.resource.kind)}].kind"
+                message = messages.no_authenticator(distro.metadata.name)
+                yield Violation(field, AWSIamConfig.resource.kind, "", message)
+
+
+def _has_authenticator(release: DistroRelease) -> bool:
+    try:
+        return bool(distro_of(release).authenticator)
+    except IncompleteDistro:  # the controller says so
+        return True
 
 
 def _kubernetes_violations(

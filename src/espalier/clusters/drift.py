@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.core import DAEMON_SET, DEPLOYMENT
+from espalier.api.core import DAEMON_SET, DEPLOYMENT, SECRET
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
 from espalier.clusterapi.templates import are_of_one_series
 from espalier.clusters import deleted, names, ownership, plan, runtime_hooks
 from espalier.clusters.plan import Change, Removal
+from espalier.clusters.render import authenticator
 from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import ClusterAPIObjects
@@ -102,6 +103,7 @@ def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_c
         *plan.worker_groups(design, capi_objects, name_in_use),
     ]
     found = [_changed(change, capi_objects) for change in plan.changes(wanted, capi_objects)]
+    found += _without_keys(design, capi_objects)
     cluster = capi_objects.cluster_object
     if cluster is not None and installed_cni is not None and capi_objects.installed_cni != installed_cni:
         found.append(
@@ -181,6 +183,14 @@ def replaces_machines(change: Change, live: Object) -> bool:
     else:
         return False
     return found.kind is ChangeKind.REPLACE
+
+
+def _without_keys(design: Design, capi_objects: ClusterAPIObjects) -> Iterator[Drift]:
+    """The Secret of AWS IAM Authenticator when somebody took its keys away: they are not rendered."""
+    live = capi_objects.of(SECRET).get(authenticator.secret_name(design.name))
+    if live is not None and authenticator.is_asked_for(design) and not authenticator.has_content(live.tree):
+        body = msgspec.to_builtins(authenticator.secret(design))
+        yield Drift(_what(SECRET, live.namespace, live.name), "data", Change(SECRET, body, ("data",)))
 
 
 def _superfluous(design: Design, wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> Iterator[Removal]:

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from espalier.api.capi import cluster as capi
-from espalier.clusters import cni, drift, names, synced, workload, workload_objects
+from espalier.api.core import SECRET
+from espalier.clusters import authenticator_keys, cni, drift, names, synced, workload, workload_objects
 from espalier.clusters.context import Context
 from espalier.clusters.drift import Drift, InstalledCNI
 from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
+from espalier.clusters.render import authenticator
 from espalier.clusters.rendered import Manifest
 from espalier.kube.errors import KubeError
 from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
@@ -147,6 +149,9 @@ async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[st
 async def _bring_back(ctx: Context, one: Drift) -> None:
     writer, capi_objects = ctx.tools.writer, ctx.scope.capi_objects
     match one.remedy:
+        case Change(resource, body) if resource == SECRET and authenticator.holds_keys(body, ctx.scope.key.name):
+            if ctx.scope.design is not None:
+                await authenticator_keys.make(ctx, ctx.scope.design)
         case Change() as change:
             await writer.apply(change.resource, change.body, ctx.scope.belonging)
         case Removal() as removal:

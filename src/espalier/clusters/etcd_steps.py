@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.clusterapi import contract, external_etcd
-from espalier.clusters import names, plan, readiness
+from espalier.clusters import plan, readiness
 from espalier.clusters.context import Context
+from espalier.clusters.plan import Change, Removal
 from espalier.clusters.scope import Scope
 from espalier.clusters.step import Decision, Write, design_of, write
 from espalier.runtime.outcome import Continue, Outcome, Wait
@@ -24,14 +25,25 @@ async def write_etcd(ctx: Context, decision: Decision) -> Outcome:
     if not isinstance(decision, Write) or not any(one.resource == external_etcd.RESOURCE for one in decision.what):
         return await write(ctx, decision)
     await ctx.open_gate()
-    objects = ctx.scope.capi_objects
-    paused = {names.ETCD_CHANGES_ANNOTATION: "true", contract.PAUSED_ANNOTATION: "true"}
-    for control_plane in objects.of(KubeadmControlPlane.resource).values():
-        if contract.PAUSED_ANNOTATION not in control_plane.metadata.annotations:
+    for control_plane in ctx.scope.capi_objects.of(KubeadmControlPlane.resource).values():
+        if contract.PAUSED_ANNOTATION not in control_plane.metadata.annotations:  # any other is a person's own
+            paused = {contract.PAUSED_ANNOTATION: external_etcd.PAUSED_FOR_ETCD}
             await ctx.annotate(KubeadmControlPlane.resource, control_plane, paused)
-    for etcd in objects.of(external_etcd.RESOURCE).values():
-        await ctx.annotate(external_etcd.RESOURCE, etcd, {external_etcd.UPGRADING: "true"})
-    return await write(ctx, decision)
+    return await write(ctx, decision._replace(what=[_upgrading(one) for one in decision.what]))
+
+
+def _upgrading(change: Change | Removal) -> Change | Removal:
+    """With the mark of an etcd whose machines are replaced; its controller takes it away after that, and only then.
+
+    In the same write, so that it is not left behind without a change.
+    """
+    if not isinstance(change, Change) or change.resource != external_etcd.RESOURCE:
+        return change
+    if not any(field.startswith(external_etcd.OF_MACHINES) for field in change.fields):
+        return change
+    metadata = change.body["metadata"]
+    annotations = metadata.get("annotations", {}) | {external_etcd.UPGRADING: "true"}
+    return change._replace(body=change.body | {"metadata": metadata | {"annotations": annotations}})
 
 
 def await_etcd(scope: Scope) -> Decision:
@@ -45,10 +57,9 @@ def await_etcd(scope: Scope) -> Decision:
 
 
 async def resume_control_plane(ctx: Context) -> Outcome:
-    """The control plane goes on, with the endpoints of an etcd that changed."""
+    """The control plane goes on, with the endpoints of an etcd that changed, or to be deleted."""
     for control_plane in ctx.scope.capi_objects.of(KubeadmControlPlane.resource).values():
-        if names.ETCD_CHANGES_ANNOTATION in control_plane.metadata.annotations:
-            gone = dict.fromkeys((names.ETCD_CHANGES_ANNOTATION, contract.PAUSED_ANNOTATION))
-            await ctx.annotate(KubeadmControlPlane.resource, control_plane, gone)
+        if control_plane.metadata.annotations.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD:
+            await ctx.annotate(KubeadmControlPlane.resource, control_plane, {contract.PAUSED_ANNOTATION: None})
             ctx.refresh()
     return Continue()

@@ -41,9 +41,6 @@ A Cluster that was exported, deleted and created again carries the uids of its p
 GROUP_ANNOTATION = f"{GROUP}/worker-node-group"
 """On a MachineDeployment of one failure domain: its worker node group."""
 
-ETCD_CHANGES_ANNOTATION = f"{GROUP}/etcd-changes"
-"""On a KubeadmControlPlane that we paused while machines of its etcd are replaced."""
-
 REMEDIATION_STOPPED_ANNOTATION = f"{GROUP}/remediation-stopped"
 """On a MachineHealthCheck: the last replacement of an unhealthy machine before we paused the check."""
 

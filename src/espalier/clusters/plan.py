@@ -102,19 +102,26 @@ def _etcd(wanted: Rendered, capi_objects: ClusterAPIObjects, naming: Naming) -> 
     live, template = capi_objects.etcd, wanted.etcd.machine_template
     template.metadata.name = naming(capi_objects, template, live.spec.infrastructure_template.name if live else None)
     wanted.etcd.cluster.spec.infrastructure_template.name = template.metadata.name
+    etcd = capi_objects.of(external_etcd.RESOURCE).get(wanted.etcd.cluster.metadata.name)
+    if etcd is not None and _owns(etcd, "metadata", "annotations", external_etcd.UPGRADING):
+        wanted.etcd.cluster.metadata.annotations[external_etcd.UPGRADING] = "true"  # its controller takes it away
     control_plane = next(iter(capi_objects.of(KubeadmControlPlane.resource).values()), None)
     configuration = wanted.control_plane.spec.kubeadm_config_spec.cluster_configuration
     known = external_etcd.endpoints(capi_objects.control_plane) if capi_objects.control_plane else ()
     external = configuration.etcd.external if configuration and configuration.etcd else None
     if control_plane is not None and external is not None and known:
-        external.endpoints = list(known) if _owns_endpoints(control_plane) else []
+        external.endpoints = list(known) if _owns(control_plane, *_ENDPOINTS) else []
     return [template, wanted.etcd.cluster]
 
 
-def _owns_endpoints(control_plane: Object) -> bool:
-    """True if endpoints that are no longer applied are removed, as those are that an earlier manager adopted."""
-    fields: object = ownership.owned_fields(control_plane) or {}
-    for name in ("spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external", "endpoints"):
+_ENDPOINTS = ("spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external", "endpoints")
+"""A manager that found them in a control plane applied them, too."""
+
+
+def _owns(live: Object, *path: str) -> bool:
+    """True if a field goes when it is no longer applied."""
+    fields: object = ownership.owned_fields(live) or {}
+    for name in path:
         if not isinstance(fields, dict) or f"f:{name}" not in fields:
             return False
         fields = fields[f"f:{name}"]

@@ -63,7 +63,10 @@ PROGRESS = frozenset(
 """Reasons of waiting for which a condition's message is more precise than the step's."""
 
 _MADE_BY_CLUSTER_API = frozenset(
-    {INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY}
+    {
+        *(INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY),
+        ETCD_NOT_AVAILABLE,
+    }
 )
 """Reasons that end when Cluster API has reconciled."""
 
@@ -127,8 +130,8 @@ def paused_objects(scope: Scope) -> str:
             continue
         for object_ in objects.values():
             said = object_.metadata.annotations
-            marks = (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, names.ETCD_CHANGES_ANNOTATION)
-            is_held = any(said.get(mark) == "true" for mark in marks)
+            is_held = any(said.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
+            is_held |= said.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD
             if contract.PAUSED_ANNOTATION in said and not is_held:
                 found.append(f"{resource.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
     cluster = scope.capi_objects.cluster

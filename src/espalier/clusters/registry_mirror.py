@@ -30,7 +30,7 @@ class Host(NamedTuple):
     @property
     def key(self) -> str:
         """The field of the Secret that has the file, where it holds a password."""
-        return f"{self.registry.replace(':', '-')}.toml"
+        return f"{self.registry.replace(':', '_')}.toml"  # no registry has an underscore in its name
 
 
 def base(mirror: RegistryMirrorConfiguration) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from espalier.api import core
 from espalier.api.meta import ObjectMeta
-from espalier.clusters import copying, generated, names, plan
+from espalier.clusters import authenticator_keys, copying, generated, names, plan
 from espalier.clusters.context import Context
 from espalier.clusters.references import GateKey
 from espalier.clusters.render import authenticator
@@ -17,9 +17,7 @@ from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.clusters.step import Decision, Write, design_of
 from espalier.clusters.validity import problem
-from espalier.kube.pki import Authority
 from espalier.runtime.outcome import Continue, Outcome, Wait
-from espalier.runtime.writer import Precondition
 
 
 async def make_gate_key(ctx: Context) -> Outcome:
@@ -46,21 +44,11 @@ async def make_authenticator_keys(ctx: Context) -> Outcome:
     design, objects = ctx.scope.design, ctx.scope.capi_objects
     if design is None or not authenticator.is_asked_for(design) or ctx.scope.is_settled:
         return Continue()
-    body = authenticator.secret(design)
-    found = objects.of(core.SECRET).get(body.metadata.name)
-    if found is not None and authenticator.has_content(found.tree):
-        return Continue()
-    now = ctx.tools.clock.now()
-    pair = Authority.create(authenticator.NAME, now=now).issue_server(
-        authenticator.NAME, names=["localhost", "127.0.0.1"], now=now, days=authenticator.VALID_DAYS
-    )
-    await ctx.open_gate()
-    filled, writer = authenticator.filled(body, pair.certificate, pair.key), ctx.tools.writer
-    if found is None:  # not applied: what is rendered of it has no content, and would take it away again
-        await writer.create(core.SECRET, filled)
-    else:
-        await writer.merge(core.SECRET, found, {"data": msgspec.to_builtins(filled)["data"]}, Precondition.UID)
-    ctx.refresh()
+    found = objects.of(core.SECRET).get(authenticator.secret_name(design.name))
+    if found is None or not authenticator.has_content(found.tree):
+        await ctx.open_gate()
+        await authenticator_keys.make(ctx, design)
+        ctx.refresh()
     return Continue()
 
 

@@ -11,6 +11,7 @@ from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.kinds import KubeObject
+from espalier.clusters import registry_mirror
 from espalier.clusters.provider import Dependency, Extras, Name, Provider
 from espalier.clusters.render import authenticator, node_setup
 from espalier.clusters.render_input import Design
@@ -24,8 +25,10 @@ def with_shared_parts(provider: Provider) -> Provider:
 
     def depend(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
         yield from links.depend(cluster, children)
-        if node_setup.asks_for_password(cluster.spec):
-            yield Dependency(SECRET, node_setup.CREDENTIALS, "spec.registryMirrorConfiguration.authenticate")
+        mirror = cluster.spec.registry_mirror_configuration
+        if mirror is not None and node_setup.asks_for_password(cluster.spec):
+            field = "spec.registryMirrorConfiguration.authenticate"
+            yield Dependency(SECRET, node_setup.CREDENTIALS, field, registry_mirror.base(mirror))
 
     def names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
         yield from extras.names(name, spec, children)

@@ -37,5 +37,8 @@ def test_without_another_the_cluster_is_its_own_management_cluster_as_in_eks_any
 
 
 def test_a_name_that_no_cluster_can_have_is_refused() -> None:
-    done = CliRunner().invoke(program, ["generate", "clusterconfig", "Garden_1", "-p", "docker"])
-    assert done.exit_code != 0
+    for arguments, field in ((["Garden_1"], "metadata.name"), (["garden", "--management-cluster", "Foo_Bar"], "--man")):
+        done = CliRunner().invoke(program, ["generate", "clusterconfig", *arguments, "-p", "docker"])
+        assert done.exit_code != 0
+        assert field in str(done.exception)
+        assert "must be a DNS label that begins with a letter" in str(done.exception)

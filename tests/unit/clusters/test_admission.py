@@ -225,7 +225,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "not a range in CIDR notation; found banana",
     ),
     # What nothing acts on, and what would give another cluster.
-    ({SPEC + "datacenterRef.kind": "VSphereDatacenterConfig"}, "spec.datacenterRef.kind", "not support this provider"),
+    ({SPEC + "datacenterRef.kind": "SnowDatacenterConfig"}, "spec.datacenterRef.kind", "not support this provider"),
     ({SPEC + "externalEtcdConfiguration": {"count": 3}}, "spec.externalEtcdConfiguration", "remove the field"),
     *(
         ({SPEC + "proxyConfiguration": PROXY | proxy}, f"spec.proxyConfiguration.{field}", said)
@@ -269,6 +269,17 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "the OIDCConfig says it",
     ),
     ({SPEC + "podIamConfig": {"serviceAccountIssuer": ""}}, "spec.podIamConfig.serviceAccountIssuer", "who issues"),
+    (
+        {SPEC + "podIamConfig": {"serviceAccountIssuer": "http://s3"}},
+        "spec.podIamConfig.serviceAccountIssuer",
+        "with https; found http://s3; allowed: a URL that begins with https://",
+    ),
+    *(
+        ({part + "labels": {name: "a"}}, f"{part}labels", "kubelet does not start; choose a domain of your own")
+        for part in (CONTROL_PLANE, GROUP)
+        for name in ("node-role.kubernetes.io/worker", "kubernetes.io/role", "k8s.io/a", "a.k8s.io/b")
+    ),
+    ({"metadata.name": "a"}, "metadata.name", "no names of a single letter; choose a longer one; found a"),
     ({SPEC + "etcdEncryption": [{"providers": [], "resources": []}]}, "spec.etcdEncryption", "encryption in etcd"),
     ({CONTROL_PLANE + "endpoint": {"host": "10.0.0.1"}}, CONTROL_PLANE + "endpoint.host", "load balancer"),
     ({CONTROL_PLANE + STRATEGY: {"fallback": "Fail"}}, CONTROL_PLANE + STRATEGY + ".fallback", "set type"),
@@ -466,6 +477,7 @@ def test_a_second_cluster_of_the_name_is_refused_in_any_namespace() -> None:
         ({GROUP + "machineGroupRef": {"kind": "A", "name": "a"}}, GROUP + "machineGroupRef"),
         ({CONTROL_PLANE + "skipLoadBalancerDeployment": True}, CONTROL_PLANE + "skipLoadBalancerDeployment"),
         ({NETWORK + "cni": "kindnetd", NETWORK + "cniConfig": None}, NETWORK + "cni"),
+        ({CONTROL_PLANE + "apiServerExtraArgs": {"v": "1", "vv": "1"}}, CONTROL_PLANE + "apiServerExtraArgs.vv"),
     ],
 )  # fmt: skip
 def test_fields_that_nothing_acts_on_are_accepted_with_a_warning(edits: dict[str, Any], warning: str) -> None:

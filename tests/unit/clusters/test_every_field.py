@@ -34,8 +34,20 @@ CHECKS: dict[str, tuple[list[Any], list[Any]]] = {
     "maxUnhealthy": ([0, 1, "100%"], [-1, "lots"]),
 }
 TAINT = {"key": "a", "value": "b", "effect": "PreferNoSchedule"}
+KUBELETS = {
+    "topology.kubernetes.io/zone": "a",
+    "node.kubernetes.io/instance-type": "b",
+    "a.node.kubernetes.io/c": "d",
+    "kubernetes.io/hostname": "e",
+    "beta.kubernetes.io/os": "linux",
+}
+"""Labels that kubelets know."""
+
 OF_NODES: dict[str, tuple[list[Any], list[Any]]] = {
-    "labels{}": ([{"a": ""}, {"a.example/b": "c" * 63}], [{"a b": "c"}, {"a": "c" * 64}]),
+    "labels{}": (
+        [{"a": ""}, {"a.example/b": "c" * 63}, KUBELETS],
+        [{"a b": "c"}, {"a": "c" * 64}, {"kubernetes.io/role": "a"}],
+    ),
     "taints[].effect": ([[TAINT]], [[TAINT | {"effect": "Never"}]]),
     "taints[].key": ([[TAINT | {"key": "x.example/a"}]], [[TAINT | {"key": "a b"}]]),
     "taints[].value": ([[TAINT | {"value": ""}]], [[TAINT | {"value": "a b"}]]),
@@ -122,7 +134,9 @@ FIELDS: dict[str, Values] = {
         [[{"kind": "OIDCConfig", "name": "company"}]], [[{"kind": "LDAP", "name": "a"}]]
     ),
     "identityProviderRefs[].name": Values([], [[{"kind": "OIDCConfig", "name": ""}]]),
-    "podIamConfig.serviceAccountIssuer": Values(["https://issuer"], [""]),
+    "podIamConfig.serviceAccountIssuer": Values(
+        ["https://issuer", "https://a/b:c"], ["", "http://issuer", "https://a@b"]
+    ),
     "etcdEncryption[]": Values([], [[{"providers": [], "resources": ["secrets"]}]]),
 }
 """By path: `[]` is the whole list, `{}` the whole map."""

@@ -19,7 +19,7 @@ from espalier.clusters import gate, generated, names, plan, readiness, steps
 from espalier.clusters.admission import Admission
 from espalier.clusters.observe import Observer
 from espalier.clusters.observed_versions import running
-from espalier.clusters.provider import Extras, Name, Provider, extra_kinds
+from espalier.clusters.provider import Extras, Name, Provider
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.validity import problem
 from espalier.kube.wire import ADMIN
@@ -121,7 +121,7 @@ def test_a_secret_that_somebody_else_labelled_for_the_cluster_is_neither_pruned_
 def test_the_last_to_go_of_a_deleted_cluster() -> None:
     found = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
     seen = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), *made(found)), "garden")
-    extra = extra_kinds(ORCHARD)
+    extra = ORCHARD_PROVIDER.extras.kinds
     first = plan.leftovers(seen.capi_objects, extra)
     assert {one.resource.kind for one in first} == {
         "Cluster",

@@ -61,7 +61,7 @@ def test_a_cluster_is_ready_when_all_of_it_is_and_the_generations_are_written_th
     assert condition(status, "WorkersReady").message == "2 of 2 worker nodes are ready"
     assert condition(status, "Ready").message == "3 nodes are ready, Kubernetes v1.35.4-eks-1-35-1"
     assert status.eksd_release_ref is not None
-    assert status.eksd_release_ref.name == "kubernetes-1-35-eks-1"
+    assert status.eksd_release_ref.name == "kubernetes-1-35-eks-2"
 
 
 @pytest.mark.parametrize(

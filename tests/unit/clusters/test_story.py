@@ -16,7 +16,7 @@ import yaml
 from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters import cni, plan
+from espalier.clusters import cni, credentials, plan
 from espalier.clusters.scope import ClusterAPIObjects
 from tests.unit.clusters.layers.designs import EVERYTHING
 from tests.unit.clusters.seen import EXAMPLES, GARDEN, NAMESPACE, example, scope
@@ -116,7 +116,13 @@ COMPANY: Tree = {
 PASSWORD: Tree = {
     "apiVersion": "v1",
     "kind": "Secret",
-    "metadata": {"name": "registry-credentials", "namespace": "eksa-system", "uid": "secret", "resourceVersion": "1"},
+    "metadata": {
+        "name": "registry-credentials",
+        "namespace": "eksa-system",
+        "uid": "secret",
+        "resourceVersion": "1",
+        "annotations": {credentials.SERVERS: "10.0.0.9:443,mirror:443", credentials.NAMESPACES: "*"},
+    },
     "data": {"username": "YWRtaW4=", "password": "cGFzc3dvcmQ="},
 }
 

@@ -80,8 +80,8 @@ def test_newer_releases_come_first_and_builds_are_ordered_by_number(folder: Path
 def test_releases_may_share_bundles(folder: Path, change: Change) -> None:
     change("releases.yaml", "  releases:\n", "  releases:\n" + first_entry(folder).replace("v0.26.0", "v0.26.1"))
     found = [item.metadata.name for item in Releases.load(folder).objects()]
-    distros = [f"kubernetes-1-{minor}-eks-1" for minor in (34, 35, 36)]
-    assert found[:8] == [*distros, "bundles-1", "bundles-2", "bundles-3", "eksa-v0-26-1", "eksa-v0-26-0"]
+    distros = [f"kubernetes-1-{one}" for one in ("34-eks-2", "35-eks-2", "36-eks-1", "34-eks-1", "35-eks-1")]
+    assert found[:10] == [*distros, "bundles-1", "bundles-2", "bundles-3", "eksa-v0-26-1", "eksa-v0-26-0"]
 
 
 def test_a_file_that_is_not_there(folder: Path) -> None:
@@ -206,18 +206,18 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
         ),
         (
             "bundles-1.yaml",
-            "      name: kubernetes-1-35-eks-1",
             "      name: kubernetes-1-35-eks-2",
-            "spec.versionsBundles[1].eksD.name: its manifest has another name; found kubernetes-1-35-eks-2; "
-            "allowed: kubernetes-1-35-eks-1",
+            "      name: kubernetes-1-35-eks-3",
+            "spec.versionsBundles[1].eksD.name: its manifest has another name; found kubernetes-1-35-eks-3; "
+            "allowed: kubernetes-1-35-eks-2",
         ),
         (
             "bundles-1.yaml",
-            "name: kubernetes-1-35-eks-1\n      channel: 1-35\n      kubeVersion: v1.35.4\n      "
-            "manifestUrl: embed:///eks-distro/kubernetes-1-35-eks-1.yaml",
-            "name: kubernetes-1-34-eks-1\n      manifestUrl: embed:///eks-distro/kubernetes-1-34-eks-1.yaml",
-            "bundles-1.yaml:165: Bundles bundles-1: spec.versionsBundles[1].kubeVersion: the EKS Distro Release "
-            "kubernetes-1-34-eks-1 that it references is of Kubernetes v1.34.4-eks-1-34-1; found 1.35; allowed: 1.34",
+            "name: kubernetes-1-35-eks-2\n      channel: 1-35\n      kubeVersion: v1.35.4\n      "
+            "manifestUrl: embed:///eks-distro/kubernetes-1-35-eks-2.yaml",
+            "name: kubernetes-1-34-eks-2\n      manifestUrl: embed:///eks-distro/kubernetes-1-34-eks-2.yaml",
+            "bundles-1.yaml:179: Bundles bundles-1: spec.versionsBundles[1].kubeVersion: the EKS Distro Release "
+            "kubernetes-1-34-eks-2 that it references is of Kubernetes v1.34.4-eks-1-34-1; found 1.35; allowed: 1.34",
         ),
         ("bundles-1.yaml", "  namespace: eksa-system\n", "", "metadata: Bundles need a name and a namespace"),
         (
@@ -241,7 +241,7 @@ def test_each_problem_is_named(folder: Path, change: Change, file: str, old: str
 
 def test_two_files_of_one_release_of_eks_distro(folder: Path, change: Change) -> None:
     shutil.copy(folder / "eks-distro" / "kubernetes-1-35-eks-1.yaml", folder / "eks-distro" / "other.yaml")
-    change("bundles-2.yaml", "embed:///eks-distro/kubernetes-1-35-eks-1.yaml", "embed:///eks-distro/other.yaml")
+    change("bundles-3.yaml", "embed:///eks-distro/kubernetes-1-35-eks-1.yaml", "embed:///eks-distro/other.yaml")
     assert problems(folder) == [
         "eks-distro/other.yaml:5: Release kubernetes-1-35-eks-1: metadata.name: the EKS Distro Release in "
         "embed:///eks-distro/kubernetes-1-35-eks-1.yaml has this name as well; each needs its own; "

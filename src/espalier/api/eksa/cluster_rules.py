@@ -186,11 +186,19 @@ def _managed_has(field: str, message: str, more: str = "", allowed: str = "") ->
 
 CLUSTER: tuple[Rule, ...] = (
     Rule(
-        f"self.metadata.name.matches('{NAME}') && self.metadata.name.matches('{_DNS_LABEL}')",
+        f"self.metadata.name.matches('^[a-z]$')"
+        f" || self.metadata.name.matches('{NAME}') && self.metadata.name.matches('{_DNS_LABEL}')",
         sentences.NAME_FORM,
         ".metadata.name",
         found="self.metadata.name",
         allowed=f"{NAME}, lower case, not ending in a dash",
+    ),
+    Rule(
+        "!self.metadata.name.matches('^[a-z]$')",
+        sentences.NAME_SHORT,
+        ".metadata.name",
+        found="self.metadata.name",
+        allowed="at least 2 characters",
     ),
     Rule(
         f"self.metadata.name.size() <= {LONGEST_NAME}",

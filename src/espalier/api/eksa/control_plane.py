@@ -7,7 +7,17 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.eksa.fields import NODE_RULES, SIZE_OF_CONTROL_PLANE, Kubelet, Labels, Ref, Taints, keys_rule
+from espalier.api.eksa.fields import (
+    HTTPS_URL,
+    HTTPS_URLS,
+    NODE_RULES,
+    SIZE_OF_CONTROL_PLANE,
+    Kubelet,
+    Labels,
+    Ref,
+    Taints,
+    keys_rule,
+)
 from espalier.api.eksa.health_checks import MachineHealthCheck
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy
 from espalier.api.kinds import ATOMIC, MANY, Rule
@@ -96,11 +106,18 @@ class PodIAMConfig(Part):
             sentences.NO_ISSUER,
             ".serviceAccountIssuer",
             found="'nothing'",
-            allowed="a URL",
+            allowed=HTTPS_URLS,
+        ),
+        Rule(
+            f"self.serviceAccountIssuer == '' || self.serviceAccountIssuer.matches('{HTTPS_URL}')",
+            sentences.POD_IAM_ISSUER,
+            ".serviceAccountIssuer",
+            found="self.serviceAccountIssuer",
+            allowed=HTTPS_URLS,
         ),
     )
 
-    service_account_issuer: Annotated[str, Meta(description="Issuer of service account tokens.")]
+    service_account_issuer: Annotated[str, Meta(description="Issuer of service account tokens, an https URL.")]
 
 
 class ExternalEtcdConfiguration(Part):

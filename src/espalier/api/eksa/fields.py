@@ -11,11 +11,28 @@ from espalier.api.meta import Part
 
 KUBERNETES_VERSION = r"^[0-9]+\.[0-9]+$"
 
+HTTPS_URL = "^https://[^/@?# ]+(/[^@?# ]*)?$"
+"""An issuer of tokens, as OpenID Connect has it: no user, no query, no fragment."""
+
+HTTPS_URLS = "a URL that begins with https://, without user, query and fragment"
+
 LABEL_NAME = (
     "^([a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?"
     "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
 )
 """Names of labels and taints."""
+
+KUBERNETES_LABEL = "^([^/]*[.])?(kubernetes|k8s)[.]io/"
+"""Labels of Kubernetes itself."""
+
+KUBELET_LABEL = (
+    "^([^/]*[.])?(kubelet|node)[.]kubernetes[.]io/"
+    "|^(beta[.])?kubernetes[.]io/(arch|os)$"
+    "|^kubernetes[.]io/hostname$"
+    "|^beta[.]kubernetes[.]io/instance-type$"
+    "|^(topology|failure-domain[.]beta)[.]kubernetes[.]io/(zone|region)$"
+)
+"""Those that a kubelet takes as labels of its node."""
 
 LABEL_VALUE = "^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
 LABEL_NAMES, LABEL_VALUES = (
@@ -23,6 +40,8 @@ LABEL_NAMES, LABEL_VALUES = (
     "at most 63 letters, digits, dashes, dots",
 )
 """Allowed values, in words."""
+
+KUBELET_LABELS = "labels below node.kubernetes.io and kubelet.kubernetes.io, or ones like topology.kubernetes.io/zone"
 
 MOST_CONTROL_PLANES = 99
 """Machines of a control plane, and members of etcd: each write waits for a majority of them."""
@@ -58,6 +77,18 @@ def keys_rule(field: str, is_bad: str, message: str, allowed: str, found: str = 
     return Rule(rule, message, f".{field}", found=found.format(first), allowed=allowed)
 
 
+def unchanged(message: str, *fields: str) -> tuple[Rule, ...]:
+    """Fields of a spec that stay as they are."""
+    return tuple(
+        Rule(
+            f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})",
+            message,
+            f".{name}",
+        )
+        for name in fields
+    )
+
+
 _BAD_TAINT = f"!t.key.matches('{LABEL_NAME}')"
 
 NODE_RULES = (
@@ -69,6 +100,12 @@ NODE_RULES = (
         allowed=LABEL_NAMES,
     ),
     keys_rule("labels", f"!k.matches('{LABEL_NAME}')", sentences.LABEL, LABEL_NAMES),
+    keys_rule(
+        "labels",
+        f"k.matches('{KUBERNETES_LABEL}') && !k.matches('{KUBELET_LABEL}')",
+        sentences.KUBELET_LABEL,
+        KUBELET_LABELS,
+    ),
     keys_rule(
         "labels",
         f"!self.labels[k].matches('{LABEL_VALUE}')",

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
+from espalier.api.eksa.fields import HTTPS_URL, HTTPS_URLS, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
@@ -16,18 +17,6 @@ from espalier.api.resource import Resource
 
 _TEXT = {"maxLength": 2048}
 _SHORT = {"maxLength": 512}
-
-
-def _same(*fields: str) -> tuple[Rule, ...]:
-    """Fields of a spec that stay as they are."""
-    return tuple(
-        Rule(
-            f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})",
-            sentences.IDENTITY_CHANGED,
-            f".{name}",
-        )
-        for name in fields
-    )
 
 
 class OIDCRequiredClaim(Part):
@@ -43,11 +32,11 @@ class OIDCConfigSpec(Part):
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule("has(self.clientId) && self.clientId != ''", sentences.NO_CLIENT, ".clientId", found="'nothing'"),
         Rule(
-            "has(self.issuerUrl) && self.issuerUrl.matches('^https://[^ @]+$')",
+            f"has(self.issuerUrl) && self.issuerUrl.matches('{HTTPS_URL}')",
             sentences.ISSUER,
             ".issuerUrl",
             found="has(self.issuerUrl) ? self.issuerUrl : 'nothing'",
-            allowed="a URL that begins with https://",
+            allowed=HTTPS_URLS,
         ),
         Rule(
             "!has(self.requiredClaims) || self.requiredClaims.size() <= 1",
@@ -56,8 +45,15 @@ class OIDCConfigSpec(Part):
             found="'%d claims'.format([self.requiredClaims.size()])",
             allowed="one claim",
         ),
-        *_same(
-            "clientId", "issuerUrl", "usernameClaim", "usernamePrefix", "groupsClaim", "groupsPrefix", "requiredClaims"
+        *unchanged(
+            sentences.IDENTITY_CHANGED,
+            "clientId",
+            "issuerUrl",
+            "usernameClaim",
+            "usernamePrefix",
+            "groupsClaim",
+            "groupsPrefix",
+            "requiredClaims",
         ),
     )
 
@@ -139,7 +135,7 @@ class AWSIamConfigSpec(Part):
             found="self.backendMode.join(', ')",
             allowed="EKSConfigMap among others",
         ),
-        *_same("awsRegion", "backendMode", "partition"),
+        *unchanged(sentences.IDENTITY_CHANGED, "awsRegion", "backendMode", "partition"),
     )
 
     aws_region: Annotated[str, Meta(description="Region of AWS, like us-west-2.", extra_json_schema=_SHORT)]

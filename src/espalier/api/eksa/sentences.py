@@ -5,6 +5,7 @@ The CRDs say it (CEL, also when no manager runs) and the webhooks say it: so it 
 
 # The cluster.
 NAME_FORM = "the name is part of host names, so it must be a DNS label that begins with a letter; choose another name"
+NAME_SHORT = "EKS Anywhere takes no names of a single letter; choose a longer one"
 NAME_LENGTH = "the name is too long: names of machines begin with it; choose a shorter one"
 NO_KUBERNETES_VERSION = 'give the Kubernetes minor version in quotes, like "1.35"'
 NO_DATACENTER = "say where the machines run"
@@ -60,6 +61,10 @@ TOO_MANY = "more than a cluster can have; is there a digit too many?"
 
 LABEL = "not a valid label name"
 LABEL_VALUE = "not a valid label value"
+KUBELET_LABEL = (
+    "with a label of kubernetes.io or k8s.io that it does not know, kubelet does not start; choose a domain of your "
+    "own, or label the Nodes once they are there"
+)
 NO_FLAG = "not a valid flag name; omit the leading dashes, and give its value as the value"
 TAINT_KEY = "not a valid taint name"
 SECOND_ROLLOUT = (
@@ -102,6 +107,7 @@ PROXY_ADDRESS = "not the address of a proxy"
 MIRROR_ENDPOINT = "say where the mirror is"
 MIRROR_PORT = "not a port"
 NO_ISSUER = "say who issues the tokens of service accounts"
+POD_IAM_ISSUER = "AWS asks the issuer for its keys by this URL, with https"
 NO_RANGE = "minCount must not be more than maxCount"
 COUNT_OUTSIDE = "an autoscaler sets the count; leave it out, or give one within minCount and maxCount"
 AUTOSCALED_IN_PLACE = "machines that an autoscaler adds and removes are not upgraded in place"

@@ -30,11 +30,12 @@ class Duration(NamedTuple):
 
 
 def duration(groups: Sequence[Group], fleet: Fleet, *, workers_wait: bool) -> Duration:
-    """The time until all machines are there: worker node groups side by side, and maybe after the control plane."""
+    """The time until all machines are there: etcd's own before those of the control plane, worker node groups side by
+    side, and maybe after the control plane."""
     took = [seconds for one in fleet.machines if (seconds := seconds_to_ready(one)) is not None]
     each = _median(took) if took else UNKNOWN
-    control_plane = sum(group.coming for group in groups if not group.name)
-    workers = max((group.rounds for group in groups if group.name), default=0)
+    control_plane = sum(group.coming for group in groups if not group.is_of_workers)
+    workers = max((group.rounds for group in groups if group.is_of_workers), default=0)
     rounds = control_plane + workers if workers_wait else max(control_plane, workers)
     return Duration(rounds * each, each, len(took))
 

@@ -12,17 +12,21 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.upgrades import FALLBACK_ANNOTATION, IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.clusterapi import contract, in_place_fields, machine_change, removal
+from espalier.clusterapi import contract, external_etcd, in_place_fields, machine_change, removal
 from espalier.clusterapi.classification import Classified, Fate, Way, classify
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.intstr import share
 from espalier.clusterapi.machine_change import MachineParts
 from espalier.clusters import in_place
 from espalier.clusters.preview.simulate import Simulated
+
+ETCD = "external etcd"
+"""Name of the group of etcd's own machines; no MachineDeployment can have it."""
 
 SCALED_IN = "replicas"
 GROUP_REMOVED = "the group is removed"
@@ -65,6 +69,10 @@ class Fleet(msgspec.Struct, frozen=True):
         """Machines of a set that stay, in the order in which they would go."""
         return sorted(self._owned(MachineSet.resource.kind, name), key=lambda one: removal.of_set(one.machine))
 
+    def of_etcd(self, name: str) -> list[SeenMachine]:
+        """Members of an etcd that stay, oldest first."""
+        return sorted(self._owned(external_etcd.RESOURCE.kind, name), key=_age)
+
     def _owned(self, kind: str, name: str) -> Iterable[SeenMachine]:
         return (one for one in self.machines if not one.goes and _owner(one.machine.metadata) == (kind, name))
 
@@ -80,10 +88,10 @@ class RemovedMachine(NamedTuple):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """The effects on machines of the control plane, or of a worker node group."""
+    """The effects on machines of the control plane, of a worker node group, or of external etcd."""
 
     name: str
-    """Of the MachineDeployment; empty for the control plane."""
+    """Of the MachineDeployment; `ETCD`; empty for the control plane."""
     present: int
     going: tuple[RemovedMachine, ...] = ()
     """In their order."""
@@ -101,6 +109,11 @@ class Group(msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return bool(self.going or self.coming or self.in_place or self.upgraded or self.refused)
+
+    @property
+    def is_of_workers(self) -> bool:
+        """Whether it is a worker node group."""
+        return self.name not in ("", ETCD)
 
     @property
     def replaced(self) -> tuple[RemovedMachine, ...]:
@@ -127,7 +140,8 @@ def refused_groups(simulated: Simulated) -> tuple[Group, ...]:
 
 
 def groups(simulated: Simulated, fleet: Fleet | None, known: Infrastructures) -> tuple[Group, ...]:
-    """The effects on all machines of a cluster: the control plane first, then the worker node groups side by side.
+    """The effects on all machines of a cluster: etcd first, then the control plane, then the worker node groups side by
+    side.
 
     Without a fleet, machines are counted by what Cluster API reports, and have no names. `known` says which fields of
     machine templates do not matter in place.
@@ -137,6 +151,8 @@ def groups(simulated: Simulated, fleet: Fleet | None, known: Infrastructures) ->
     classified = _classifier(simulated, known)
     falling_back = [one for one in simulated.owner_changes if one.classified.fate is Fate.REPLACED]
     fallback = {one.wanted.metadata.name if one.group else "": one.classified.refused for one in falling_back}
+    if after.etcd is not None:
+        found.append(_etcd(before.etcd, after.etcd, fleet, classified))
     if after.control_plane is not None:
         because = fallback.get("", ())
         found.append(_control_plane(before.control_plane, after.control_plane, fleet, classified, because))
@@ -220,10 +236,31 @@ def _control_plane(
     )
 
 
+def _etcd(live: EtcdadmCluster | None, wanted: EtcdadmCluster, fleet: Fleet | None, classified: Classify) -> Group:
+    """Its controller makes one member more, and then takes the oldest outdated one away, until all are as wanted."""
+    replicas = 1 if wanted.spec.replicas is None else wanted.spec.replicas
+    if live is None:
+        return Group(ETCD, 0, coming=replicas)
+    desired, current = machine_change.of_etcd(wanted), machine_change.of_etcd(live)
+    if fleet is None:
+        change = classified(current, desired, Way.ROLLING)
+        changes = {f"#{number}": change for number in range(live.status.replicas or 0)}
+    else:
+        seen = fleet.of_etcd(wanted.metadata.name)
+        parts = {one.name: machine_change.of_etcd_machine(live, one.infrastructure) for one in seen}
+        changes = {name: classified(one, desired, Way.ROLLING) for name, one in parts.items()}
+    outdated = {name: change.fields for name, change in changes.items() if change.is_outdated}
+    going, coming = _one_by_one(list(changes), outdated, replicas, surge=1)
+    if fleet is None:
+        going = [RemovedMachine("", one.why) for one in going]
+    return Group(ETCD, len(changes), tuple(going), coming)
+
+
 def _one_by_one(
     staying: Sequence[str], outdated: Mapping[str, tuple[str, ...]], replicas: int, surge: int
 ) -> tuple[list[RemovedMachine], int]:
-    """The moves of a control plane, as Cluster API makes them: a machine more, or one less, until all is as wanted."""
+    """The moves of a control plane or of etcd, as controllers make them: a machine more, or one less, until all is as
+    wanted."""
     old = [name for name in staying if name in outdated]
     current: list[str] = [name for name in staying if name not in outdated]
     going: list[RemovedMachine] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.kinds import KubeObject
 from espalier.clusters.render_input import Design
@@ -12,6 +13,8 @@ from espalier.clusters.render_input import Design
 K = TypeVar("K", bound=KubeObject)
 
 ISSUER = "service-account-issuer"
+OIDC = "oidc-"
+"""How flags of kube-apiserver begin that follow from an OIDCConfig."""
 
 
 def linked(design: Design, kind: type[K]) -> K | None:
@@ -23,6 +26,14 @@ def flags(design: Design) -> dict[str, str]:
     """Flags of kube-apiserver that follow from the identity providers of a cluster."""
     oidc = linked(design, OIDCConfig)
     return _oidc(oidc) if oidc is not None else {}
+
+
+def flags_of(control_plane: KubeadmControlPlane) -> dict[str, str]:
+    """The same, of a control plane as it is."""
+    configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
+    api_server = configuration.api_server if configuration is not None else None
+    found = api_server.extra_args if api_server is not None else ()
+    return {one.name: one.value for one in found if one.name.startswith(OIDC)}
 
 
 def issuer(design: Design) -> Mapping[str, str]:

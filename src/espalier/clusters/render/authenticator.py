@@ -173,6 +173,11 @@ def lacks_image(design: Design) -> bool:
     return is_asked_for(design) and not design.of_control_plane.distro.authenticator
 
 
+def holds_keys(body: Tree, cluster: str) -> bool:
+    """Whether a Secret is that of the keys of a cluster."""
+    return bool(body["metadata"]["name"] == secret_name(cluster))
+
+
 def has_content(found: Tree) -> bool:
     """True if a Secret has the keys."""
     return {CERTIFICATE, KEY} <= set(found.get("data") or {})

@@ -13,7 +13,7 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.control_plane import FLAG, FLAGS
 from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError, Violation, shown
-from espalier.clusters.rules import messages
+from espalier.clusters.rules import api_server_flags, messages
 
 _FLAG = re.compile(FLAG)
 _BUILT = frozenset(
@@ -87,6 +87,14 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             yield Violation(f"{field}.{flag}", value or "nothing", _VALUES[flag][1], messages.FLAG_VALUE)
     if control_plane.audit_policy_content:
         yield from _audit("spec.controlPlaneConfiguration.auditPolicyContent", control_plane.audit_policy_content)
+
+
+def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
+    """Flags that no kube-apiserver of this build lists. EKS Anywhere accepts them, so they are not refused."""
+    control_plane = spec.control_plane_configuration
+    for flag in control_plane.api_server_extra_args if control_plane is not None else ():
+        if flag not in api_server_flags.KNOWN and flag not in _BUILT and _FLAG.fullmatch(flag):
+            yield f"spec.controlPlaneConfiguration.apiServerExtraArgs.{flag}: {messages.UNKNOWN_FLAG}"
 
 
 def _audit(field: str, text: str) -> Iterator[Violation]:

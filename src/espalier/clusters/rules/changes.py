@@ -15,7 +15,7 @@ from espalier.clusters import names
 from espalier.clusters.downgrade import WayBack, of_group
 from espalier.clusters.observed_versions import Machines, Running
 from espalier.clusters.render_input import cni_of, group_name
-from espalier.clusters.rules import messages
+from espalier.clusters.rules import connections, messages
 
 _DELETE = "it can't be changed in an existing cluster; create another cluster"
 
@@ -68,10 +68,17 @@ def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:
         "spec.clusterNetwork.services": network and network.services,
         "spec.clusterNetwork.dns": network and network.dns,
         "spec.clusterNetwork.nodes": network and network.nodes,
-        "spec.proxyConfiguration": spec.proxy_configuration,
+        "spec.proxyConfiguration": spec.proxy_configuration
+        and connections.without_credentials(spec.proxy_configuration),
         "spec.externalEtcdConfiguration": "etcd on machines of its own" if spec.external_etcd_configuration else None,
         GIT_OPS: spec.git_ops_ref,
     }
+
+
+def warnings(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[str]:
+    """What a change does not do at once."""
+    if old.proxy_configuration != new.proxy_configuration:
+        yield f"spec.proxyConfiguration: {messages.CREDENTIALS_OF_PROXY}"
 
 
 def versions(spec: eksa.ClusterSpec) -> tuple[str, dict[str, str | None]]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from cryptography import x509
+from msgspec.structs import replace
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
@@ -13,6 +14,7 @@ from espalier.api.eksa.network import PROXY_ADDRESS, ProxyConfiguration, Registr
 from espalier.api.violations import Violation, shown
 
 _PROXY = re.compile(PROXY_ADDRESS)
+_CREDENTIALS = re.compile("^(https?://)?[^/@ ]+@")
 _EXAMPLE = "http://proxy.example.com:3128"
 _PORT = re.compile(r"[0-9]{1,5}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\]")
@@ -27,6 +29,12 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         yield from _proxy(spec.proxy_configuration)
     if spec.registry_mirror_configuration is not None:
         yield from _mirror(spec.registry_mirror_configuration)
+
+
+def without_credentials(proxy: ProxyConfiguration) -> ProxyConfiguration:
+    """Where a proxy is, without user and password."""
+    http, https = (_CREDENTIALS.sub(r"\1", one) for one in (proxy.http_proxy, proxy.https_proxy))
+    return replace(proxy, http_proxy=http, https_proxy=https)
 
 
 def _proxy(proxy: ProxyConfiguration) -> Iterator[Violation]:

@@ -10,7 +10,15 @@ from espalier.api.core import Taint
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.cluster_rules import LONGEST_GROUP_NAME, LONGEST_NAME, NAME
-from espalier.api.eksa.fields import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL_VALUES
+from espalier.api.eksa.fields import (
+    KUBELET_LABEL,
+    KUBELET_LABELS,
+    KUBERNETES_LABEL,
+    LABEL_NAME,
+    LABEL_NAMES,
+    LABEL_VALUE,
+    LABEL_VALUES,
+)
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
@@ -31,6 +39,7 @@ _NAME = re.compile(NAME)
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _DNS_NAME = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(LABEL_VALUE)
+_KUBERNETES_LABEL, _KUBELET_LABEL = re.compile(KUBERNETES_LABEL), re.compile(KUBELET_LABEL)
 _LABEL_NAME = re.compile(LABEL_NAME)
 _KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 
@@ -59,7 +68,9 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
 
 def name_violations(name: str) -> Iterator[Violation]:
     """The name becomes that of many objects, and part of host names."""
-    if not _NAME.fullmatch(name) or not _DNS_LABEL.fullmatch(name):
+    if len(name) == 1 and _DNS_LABEL.fullmatch(name) and not name.isdigit():
+        yield Violation("metadata.name", name, "at least 2 characters", sentences.NAME_SHORT)
+    elif not _NAME.fullmatch(name) or not _DNS_LABEL.fullmatch(name):
         yield Violation(
             "metadata.name",
             name or "nothing",
@@ -179,6 +190,8 @@ def _labels(field: str, labels: Mapping[str, str]) -> Iterator[Violation]:
     for name, value in labels.items():
         if not _LABEL_NAME.fullmatch(name):
             yield Violation(field, name, LABEL_NAMES, sentences.LABEL)
+        elif _KUBERNETES_LABEL.search(name) and not _KUBELET_LABEL.search(name):
+            yield Violation(field, name, KUBELET_LABELS, sentences.KUBELET_LABEL)
         elif not _LABEL_VALUE.fullmatch(value):
             yield Violation(f"{field}[{name}]", value, LABEL_VALUES, sentences.LABEL_VALUE)
 

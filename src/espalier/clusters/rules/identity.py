@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
+from espalier.api.eksa.fields import HTTPS_URL, HTTPS_URLS
 from espalier.api.violations import Violation
 from espalier.clusters.references import IDENTITY_PROVIDERS
 
+_URL = re.compile(HTTPS_URL)
 _KINDS = tuple(kind.kind for kind in IDENTITY_PROVIDERS)
 
 
@@ -31,5 +34,7 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             if flag.startswith("oidc-"):
                 field = f"spec.controlPlaneConfiguration.apiServerExtraArgs.{flag}"
                 yield Violation(field, value, "nothing", "the OIDCConfig says it; remove one of the two")
-    if spec.pod_iam_config is not None and not spec.pod_iam_config.service_account_issuer:
-        yield Violation("spec.podIamConfig.serviceAccountIssuer", "nothing", "a URL", sentences.NO_ISSUER)
+    if spec.pod_iam_config is not None and not _URL.search(spec.pod_iam_config.service_account_issuer):
+        found = spec.pod_iam_config.service_account_issuer
+        message = sentences.POD_IAM_ISSUER if found else sentences.NO_ISSUER
+        yield Violation("spec.podIamConfig.serviceAccountIssuer", found or "nothing", HTTPS_URLS, message)

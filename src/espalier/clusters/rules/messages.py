@@ -6,7 +6,7 @@ are in `api/eksa/sentences.py`, because the CRDs use them too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key
@@ -114,6 +114,23 @@ def other_content(what: str) -> str:
     )
 
 
+def no_authenticator(distro: str) -> str:
+    """AWSIamConfig with a release that can't run its authenticator."""
+    return (
+        f"AWSIamConfig needs the image of AWS IAM Authenticator, and EKS Distro Release {distro} has none; set "
+        "spec.eksaVersion to v0.26.0 or later, import a release that has one (`espalier releases import`), or remove "
+        "the reference"
+    )
+
+
+def other_provider(flags: Sequence[str]) -> str:
+    """An OIDCConfig of which the control plane was made was deleted, and made again with other content."""
+    return (
+        f"the OIDCConfig was deleted and made again with other content ({', '.join(flags)}), which would replace the "
+        "control plane; make it again as it was, or create another and name that here"
+    )
+
+
 # eksaVersion.
 UNKNOWN_RELEASE = (
     "the management cluster has no EKSARelease of this version; choose an existing one, or add it with "
@@ -200,10 +217,25 @@ def not_in_release(release: str) -> str:
     return f"release {release} does not have this Kubernetes version"
 
 
+def lacks_components(kind: str, parts: str) -> str:
+    """The Bundles were made before the provider was supported."""
+    return (
+        f"the release has no images for clusters with {kind} ({parts}); use a newer one, or Bundles that have them "
+        "(`espalier releases import`)"
+    )
+
+
 # Configuration of Kubernetes components.
 PROVIDER_ID = "the provider sets names of machines; remove the field"
 BUILT_FLAG = "this flag is set from the cluster's configuration, and another value would break it; remove it"
 FLAG_VALUE = "with this value the API server does not start, or nodes can't join; change it, or remove the flag"
+UNKNOWN_FLAG = (
+    "no kube-apiserver of the supported versions lists this flag, and with one that it does not know it does not start"
+)
+CREDENTIALS_OF_PROXY = (
+    "machines that are made from now on have the other credentials; those that are there keep theirs, and reach the "
+    "proxy no longer if it refuses them"
+)
 NO_POLICY = "not a valid audit policy"
 NO_RULES = "an audit policy needs rules; to log nothing, use one rule with level: None"
 NO_LEVEL = "each rule of an audit policy needs a level"

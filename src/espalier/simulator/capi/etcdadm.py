@@ -6,6 +6,7 @@ The programs of etcd are not run: a machine that has booted is a member.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -14,7 +15,7 @@ from espalier.api.capi.cluster import Cluster, ContractReference
 from espalier.api.capi.etcdadm import EtcdadmCluster, EtcdadmClusterStatus, EtcdadmConfig, EtcdadmConfigStatus
 from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec
 from espalier.api.core import SECRET
-from espalier.api.meta import Tree
+from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import external_etcd, names
 from espalier.clusterapi.conditions import condition, stated
@@ -32,6 +33,7 @@ from espalier.simulator.capi.machine_parts import complete, machine_body
 RESOURCE = EtcdadmCluster.resource
 FINALIZER = "etcdcluster.cluster.x-k8s.io"
 _PORT = 2379
+_UP_TO_DATE = "EtcdMachinesSpecUpToDate"
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,11 @@ class Observed:
         """True if all members are there, as asked for, and no others."""
         return len(self.members) == self.replicas == len(self.endpoints) and not self.outdated
 
+    @property
+    def was_replaced(self) -> bool:
+        """Whether members were outdated before: who marks an etcd that does not change keeps the mark."""
+        return any(one.type == _UP_TO_DATE for one in self.etcd.status.conditions)
+
 
 class EtcdadmClusters:
     """Reconciles EtcdadmClusters."""
@@ -145,7 +152,8 @@ class EtcdadmClusters:
         for member in observed.members:
             await self._complete(observed, member)
         await self._move(observed)
-        if observed.is_complete and external_etcd.UPGRADING in current.metadata.annotations:
+        is_over = observed.is_complete and observed.was_replaced
+        if is_over and external_etcd.UPGRADING in current.metadata.annotations:
             gone = {"metadata": {"annotations": {external_etcd.UPGRADING: None}}}
             current = await writer.merge(RESOURCE, current, gone)
         await writer.status(RESOURCE, current, self._status(observed))
@@ -212,6 +220,11 @@ class EtcdadmClusters:
                 await writer.status(EtcdadmConfig.resource, config, status)
             await writer.merge(Machine.resource, found, {"spec": {"bootstrap": {"dataSecretName": found.name}}})
 
+    def _up_to_date(self, observed: Observed) -> Iterator[Condition]:
+        if observed.outdated or observed.was_replaced:
+            is_so = not observed.outdated
+            yield condition(_UP_TO_DATE, is_so, "UpToDate" if is_so else "RollingUpdateInProgress")
+
     def _status(self, observed: Observed) -> EtcdadmClusterStatus:
         ready = observed.is_complete
         generation = observed.etcd.metadata.generation
@@ -221,6 +234,7 @@ class EtcdadmClusters:
             [
                 condition("Initialized", initialized, "Initialized" if initialized else "NotInitialized"),
                 condition("EtcdMachinesReady", ready, "Ready" if ready else "NotReady"),
+                *self._up_to_date(observed),
             ],
             now=self._scheme.clock.now(),
             generation=generation,
