@@ -12,17 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.environment import PROGRAM, LocalEnvironment, local_environment
+from tests.support.environment import PROGRAM, LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
-
-
-@pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
-        yield running
 
 
 @contextmanager

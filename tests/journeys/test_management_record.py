@@ -32,7 +32,7 @@ RELEASE = ("get", "clusters", "garden", "-o", "jsonpath={.spec.eksaVersion}")
 
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), *FLAGS) as running:
+    with local_environment(tmp_path_factory.mktemp("environment"), *FLAGS) as running:
         old = EXAMPLE.replace('kubernetesVersion: "1.35"', 'eksaVersion: v0.25.1\n  kubernetesVersion: "1.35"')
         assert "v0.25.1" in old
         do(running, lambda client: create(client, old))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ import yaml
 
 import espalier.releases
 from espalier.api.meta import Tree
-from tests.support.environment import CommandResult, LocalEnvironment, local_environment
+from tests.support.environment import CommandResult, LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 
@@ -24,10 +24,9 @@ RELEASES = Path(espalier.releases.__file__).parent / "data"
 
 
 @pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
-        assert running.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
-        yield running
+def env(env: LocalEnvironment) -> LocalEnvironment:
+    assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+    return env
 
 
 def of(env: LocalEnvironment, text: str, *flags: str) -> tuple[int, list[Tree]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,12 +31,6 @@ spec:
   releases:
   - {date: '2026-09-01T00:00:00Z', version: VERSION, number: 1, gitCommit: COMMIT, bundleManifestUrl: embed:///FILE}
 """
-
-
-@pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
-        yield running
 
 
 def mirror(folder: Path, version: str, *, commit: str = "c", bundles: str = "bundles-1.yaml") -> str:
