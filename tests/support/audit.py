@@ -94,7 +94,7 @@ class Requests:
 _decode = msgspec.json.Decoder(Asked).decode
 
 
-def told(audit_log: Path, user: str | None = None, *, since: int = 0) -> list[Asked]:
+def requests_of(audit_log: Path, user: str | None = None, *, since: int = 0) -> list[Asked]:
     """Everything that a user asked, or all did, from this byte of the log on."""
     with audit_log.open("rb") as log:
         log.seek(since)
