@@ -60,7 +60,7 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _is_true(call: ast.Call) -> bool:
-    """Whether a condition that is true is made: it needs no help."""
+    """True if a condition that is true is made: it needs no help."""
     said = [*call.args, *(one.value for one in call.keywords if one.arg == "status")]
     return any(isinstance(one, ast.Constant) and one.value == "True" for one in said)
 

@@ -71,7 +71,7 @@ def test_the_policy_holds_everything_of_webhooks_but_the_authority() -> None:
 
 
 def allowed(new: Tree, old: Tree) -> bool:
-    """Whether the policy lets the manager make `new` of a webhook configuration `old`."""
+    """True if the policy lets the manager make `new` of a webhook configuration `old`."""
     (policy,) = (tree for tree in manifests.installed() if tree["kind"] == "ValidatingAdmissionPolicy")
     anything = {"x-kubernetes-int-or-string": True}  # the type that nothing is known of
     for validation in policy["spec"]["validations"]:
