@@ -98,7 +98,7 @@ async def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_g
     await stories[live.__name__]
 
 
-async def test_infrastructure_comes_back_with_its_endpoint_and_a_lost_control_plane_is_told(
+async def test_recreated_infrastructure_keeps_its_endpoint_and_a_lost_control_plane_is_reported(
     stories: dict[str, asyncio.Task[None]],
 ) -> None:
     await stories[infrastructure_and_control_plane_are_lost.__name__]

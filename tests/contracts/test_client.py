@@ -149,7 +149,7 @@ async def next_of(events: AsyncIterator[WatchEvent]) -> tuple[str, str]:
                 return event.type, event.object.name
 
 
-async def test_a_watch_tells_what_happened_since(client: Client, namespace: str) -> None:
+async def test_a_watch_sends_the_events_since_its_version(client: Client, namespace: str) -> None:
     start = (await client.list(CONFIG_MAP, namespace, labels="seen=yes")).resource_version
     created = await client.create(CONFIG_MAP, config_map(namespace, "a", labels={"seen": "yes"}))
     watch = client.watch(CONFIG_MAP, namespace, resource_version=start, labels="seen=yes")
@@ -281,7 +281,7 @@ async def test_an_unknown_field_and_a_wrong_name_are_refused(client: Client, nam
     assert (await client.list(CONFIG_MAP, namespace, labels="!other", fields="metadata.name=a")).items == []
 
 
-async def test_words_lead_to_resources(client: Client) -> None:
+async def test_kinds_plurals_and_short_names_resolve_to_resources(client: Client) -> None:
     discovery = Discovery(client)
     assert await discovery.resolve("cm") == CONFIG_MAP
     assert await discovery.resolve("Namespace") == NAMESPACE

@@ -112,7 +112,7 @@ async def test_the_status_is_written_through_its_own_path_only(client: Client, w
     assert (status.tree["spec"]["size"], status.tree["status"]) == ("large", {"phase": "Known"})
 
 
-async def test_who_writes_on_an_old_version_is_told_so(client: Client, widgets: str) -> None:
+async def test_a_write_with_an_old_resource_version_conflicts(client: Client, widgets: str) -> None:
     created = await client.create(WIDGET, widget(widgets, "a"))
     await client.patch(WIDGET, "a", widgets, patch={"spec": {"replicas": 2}}, type=PatchType.MERGE)
     sentence = "the object has been modified; please apply your changes to the latest version and try again"

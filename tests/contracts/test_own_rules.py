@@ -219,7 +219,7 @@ def agree(by_definition: dict[str, str], by_webhook: list[tuple[str, str]], fiel
     assert any(by_definition[named].endswith(f": {text}") for text in within), (by_definition, within)
 
 
-async def test_a_new_cluster_is_refused_in_the_same_words_when_no_manager_runs(client: Client, place: str) -> None:
+async def test_a_new_cluster_is_refused_with_the_same_messages_when_no_manager_runs(client: Client, place: str) -> None:
     for edits, field in NEW:
         new = stored(edited(edits), place)
         with pytest.raises(Invalid) as refused:
@@ -228,7 +228,7 @@ async def test_a_new_cluster_is_refused_in_the_same_words_when_no_manager_runs(c
 
 
 @pytest.mark.parametrize(("before", "edits", "field"), CHANGED)
-async def test_a_change_is_refused_in_the_same_words_when_no_manager_runs(
+async def test_a_change_is_refused_with_the_same_messages_when_no_manager_runs(
     client: Client, place: str, before: dict[str, Any], edits: dict[str, Any], field: str
 ) -> None:
     old = stored(edited(before), place)
@@ -276,7 +276,7 @@ async def until_created(client: Client, tree: Tree) -> str:
     raise AssertionError
 
 
-async def test_a_release_is_judged_in_the_same_words_when_no_manager_runs(client: Client, place: str) -> None:
+async def test_a_release_is_refused_with_the_same_messages_when_no_manager_runs(client: Client, place: str) -> None:
     release = next(one for one in RELEASES.objects() if isinstance(one, EKSARelease))
     tree: Tree = msgspec.to_builtins(release)
     tree["metadata"] = {"name": "other"}
@@ -288,7 +288,7 @@ async def test_a_release_is_judged_in_the_same_words_when_no_manager_runs(client
         agree(said(refused.value), by_webhook, field)
 
 
-async def test_bundles_are_judged_in_the_same_words_when_no_manager_runs(client: Client, place: str) -> None:
+async def test_bundles_are_refused_with_the_same_messages_when_no_manager_runs(client: Client, place: str) -> None:
     bundles = next(one for one in RELEASES.objects() if isinstance(one, Bundles))
     tree: Tree = msgspec.to_builtins(bundles)
     tree["metadata"] = {"name": bundles.metadata.name, "namespace": place}

@@ -245,7 +245,7 @@ async def test_objects_that_keep_them_are_created(client: Client, namespace: str
         ({"set": ["a", "b"]}, {"set": ["b", "c"]}, [(INVALID, "spec.set", "Invalid value: the same ones")]),
     ],
 )
-async def test_rules_about_changes_look_at_the_same_place_before(
+async def test_transition_rules_compare_with_the_old_value_of_the_same_field(
     client: Client, namespace: str, before: Fields, after: Fields, expected: list[tuple[str, str, str]]
 ) -> None:
     rules = await defined(client, SPEC, "judged")

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,6 +37,7 @@ from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.webhooks import Webhooks
 from espalier.runtime.writer import Writer
 from tests.support.control_plane import ControlPlane
+from tests.support.waiting import running
 
 PATIENCE = 30.0
 
@@ -74,18 +75,6 @@ async def client(transport: Transport) -> AsyncIterator[Client]:
 @pytest.fixture
 async def namespace(client: Client) -> str:
     return (await client.create(NAMESPACE, {"metadata": {"generateName": "runtime-"}})).name
-
-
-@asynccontextmanager
-async def running(*runnables: Any) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(runnable.run()) for runnable in runnables]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 async def until(cache: Cache, holds: Callable[[], bool]) -> None:

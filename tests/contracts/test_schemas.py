@@ -90,7 +90,7 @@ async def test_a_missing_spec_is_named(client: Client, widgets: str) -> None:
         await client.create(WIDGET, {"metadata": {"name": "a", "namespace": widgets}})
 
 
-async def test_unknown_fields_are_dropped_told_of_or_refused(client: Client, widgets: str) -> None:
+async def test_unknown_fields_are_dropped_warned_of_or_refused(client: Client, widgets: str) -> None:
     body = {**widget(widgets, "a", {"colour": "red", "parts": [{"id": "x", "y": 1}]}), "extra": 1}
 
     async def create(level: str) -> tuple[int, Fields, str]:

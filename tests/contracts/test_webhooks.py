@@ -229,7 +229,7 @@ async def test_validating_webhooks_see_what_mutating_ones_made(env: Environment)
     assert [request["object"]["data"] for request in env.hook.requests] == [{"a": "1"}, {"a": "1", "b": "2"}]
 
 
-async def test_a_dry_run_is_told_to_webhooks_and_refused_for_those_with_side_effects(env: Environment) -> None:
+async def test_webhooks_see_that_a_request_is_a_dry_run_and_side_effects_refuse_it(env: Environment) -> None:
     await env.install(VALIDATING_WEBHOOK_CONFIGURATION)
     await env.create("x", dry_run=True)
     assert [request["dryRun"] for request in env.hook.requests] == [True]

@@ -260,7 +260,7 @@ async def test_of_a_status_that_was_understood_in_part_the_rest_stays(env: Envir
     assert written.tree["status"] == {"conditions": [], "observedGeneration": 1}
 
 
-async def test_own_writes_are_told_before_they_leave(env: Environment) -> None:
+async def test_own_writes_are_recorded_before_they_are_sent(env: Environment) -> None:
     found = await env.upgrade()
     written = await env.writer.status(UPGRADE, found, STATUS)
     assert not env.own_writes.by_others(found, written)
@@ -346,7 +346,7 @@ async def test_a_deletion_is_of_exactly_one_object_and_asked_for_once(env: Envir
     await env.writer.delete(CONFIG_MAP, held, belongs)
 
 
-async def test_what_is_invalid_for_another_reason_is_told_as_it_is(env: Environment) -> None:
+async def test_an_invalid_write_is_reported_with_the_servers_reason(env: Environment) -> None:
     with pytest.raises(Invalid):
         await env.writer.merge(CONFIG_MAP, await env.make(), {"metadata": {"labels": {"a": "no value: a space"}}})
 

@@ -98,7 +98,7 @@ async def test_a_namespace_is_emptied_and_goes(admin: Client) -> None:
     await gone(admin, NAMESPACE, "short-lived")
 
 
-async def test_the_audit_log_tells_writes_from_reads(control_plane: ControlPlane, admin: Client) -> None:
+async def test_the_audit_log_distinguishes_writes_from_reads(control_plane: ControlPlane, admin: Client) -> None:
     def made_by_us(resource: str) -> list[str]:
         return [event.verb for event in control_plane.writes() if resource in event.request_uri]
 

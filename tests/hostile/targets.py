@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from espalier.api import json_trees, manifests, paths, scalars, yaml_trees
+from espalier.api import json_path, json_trees, manifests, paths, scalars, yaml_trees
 from espalier.api.core import CONFIG_MAP, POD
 from espalier.api.violations import ManifestError
 from espalier.apiserver import (
@@ -25,7 +25,6 @@ from espalier.apiserver import (
     cel_values,
     content,
     definitions,
-    json_path,
     managed_fields,
     patches,
     protobuf,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -38,6 +37,8 @@ from espalier.simulator.controller import Timing
 from espalier.simulator.stores import MemoryStores, Stores
 from espalier.simulator.workloads import Workloads
 from tests.support.managing import led_by
+from tests.support.pod_network import pod_network
+from tests.support.waiting import until
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
@@ -61,7 +62,7 @@ class Environment:
 
     async def until(self, resource: Resource, name: str, is_so: Callable[[Object | None], bool]) -> None:
         """Wait until an object of the management cluster is as described; None stands for its absence."""
-        await until(self.cache(resource), Key(SYSTEM_NAMESPACE, name), is_so)
+        await until(self.cache(resource), Key(SYSTEM_NAMESPACE, name), is_so, seconds=600)
 
     async def create(
         self,
@@ -209,22 +210,6 @@ def definition(resource: Resource) -> Tree:
     }
 
 
-async def until(cache: Cache, key: Key, is_so: Callable[[Object | None], bool], *, seconds: float = 600) -> None:
-    """Wait until an object is as described. Raises `TimeoutError` that shows the object."""
-    changed = asyncio.Event()
-    stop = cache.subscribe(lambda _old, _new, _first: changed.set())
-    try:
-        async with asyncio.timeout(seconds):
-            while not is_so(cache.get(key)):
-                changed.clear()
-                await changed.wait()
-    except TimeoutError:
-        found = cache.get(key)
-        raise TimeoutError(f"{key} is not as awaited: {found.tree if found else None}") from None
-    finally:
-        stop()
-
-
 def condition(found: Object | None, type_: str) -> str:
     """The status of a condition, empty when it is not there."""
     conditions = found.tree.get("status", {}).get("conditions", []) if found else []
@@ -330,22 +315,3 @@ def manifest(
             "template": {"metadata": {"labels": labels}, "spec": machine},
         },
     )
-
-
-def pod_network() -> Tree:
-    """A DaemonSet that is taken for kindnetd."""
-    labels = {"app": "kindnet"}
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {
-            "hostNetwork": True,
-            "tolerations": [{"operator": "Exists", "effect": "NoSchedule"}],
-            "containers": [{"name": "kindnet-cni", "image": "kindnetd:v1"}],
-        },
-    }
-    return {
-        "apiVersion": DAEMON_SET.api_version,
-        "kind": DAEMON_SET.kind,
-        "metadata": {"name": "kindnet", "namespace": "kube-system"},
-        "spec": {"selector": {"matchLabels": labels}, "template": template},
-    }

@@ -19,9 +19,9 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
-from tests.journeys.environment import until
-from tests.journeys.managed import ManagedEnvironment, managed_environment
+from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.upgraders import Upgraders
+from tests.support.waiting import until
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW = "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
@@ -101,6 +101,14 @@ async def identities(env: ManagedEnvironment) -> dict[str, str]:
     return {one.name: one.metadata.uid for one in await machines(env)} | {
         f"node {one.name}": one.metadata.uid for one in nodes
     }
+
+
+async def manifest(env: ManagedEnvironment, change: Tree) -> list[Tree]:
+    """A Cluster as it is stored, with other fields of its spec."""
+    found = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree
+    metadata = {"name": GARDEN.name, "namespace": NAMESPACE}
+    spec = {**found["spec"], **change}
+    return [{"apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": metadata, "spec": spec}]
 
 
 async def until_so(

@@ -36,7 +36,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.rbac import trees
 from espalier.kube.wire import ADMIN, Transport, User
 from espalier.providers.kinds import KINDS
-from espalier.providers.registry import PROVIDERS
+from espalier.providers.registry import SIMULATED
 from espalier.releases import Releases, Uninstalled
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock, LoopClock
@@ -103,7 +103,7 @@ async def managed_environment(
     store: Store | None = None,
     stores: Stores | None = None,
     wrap: Wrap = lambda transport: transport,
-    providers: Providers = PROVIDERS,
+    providers: Providers = SIMULATED,
     kinds: Sequence[type[KubeObject]] = (),
     front_end: FrontEnd = FrontEnd.ANNOTATIONS,
     isolation: Isolation = Isolation.LAYERS,

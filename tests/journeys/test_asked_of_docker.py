@@ -316,7 +316,7 @@ def test_lost_keys_of_the_authenticator_are_made_again_and_not_an_empty_secret()
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_release_without_the_authenticator_is_told() -> None:
+def test_a_release_without_the_authenticator_is_reported() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM}
         await env.client.apply(AWSIamConfig.resource, body)

@@ -125,7 +125,7 @@ def test_a_wrong_command_line(env: LocalEnvironment) -> None:
     assert env.espalier("grow", "cluster").code == 2
 
 
-def test_all_that_can_be_known_to_be_wrong_is_told_at_once(env: LocalEnvironment) -> None:
+def test_all_problems_of_a_manifest_are_reported_at_once(env: LocalEnvironment) -> None:
     def wrong(cluster: dict, _datacenter: dict) -> None:  # type: ignore[type-arg]
         spec = cluster["spec"]
         spec["workerNodeGroupConfigurations"][0]["count"] = "two"

@@ -167,7 +167,7 @@ def test_a_start_that_got_no_further_is_begun_anew(tmp_path: Path) -> None:
         env.espalier("down")
 
 
-def test_a_port_that_is_taken_is_told_once(env: LocalEnvironment) -> None:
+def test_a_port_that_is_taken_is_reported_once(env: LocalEnvironment) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

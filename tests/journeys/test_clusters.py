@@ -256,7 +256,7 @@ def test_a_paused_cluster_is_left_alone_and_its_status_is_true() -> None:
     journey(story)
 
 
-def test_the_status_tells_the_life_of_a_cluster_and_what_is_waited_for() -> None:
+def test_the_status_shows_the_phases_of_a_cluster_and_what_it_waits_for() -> None:
     async def story(env: ManagedEnvironment) -> None:
         phases: list[str | None] = []
         unsaid: list[Cluster] = []

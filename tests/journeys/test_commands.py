@@ -78,7 +78,7 @@ def test_what_would_be_refused_is_not_sent_and_all_of_it_is_said_at_once(env: Lo
     assert env.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
 
 
-def test_an_environment_tells_where_it_is_and_refuses_a_second_one(env: LocalEnvironment) -> None:
+def test_an_environment_shows_its_address_and_refuses_a_second_one(env: LocalEnvironment) -> None:
     facts = yaml.safe_load(env.espalier("status", "-o", "yaml").out)
     assert facts["kubeconfig"] == str(env.home / "kubeconfig")
     assert stat.S_IMODE(Path(facts["kubeconfig"]).stat().st_mode) == 0o600

@@ -181,7 +181,7 @@ def test_what_machines_are_made_of_is_brought_back_only_when_that_is_asked_for()
     story(tell)
 
 
-def test_an_edit_of_the_cni_in_the_workload_cluster_is_seen_at_the_next_look_and_brought_back() -> None:
+def test_an_edit_of_the_cni_in_the_workload_cluster_is_corrected_at_the_next_comparison() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         workload = await env.workload()
         image = {"name": "kindnet-cni", "image": "example.com/mine:1"}
@@ -200,7 +200,7 @@ def test_an_edit_of_the_cni_in_the_workload_cluster_is_seen_at_the_next_look_and
     story(tell)
 
 
-def test_a_look_is_had_on_demand() -> None:
+def test_drift_is_compared_on_demand() -> None:
     """Whoever says what is to be done about drift is told at once what drift there is."""
 
     async def tell(env: ManagedEnvironment) -> None:
@@ -250,7 +250,7 @@ def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize("varies", [False, True], ids=["one value", "another value each time"])
-def test_who_edits_again_and_again_is_answered_ever_less_often_and_told_of(varies: bool) -> None:
+def test_repeated_edits_are_corrected_less_and_less_often_and_reported(varies: bool) -> None:
     """Two programs that each want their way would else write as fast as they can, and for ever."""
 
     async def tell(env: ManagedEnvironment) -> None:

@@ -66,7 +66,7 @@ def reason(cluster: Cluster, type_: str) -> str:
     return next(one.reason for one in cluster.status.conditions if one.type == type_)
 
 
-def test_etcd_comes_before_the_control_plane_which_is_told_where_it_is() -> None:
+def test_etcd_is_made_before_the_control_plane_which_gets_its_endpoints() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE)
         waiting = await env.until(lambda one: "etcd on machines" in str(one.status.conditions))

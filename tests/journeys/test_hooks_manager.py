@@ -15,7 +15,8 @@ from espalier.api.resource import Key
 from espalier.upgrades.hooks import wire
 from tests.support.audit import told
 from tests.support.control_plane import ControlPlane
-from tests.support.management import SERVICE_ACCOUNT, production, until
+from tests.support.management import SERVICE_ACCOUNT, production
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.envtest
 

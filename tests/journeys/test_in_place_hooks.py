@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
-from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
-from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
+from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import (
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_DEPLOYMENT,
     IN_PLACE_HOOKS,
     RUNTIME_EXTENSION,
     UPDATE_IN_PROGRESS,
+    ControlPlaneUpgrade,
     FrontEnd,
+    MachineDeploymentUpgrade,
     NodeUpgrade,
 )
 from espalier.api.meta import Tree
+from espalier.api.resource import Resource
 from espalier.apiserver.store import MemoryStore
 from espalier.cli import manifests
+from espalier.clusterapi.machine_change import CLONED_FROM_NAME, bootstrap_for_comparison, control_plane_bootstrap
 from espalier.clusters.in_place import NOT_ASKED, TOO_FEW
 from espalier.kube.client import PatchType
+from espalier.kube.merging import difference
 from espalier.kube.objects import Object
+from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from espalier.upgrades import progress
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.registration import Extension
 from espalier.upgrades.node_steps import STEPS
-from tests.journeys.in_place import EPOCH, NEW, OLD, identities, machines, marks, spec
+from tests.journeys.in_place import EPOCH, NEW, OLD, generations, identities, machines, marks, spec, until_so
 from tests.journeys.in_place_watch import Watcher
 from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.audit import grants
@@ -41,13 +51,16 @@ from tests.support.faults import Writes
 from tests.support.recording import Kept, Recording
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
+from tests.unit.upgrades.hooks.requests import compared, patched
 
 pytestmark = pytest.mark.embedded
+
+PAUSED = "cluster.x-k8s.io/paused"
 
 Story = Callable[[ManagedEnvironment, Upgraders], Awaitable[None]]
 
 
-def journey(story: Story, control_planes: int = 3, *, discovered: bool = True) -> None:
+def journey(story: Story, control_planes: int = 3, *, discovered: bool = True, **more: Any) -> None:
     """Tell a story of a cluster of 1.35 whose machines are upgraded in place by hooks."""
 
     async def main(simulation: Simulation) -> None:
@@ -55,7 +68,7 @@ def journey(story: Story, control_planes: int = 3, *, discovered: bool = True) -
             await Extension(env.manager.client, {"url": "https://127.0.0.1:9443"}).trust(b"authority")
             if discovered:
                 await discover(env)
-            await env.apply(**spec(control_planes, 2))
+            await env.apply(**spec(control_planes, 2, **more))
             await env.until_ready()
             await story(env, Upgraders(env.workloads))
 
@@ -86,10 +99,121 @@ async def mark(env: ManagedEnvironment, object_: Object, resource: Any, patch: T
     await env.client.patch(resource, object_.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
+class Parts(NamedTuple):
+    """A machine with what belongs to it, as a hook is told of it."""
+
+    machine: Tree
+    infrastructure: Tree
+    bootstrap: Tree
+
+    def sent(self) -> Tree:
+        """As Cluster API sends it: as of a machine that joined, without what it changes by itself."""
+        bootstrap = self.bootstrap | {"spec": bootstrap_for_comparison(self.bootstrap["spec"])}
+        parts = {"machine": self.machine, "infrastructureMachine": self.infrastructure}
+        return copy.deepcopy({**parts, "bootstrapConfig": bootstrap})
+
+
+async def parts_of(env: ManagedEnvironment, machine: Object) -> Parts:
+    spec = machine.decode(Machine).spec
+    assert spec.bootstrap.config_ref is not None
+    bootstrap = await env.client.get(KubeadmConfig.resource, spec.bootstrap.config_ref.name, SYSTEM_NAMESPACE)
+    infrastructure = await env.client.get(DockerMachine.resource, spec.infrastructure_ref.name, SYSTEM_NAMESPACE)
+    return Parts(machine.tree, infrastructure.tree, bootstrap.tree)
+
+
+async def wanted_of(env: ManagedEnvironment, current: Parts) -> Parts:
+    """What a machine is to become, as its control plane or worker node group has it."""
+    labels = current.machine["metadata"]["labels"]
+    version, bootstrap, template = await (
+        of_control_plane(env) if "cluster.x-k8s.io/control-plane" in labels else of_group(env)
+    )
+    found = await env.client.get(DockerMachineTemplate.resource, template, SYSTEM_NAMESPACE)
+    image = found.tree["spec"]["template"]["spec"]
+    section = next(one for one in ("joinConfiguration", "initConfiguration") if one in current.bootstrap["spec"])
+    joined = {**bootstrap["joinConfiguration"]}
+    kept = current.bootstrap["spec"][section]
+    joined |= {name: kept[name] for name in ("discovery", "caCertPath", "controlPlane") if name in kept}
+    spec = {name: value for name, value in bootstrap.items() if name not in ("initConfiguration", "joinConfiguration")}
+    cluster = current.bootstrap["spec"].get("clusterConfiguration") or {}
+    endpoint = {name: cluster[name] for name in ("controlPlaneEndpoint",) if name in cluster}
+    if "clusterConfiguration" in spec:
+        spec["clusterConfiguration"] = spec["clusterConfiguration"] | endpoint
+    own = {"providerID": current.infrastructure["spec"].get("providerID", "")}
+    metadata = current.infrastructure["metadata"]
+    cloned = metadata | {"annotations": metadata["annotations"] | {CLONED_FROM_NAME: template}}
+    spec_of_infrastructure = image | {name: value for name, value in own.items() if value}
+    return Parts(
+        current.machine | {"spec": current.machine["spec"] | {"version": version}},
+        current.infrastructure | {"metadata": cloned, "spec": spec_of_infrastructure},
+        current.bootstrap | {"spec": spec | {section: joined}},
+    )
+
+
+async def of_control_plane(env: ManagedEnvironment) -> tuple[str, Tree, str]:
+    spec = (await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree["spec"]
+    bootstrap = control_plane_bootstrap(spec["kubeadmConfigSpec"], spec["version"])
+    return spec["version"], bootstrap, spec["machineTemplate"]["spec"]["infrastructureRef"]["name"]
+
+
+async def of_group(env: ManagedEnvironment) -> tuple[str, Tree, str]:
+    group = (await env.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree
+    spec = group["spec"]["template"]["spec"]
+    name = spec["bootstrap"]["configRef"]["name"]
+    found = await env.client.get(KubeadmConfigTemplate.resource, name, SYSTEM_NAMESPACE)
+    return spec["version"], found.tree["spec"]["template"]["spec"], spec["infrastructureRef"]["name"]
+
+
+async def accept(env: ManagedEnvironment, machine: Object) -> None:
+    """Ask whether a machine may become what is asked for, and write that: of its node nothing is read any more."""
+    current = await parts_of(env, machine)
+    desired = await wanted_of(env, current)
+    if "cluster.x-k8s.io/control-plane" in machine.metadata.labels:
+        hook, request = wire.CAN_UPDATE_MACHINE, {"current": current.sent(), "desired": desired.sent()}
+    else:
+        hook, request = wire.CAN_UPDATE_MACHINE_SET, await of_set(env, machine, current, desired)
+    answer = msgspec.json.decode(await env.webhooks.call(wire.path_of(hook), msgspec.json.encode(request)))
+    assert answer["status"] == "Success", answer
+    left = {name: patched(request["current"], answer)[name] for name in request["current"]}
+    assert compared(left) == compared(request["desired"]), "nothing is left for which a machine would be replaced"
+    await mark(env, machine, Machine.resource, {"metadata": {"annotations": {UPDATE_IN_PROGRESS: ""}}})
+    for resource, tree in (
+        (DockerMachine.resource, desired.infrastructure),
+        (KubeadmConfig.resource, desired.bootstrap),
+        (Machine.resource, desired.machine),
+    ):
+        found = await env.client.get(resource, tree["metadata"]["name"], SYSTEM_NAMESPACE)
+        patch: Tree = {"spec": difference(found.tree["spec"], tree["spec"], whole=True)}
+        if CLONED_FROM_NAME in tree["metadata"].get("annotations", {}):
+            patch["metadata"] = {"annotations": {CLONED_FROM_NAME: tree["metadata"]["annotations"][CLONED_FROM_NAME]}}
+        await mark(env, found, resource, patch)
+
+
+async def of_set(env: ManagedEnvironment, machine: Object, current: Parts, desired: Parts) -> dict[str, Any]:
+    """The question about the MachineSet of a machine."""
+    (owner,) = machine.metadata.owner_references
+    found = await env.client.get(MachineSet.resource, owner.name, SYSTEM_NAMESPACE)
+    group = (await env.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree
+
+    async def objects(template: Tree) -> Tree:
+        spec = template["spec"]
+        bootstrap = await env.client.get(
+            KubeadmConfigTemplate.resource, spec["bootstrap"]["configRef"]["name"], SYSTEM_NAMESPACE
+        )
+        infrastructure = await env.client.get(
+            DockerMachineTemplate.resource, spec["infrastructureRef"]["name"], SYSTEM_NAMESPACE
+        )
+        set_ = {**found.tree, "spec": {**found.tree["spec"], "template": template}}
+        parts = {"machineSet": set_, "infrastructureMachineTemplate": infrastructure.tree}
+        return copy.deepcopy({**parts, "bootstrapConfigTemplate": bootstrap.tree})
+
+    before, after = found.tree["spec"]["template"], group["spec"]["template"]
+    return {"current": await objects(before), "desired": await objects(after)}
+
+
 async def update(env: ManagedEnvironment, machine: Object) -> list[str]:
     """Have one machine updated as Cluster API does: written to the end first, then asked about until it is done."""
-    written = {"metadata": {"annotations": {UPDATE_IN_PROGRESS: ""}}, "spec": {"version": NEW}}
-    await mark(env, machine, Machine.resource, written)
+    if UPDATE_IN_PROGRESS not in machine.metadata.annotations:
+        await accept(env, machine)
     said = []
     async with asyncio.timeout(600):
         while (answer := await ask(env, machine.name)).get("retryAfterSeconds"):
@@ -104,18 +228,39 @@ async def stands_aside(env: ManagedEnvironment) -> None:
     """The simulated Cluster API does nothing about machines: the story is Cluster API."""
     for resource in (KubeadmControlPlane.resource, MachineDeployment.resource):
         for owner in (await env.client.list(resource, SYSTEM_NAMESPACE)).items:
-            await mark(env, owner, resource, {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}})
+            await mark(env, owner, resource, {"metadata": {"annotations": {PAUSED: ""}}})
 
 
-async def everything(env: ManagedEnvironment) -> dict[str, NodeUpgrade]:
-    """All machines are updated, one after the other. The NodeUpgrades that were made."""
+async def asked_of(env: ManagedEnvironment, resource: Resource, name: str, generation: int) -> None:
+    """A change has reached a control plane or worker node group."""
+    await until_so(env, resource, name, lambda tree: tree["metadata"]["generation"] > generation)
+
+
+async def outdated_worker(env: ManagedEnvironment) -> Object:
+    """A worker whose group is to have the new version, by hand: its control plane has no machine to spare."""
+    await stands_aside(env)
+    group = await env.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)
+    wanted = {"template": {"spec": {"version": NEW}}}
+    await mark(env, group, MachineDeployment.resource, {"spec": wanted})
+    return (await machines(env, control_plane=False))[0]
+
+
+async def everything(env: ManagedEnvironment, **change: Any) -> dict[str, NodeUpgrade]:
+    """A change is made on all machines, one after the other. The NodeUpgrades that were made."""
     await stands_aside(env)
     seen: dict[str, NodeUpgrade] = {}
     cache = env.manager.caches.of(NodeUpgrade.resource, SYSTEM_NAMESPACE)
     stop = cache.subscribe(lambda _old, new, _first: seen.update({new.name: new.decode(NodeUpgrade)}) if new else None)
-    for machine in await machines(env, control_plane=True) + await machines(env, control_plane=False):
-        said = await update(env, machine)
-        assert f" of 8 on node {machine.name}" in " ".join(said), "it is asked now and then, so it may hear of any step"
+    before = await generations(env)
+    await env.change(**change)
+    for resource, name in ((KubeadmControlPlane.resource, "garden"), (MachineDeployment.resource, "garden-md-0")):
+        await asked_of(env, resource, name, before[name])
+        for machine in await machines(env, control_plane=resource is KubeadmControlPlane.resource):
+            said = await update(env, machine)
+            assert f" of 8 on node {machine.name}" in " ".join(said), "it is asked now and then, so it may hear of any"
+        if resource is KubeadmControlPlane.resource:  # it tells that all are up to date, for workers to follow
+            owner = await env.client.get(resource, name, SYSTEM_NAMESPACE)
+            await mark(env, owner, resource, {"metadata": {"annotations": {PAUSED: None}}})
     await asyncio.sleep(10)
     stop()
     return seen
@@ -135,7 +280,7 @@ def test_machines_are_marked_for_the_hooks_and_never_more_than_asked_for() -> No
 def test_every_machine_is_updated_by_a_node_upgrade_that_goes_when_cluster_api_took_note() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
-        seen = await everything(env)
+        seen = await everything(env, kubernetesVersion="1.36")
         assert await identities(env) == before
         assert await env.versions() == [NEW] * 5
         assert (len(seen), all(one.status.completed for one in seen.values())) == (5, True)
@@ -147,10 +292,38 @@ def test_every_machine_is_updated_by_a_node_upgrade_that_goes_when_cluster_api_t
     journey(story)
 
 
+@pytest.mark.parametrize("resource", [KubeadmControlPlane.resource, MachineDeployment.resource], ids=str)
+def test_the_annotation_of_the_other_way_set_by_hand_begins_nothing_and_an_event_says_why(resource: Resource) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        (owner,) = (await env.client.list(resource, SYSTEM_NAMESPACE)).items
+        name = IN_PLACE_CONTROL_PLANE if resource is KubeadmControlPlane.resource else IN_PLACE_DEPLOYMENT
+        spec: Tree = {"kubeadmConfigSpec": {"clusterConfiguration": {"featureGates": {"NodeLocalCRISocket": True}}}}
+        if resource is MachineDeployment.resource:
+            spec = {"template": {"spec": {"version": NEW}}}
+        made: list[str] = []
+        kinds = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
+        stops = [
+            env.manager.caches.of(kind, SYSTEM_NAMESPACE).subscribe(lambda _old, new, _first: made.append(str(new)))
+            for kind in kinds
+        ]
+        await stands_aside(env)
+        await mark(env, owner, resource, {"metadata": {"annotations": {name: "true"}}, "spec": spec})
+        await asyncio.sleep(60)
+        for stop in stops:
+            stop()
+        assert made == []
+        found = await env.client.get(resource, owner.name, SYSTEM_NAMESPACE)
+        assert name not in found.metadata.annotations
+        events = [one.tree for one in (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items]
+        (said,) = [one["message"] for one in events if one["reason"] == "MarkIgnored"]
+        assert said.startswith(f"annotation {name} is taken away: ")
+
+    journey(story)
+
+
 def test_a_step_that_fails_is_told_to_cluster_api_and_goes_on_when_it_is_repaired() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        worker = (await machines(env, control_plane=False))[0]
-        await stands_aside(env)
+        worker = await outdated_worker(env)
         upgraders.failing[worker.name, "kubeadm-upgrader"] = "no space left on device"
         updating = asyncio.create_task(update(env, worker))
         await asyncio.sleep(60)
@@ -200,7 +373,7 @@ def test_a_control_plane_of_one_is_refused_with_what_helps() -> None:
 
 def test_every_right_that_hooks_need_beside_the_others_is_used() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
-        await everything(env)
+        await everything(env, kubernetesVersion="1.36")
         url = {"url": "https://127.0.0.1:9444"}
         await Extension(env.manager.client, url).trust(b"another")
         more = set(grants(manifests.installed((), FrontEnd.HOOKS))) - set(grants(manifests.installed()))
@@ -222,10 +395,10 @@ def updated() -> Recording:
         async with kept(wrap=writes) as env:
             await env.apply(**spec(1, 1))
             await env.until_ready()
-            await stands_aside(env)
+            worker = await outdated_worker(env)
             Upgraders(env.workloads)
             begun.append(Recording(store, stores, simulation.clock))
-            await update(env, (await machines(env, control_plane=False))[0])
+            await update(env, worker)
             await asyncio.sleep(10)
 
     run(main, epoch=EPOCH, seed=1)

@@ -185,7 +185,7 @@ async def until_pod(env: ManagedEnvironment, node: str, is_so: Callable[[Tree], 
     workload = reach(env)
     changed = asyncio.Event()
     env.workloads.subscribe(lambda _cluster, _object: changed.set())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):  # a whole node goes before, on a machine that does other things too
         while True:
             changed.clear()
             found = workload.object(POD, Key(SYSTEM_NAMESPACE, f"{node}-node-upgrader"))

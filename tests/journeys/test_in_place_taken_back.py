@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import yaml
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
-from tests.journeys.in_place import NEW, OLD, identities, journey, machines, marks, reach, ready, until_so
+from tests.journeys.in_place import IN_PLACE, NEW, OLD, identities, journey, machines, marks, reach, ready, until_so
 from tests.journeys.in_place_watch import say_ready
 from tests.journeys.managed import ManagedEnvironment
 from tests.support.upgraders import Upgraders
@@ -60,6 +63,29 @@ def test_a_step_before_kubeadm_fails(step: str) -> None:
         await env.change(kubernetesVersion="1.36")
         await is_told(env, "the disk is full")
         await goes_back(env, before)
+
+    journey(story)
+
+
+@pytest.mark.parametrize("kubernetes", ["1.35", "1.36"])
+def test_what_kubeadm_config_had_is_there_again_for_machines_that_join(kubernetes: str) -> None:
+    async def configuration(env: ManagedEnvironment) -> Any:
+        found = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
+        return yaml.safe_load(found.tree["data"]["ClusterConfiguration"])
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await configuration(env)
+        plane = (await machines(env, control_plane=True))[0].name
+        upgraders.failing[plane, "cni-plugins-upgrader"] = "the disk is full"
+        how = {"count": 1, "upgradeRolloutStrategy": IN_PLACE}
+        louder = how | {"apiServerExtraArgs": {"v": "5"}}
+        await env.change(kubernetesVersion=kubernetes, controlPlaneConfiguration=louder)
+        await is_told(env, "the disk is full")
+        assert {"name": "v", "value": "5"} in (await configuration(env))["apiServer"]["extraArgs"]
+        await env.change(kubernetesVersion="1.35", controlPlaneConfiguration=how | {"apiServerExtraArgs": None})
+        await env.until_ready(seconds=7200)
+        assert await marks(env) == []
+        assert await configuration(env) == before
 
     journey(story)
 

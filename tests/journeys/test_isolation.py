@@ -242,7 +242,7 @@ def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_move
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_restore_that_forgot_who_owns_which_field_is_told_and_put_right_on_demand() -> None:
+def test_a_restore_without_managed_fields_is_reported_as_drift_and_corrected_on_demand() -> None:
     """Nothing but ownership changes: no generation, and no machine."""
 
     async def main(simulation: Simulation) -> None:

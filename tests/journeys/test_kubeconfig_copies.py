@@ -207,7 +207,7 @@ class LosesAnswers(Interceptor):
         return answer
 
 
-def test_a_copy_of_which_nobody_told_us_that_it_was_made_is_ours() -> None:
+def test_a_copy_whose_write_was_unanswered_is_recognized_as_ours() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         cluster = await env.until_ready()

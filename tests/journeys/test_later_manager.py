@@ -21,8 +21,9 @@ from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.isolation_stories import apply, is_synced, numbered
 from tests.support.audit import following, told
 from tests.support.control_plane import ControlPlane
-from tests.support.management import SERVICE_ACCOUNT, Production, production, until
+from tests.support.management import SERVICE_ACCOUNT, Production, production
 from tests.support.many_clusters import CALM_SECONDS, all_ready
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.envtest
 

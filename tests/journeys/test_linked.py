@@ -87,7 +87,7 @@ def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(nam
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_key_that_is_none_is_told_and_made_anew_once_it_is_deleted() -> None:
+def test_an_invalid_gate_key_is_reported_and_created_anew_once_it_is_deleted() -> None:
     async def main(simulation: Simulation) -> None:
         async with gated(simulation.clock) as env:
             await put(env, SECRET, names.GATE_KEY.name, data={})

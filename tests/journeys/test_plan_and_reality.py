@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from espalier.api import paths, redaction
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.clusters import gate, names
@@ -31,8 +32,13 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 from espalier.runtime.virtual import Simulation, run
+from tests.journeys import test_in_place_hooks as hooks
+from tests.journeys.in_place import IN_PLACE, identities
+from tests.journeys.in_place import machines as machines_of
+from tests.journeys.in_place import manifest as changed_to
 from tests.journeys.managed import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.journeys.recorded import Happened, Leaves, Recorder, compared, recorder
+from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
@@ -361,3 +367,55 @@ def test_what_happens_is_what_was_planned(stories: int) -> None:
     assert seen["with machines"] >= 20, seen
     assert seen["replaced"] >= 20, seen
     assert seen["shipped exactly"] >= 2, seen
+
+
+RELEASE: Tree = {"eksaVersion": "v0.26.0"}
+SETTINGS: Tree = {
+    "controlPlaneConfiguration": {
+        "count": 3,
+        "upgradeRolloutStrategy": IN_PLACE,
+        "auditPolicyContent": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n",
+        "apiServerExtraArgs": {"v": "3"},
+    },
+    "workerNodeGroupConfigurations": [
+        {
+            "name": "md-0",
+            "count": 2,
+            "upgradeRolloutStrategy": IN_PLACE,
+            "kubeletConfiguration": {"maxPods": 50},
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "flag", "brought"),
+    [
+        (RELEASE, "--service-account-extend-token-expiration=false", "cgroup-driver"),
+        (SETTINGS, "--v=3", "audit-policy.yaml"),
+    ],
+    ids=["release", "settings"],
+)
+def test_flags_and_files_are_applied_by_hooks_to_the_machines_that_the_plan_names(
+    change: Tree, flag: str, brought: str
+) -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        preview = await env.preview(GARDEN, await changed_to(env, change), front_end=FrontEnd.HOOKS)
+        assert (preview.refusals, preview.stops) == ((), "")
+        assert not any(group.going or group.coming for group in preview.groups)
+        planned = {one.name for group in preview.groups for one in group.upgraded}
+
+        seen = await hooks.everything(env, **change)
+        assert (
+            {one.spec.machine.name for one in seen.values()} == planned == {one.name for one in await machines_of(env)}
+        )
+        assert await identities(env) == before
+        assert upgraders.changes.keys() == planned
+        for machine in await machines_of(env, control_plane=True):
+            assert flag in upgraders.static_pods[machine.name]["kube-apiserver"].flags
+            assert brought in str(upgraders.changes[machine.name])
+        again = await env.preview(GARDEN, [], front_end=FrontEnd.HOOKS)
+        assert not any(group.going or group.upgraded for group in again.groups)
+
+    hooks.journey(story, eksaVersion="v0.25.1")

@@ -43,7 +43,7 @@ def test_what_is_as_it_was_asked_for_has_an_empty_plan(env: LocalEnvironment) ->
     assert told.out.splitlines()[-1] == "1 cluster; objects: none; machines: none"
 
 
-def test_an_upgrade_is_told_field_by_field_and_machine_by_machine(env: LocalEnvironment) -> None:
+def test_a_plan_of_an_upgrade_shows_each_field_and_machine(env: LocalEnvironment) -> None:
     told = env.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="120")
     assert told.code == 1
     for line in (
@@ -147,7 +147,7 @@ def test_a_manager_of_this_build_leaves_all_clusters_alone(env: LocalEnvironment
         (("--manager", "--kubeconfig", "away"), 3, "127.0.0.1:1"),
     ],
 )
-def test_an_error_is_told_apart_from_a_change_by_its_code(
+def test_exit_codes_of_a_plan_distinguish_errors_from_changes(
     env: LocalEnvironment, tmp_path: Path, arguments: tuple[str, ...], code: int, complaint: str
 ) -> None:
     (tmp_path / "away").write_text(AWAY)

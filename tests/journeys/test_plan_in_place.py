@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.clusters.preview.machines import Group
@@ -19,10 +18,11 @@ from tests.journeys.in_place import (
     identities,
     journey,
     machines,
+    manifest,
     marks,
     past_admission,
 )
-from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment
+from tests.journeys.managed import GARDEN, ManagedEnvironment
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -43,13 +43,6 @@ def asked(
         "workerNodeGroupConfigurations": [{"name": "md-0", "count": 2, **how, **(workers or {})}],
         **more,
     }
-
-
-async def manifest(env: ManagedEnvironment, change: Tree) -> list[Tree]:
-    found = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree
-    metadata = {"name": GARDEN.name, "namespace": NAMESPACE}
-    spec = {**found["spec"], **change}
-    return [{"apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": metadata, "spec": spec}]
 
 
 CHANGES: dict[str, tuple[Tree, Tree]] = {

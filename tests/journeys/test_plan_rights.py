@@ -85,7 +85,7 @@ async def flux(env: ManagedEnvironment) -> None:
 
 
 @pytest.mark.parametrize("git_ops", [False, True], ids=["plain", "GitOps"])
-def test_an_administrator_of_the_examples_may_plan_and_is_told_all(git_ops: bool) -> None:
+def test_the_example_role_of_administrators_suffices_for_a_whole_plan(git_ops: bool) -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         if git_ops:
             await flux(env)
@@ -137,7 +137,7 @@ def test_without_the_right_to_read_a_gitops_configuration_a_plan_says_so() -> No
     story(tell)
 
 
-def test_who_may_read_nothing_is_told_that_a_manifest_was_judged_by_itself() -> None:
+def test_without_rights_a_manifest_is_judged_by_itself_with_a_notice() -> None:
     async def tell(env: ManagedEnvironment, _jane: Client) -> None:
         nobody = Client(InProcessTransport(env.server, User("nobody", ("system:authenticated",))))
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
@@ -160,7 +160,7 @@ async def lose_releases(env: ManagedEnvironment) -> None:
         await env.client.delete(EKSARelease.resource, found.name)
 
 
-def test_who_may_not_install_the_release_that_he_needs_is_told_which_right_is_missing() -> None:
+def test_a_missing_right_to_install_the_needed_release_is_named() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         await lose_releases(env)
         await limit(env, {"eksareleases": ["list"]})
@@ -177,7 +177,7 @@ def test_who_may_not_install_the_release_that_he_needs_is_told_which_right_is_mi
     story(tell)
 
 
-def test_who_may_not_see_the_releases_is_told_so_and_goes_on() -> None:
+def test_without_the_right_to_read_releases_a_notice_says_so_and_the_command_continues() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         assert await preflight.install_releases(jane, "v0.26.0") == ()
         await limit(env, {"eksareleases": ["list"]})  # and none of EKS Distro: what a manager brings is there

@@ -243,7 +243,7 @@ def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> N
     story(tell)
 
 
-def test_a_steady_cluster_whose_release_went_is_told_and_left_alone() -> None:
+def test_a_steady_cluster_whose_release_was_deleted_reports_it_and_is_left_alone() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()

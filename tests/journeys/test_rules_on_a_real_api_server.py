@@ -56,7 +56,7 @@ async def complaint(kubectl: Kubectl, manifest: Tree) -> str:
     return " ".join(said.split())
 
 
-async def test_every_wrong_field_of_a_new_cluster_is_told(control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_every_wrong_field_of_a_new_cluster_is_reported(control_plane: ControlPlane, tmp_path: Path) -> None:
     # This Cluster API makes external etcd.
     wrong = [one for one in WRONG if "spec.externalEtcdConfiguration" not in one[0]]
     cases: list[tuple[dict[str, Any], str]] = [(edits, sentence) for edits, _, sentence in wrong]
@@ -72,7 +72,7 @@ async def test_every_wrong_field_of_a_new_cluster_is_told(control_plane: Control
     assert "garden serverside-applied" in accepted
 
 
-async def test_every_change_that_is_not_allowed_is_told(control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_every_change_that_is_not_allowed_is_reported(control_plane: ControlPlane, tmp_path: Path) -> None:
     async with admission(control_plane, tmp_path) as (env, kubectl):
         await env.apply(eksaVersion="v0.26.0")
         await env.until_ready()

@@ -38,10 +38,10 @@ from tests.journeys.environment import (
     is_settled,
     machines,
     manifest,
-    pod_network,
 )
 from tests.support.control_plane import ControlPlane
 from tests.support.faults import Crash
+from tests.support.pod_network import pod_network
 from tests.support.sampling import sampled
 
 T = TypeVar("T")

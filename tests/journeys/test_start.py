@@ -366,7 +366,7 @@ def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: s
     story(before_start, tell, refused.wrap)
 
 
-def test_a_cluster_whose_own_release_was_refused_is_told_so() -> None:
+def test_a_cluster_whose_release_could_not_be_installed_reports_it() -> None:
     async def before_start(client: Client) -> None:
         await no_releases(client)
         await no_right(CLUSTER_ROLE, EKSARelease.resource, "create", client)

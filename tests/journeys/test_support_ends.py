@@ -36,7 +36,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
         yield running
 
 
-def test_whoever_asks_for_a_version_without_support_is_told(env: LocalEnvironment) -> None:
+def test_a_version_near_or_past_the_end_of_support_is_warned_of(env: LocalEnvironment) -> None:
     created = env.apply(EXAMPLE, "create", "--timeout", "60s")
     assert (created.code, created.err.splitlines().count(f"Warning: {ENDED}")) == (0, 1), created.err
 

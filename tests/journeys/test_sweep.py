@@ -40,7 +40,7 @@ def test_a_history_that_ended_badly_ends_well(what: str) -> None:
     tell(*REDUCED[what], in_place=False)
 
 
-def test_a_history_is_the_same_each_time_it_is_told() -> None:
+def test_a_random_history_is_the_same_in_each_run() -> None:
     assert tell(3) == tell(3)
 
 
@@ -52,7 +52,7 @@ def test_after_each_single_act_the_end_is_the_undisturbed_one_or_what_is_said_he
 
 
 @pytest.mark.soak
-def test_thousands_of_histories_end_well_or_say_what_helps() -> None:
+def test_thousands_of_random_histories_become_ready_or_report_a_remedy() -> None:
     until = time.monotonic() + float(os.environ.get("ESPALIER_SOAK_SECONDS", "60"))
     for seed in itertools.count(MANY):
         tell(seed)

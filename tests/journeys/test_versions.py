@@ -248,7 +248,7 @@ def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages(
     journey(story)
 
 
-def test_gitops_that_forgets_the_release_is_told_so() -> None:
+def test_gitops_without_the_release_is_refused_with_advice() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.26.0")
         with pytest.raises(ApiError, match="put it into the manifest in Git"):

@@ -21,7 +21,8 @@ from espalier.api.resource import Key, Resource
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine, DockerMachineTemplate
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from tests.journeys.environment import EPOCH, NEW, Environment, condition, environment, machines, manifest, pod_network
+from tests.journeys.environment import EPOCH, NEW, Environment, condition, environment, machines, manifest
+from tests.support.pod_network import pod_network
 from tests.support.sampling import sampled
 
 KINDS: tuple[Resource, ...] = (

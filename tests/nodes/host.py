@@ -16,6 +16,17 @@ from espalier.realnodes.nspawn.processes import Process
 from espalier.realnodes.nspawn.state import State
 from tests.support.real_environment import RealEnvironment
 
+BIN, PLUGINS = "/usr/local/bin", "/opt/cni/bin"
+"""Where the programs of our nodes lie."""
+OTHER_BUILDS = f"""
+set -e
+for program in {BIN}/containerd {BIN}/containerd-shim-runc-v2 {BIN}/ctr {PLUGINS}/*; do
+    cp -p $program $program.other
+    echo >> $program.other
+    mv $program.other $program
+done
+"""
+"""Our nodes have the same containerd and plugins for all versions: a byte more makes them others, that are replaced."""
 _PROGRAM = b"upgrader"
 _MADE, _MOVED_HERE = 0x100, 0x80
 """IN_CREATE and IN_MOVED_TO (inotify(7))."""

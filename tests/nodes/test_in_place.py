@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.nodes import workload as use
+from tests.nodes.host import BIN, OTHER_BUILDS, PLUGINS, Host
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.support.kubectl import Kubectl, columns
 from tests.support.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
@@ -112,6 +113,11 @@ async def test_a_release_that_changes_flags_is_in_force_where_the_nodes_stand(tm
         running = await workload("get", "pods", "-n", "kube-system", "-l", "component=kube-apiserver", "-o", "yaml")
         assert flag in running
 
+        host, programs = Host.find(env, plane), (f"{BIN}/containerd", f"{BIN}/ctr", f"{PLUGINS}/loopback")
+        carried = [host.checksum(program) for program in programs]
+        await inside(env, plane, "sh", "-c", OTHER_BUILDS)
+        assert not set(carried) & {host.checksum(program) for program in programs}
+        kept = await containers(workload, plane)
         policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
         patch = {"spec": {"controlPlaneConfiguration": {"auditPolicyContent": policy}}}
         await env.management("patch", CLUSTER, "--type=merge", "-p", json.dumps(patch))
@@ -119,6 +125,9 @@ async def test_a_release_that_changes_flags_is_in_force_where_the_nodes_stand(tm
         assert await inside(env, plane, "cat", "/etc/kubernetes/audit-policy.yaml") == policy
         annotations = await workload("get", "pods", "-n", "kube-system", "-l", "component=kube-apiserver", "-o", "yaml")
         assert "anywhere.eks.amazonaws.com/restarted-by-upgrade" in annotations
+        assert [host.checksum(program) for program in programs] == carried, "containerd comes with the image alone too"
+        now = await containers(workload, plane)
+        assert {name for name in kept if now[name] != kept[name]} == {"kube-apiserver"}
         after = await seen(env, workload)  # but for the CNI, which the release has rolled
         assert {name: after[name] for name in KEPT} == {name: before[name] for name in KEPT}
         await use.has_nodes(workload, control_planes=1, workers=1, version=OLD)
@@ -175,6 +184,13 @@ async def seen(env: RealEnvironment, workload: Kubectl) -> Tree:
             if one["metadata"]["name"].startswith(UNTOUCHED)
         },
     }
+
+
+async def containers(workload: Kubectl, node: str) -> dict[str, str]:
+    """Name -> identity of the containers of the system that run on a node."""
+    pods = (await workload.tree("pods", "-n", "kube-system", f"--field-selector=spec.nodeName={node}"))["items"]
+    statuses = [status for pod in pods for status in pod["status"]["containerStatuses"]]
+    return {status["name"]: status["containerID"] for status in statuses}
 
 
 async def tags(workload: Kubectl) -> dict[str, set[str]]:

@@ -1,4 +1,4 @@
-"""Two minor versions in place on four real nodes: a node reboots, the manager is killed, a machine is destroyed."""
+"""Two minor versions in place on five real nodes: a node reboots, the manager is killed, a machine is destroyed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from espalier.realnodes.nspawn import cgroups
 from espalier.realnodes.nspawn.state import State
 from espalier.upgrader.files import STAGED
 from tests.nodes import workload as use
-from tests.nodes.host import Host
+from tests.nodes.host import BIN, Host
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.nodes.test_in_place import inside
-from tests.nodes.test_in_place_faults import BIN, nothing_is_left
-from tests.nodes.test_in_place_of_three import LONG, identities
+from tests.nodes.test_in_place_faults import nothing_is_left
+from tests.nodes.test_in_place_of_three import LONG, identities, watched
+from tests.support.kubectl import Kubectl
 from tests.support.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
 
 WHY_NOT = why_not("1.34.4", "1.35.4", "1.36.3", watchers=256)
@@ -29,41 +30,65 @@ KEPT_BY_KUBEADM = "/etc/kubernetes/tmp"
 async def test_two_versions_while_a_node_reboots_the_manager_dies_and_a_machine_is_destroyed(tmp_path: Path) -> None:
     async with real_environment(tmp_path) as env:
         env.management.patience = LONG + 60
-        await env.apply(manifest(1, 3, kubernetes="1.34", in_place=True))
+        await env.apply(manifest(2, 3, kubernetes="1.34", in_place=True))
         await env.ready("garden")
         workload = await env.workload("garden")
-        await use.has_nodes(workload, control_planes=3, workers=1, version="v1.34.4")
-        before = await identities(env, workload)
+        await use.has_nodes(workload, control_planes=3, workers=2, version="v1.34.4")
+        await use.carries_pods(workload)
+        await use.answers_by_name_across_nodes(workload)
+        before, pods = await identities(env, workload), await pods_left_alone(workload)
 
-        await ask_for(env, "1.35")
-        first = await begun(env)
-        await Host.find(env, first).appears(f"{BIN}/.kubeadm{STAGED}", within=READY_SECONDS)
-        await reboot(env, first)
-        await asyncio.sleep(5)  # nothing to wait for: it is the moment at which the manager dies that is arbitrary
-        await env.kill()
-        await env.up()
-        await upgraded(env, "v1.35.4")
+        async with watched(workload) as asked:
+            await ask_for(env, "1.35")
+            first = await begun(env)
+            await Host.find(env, first).appears(f"{BIN}/.kubeadm{STAGED}", within=READY_SECONDS)
+            await reboot(env, first)
+            await asyncio.sleep(5)  # nothing to wait for: it is the moment at which the manager dies that is arbitrary
+            await env.kill()
+            await env.up()
+            await upgraded(env, "v1.35.4")
         after = await identities(env, workload)
         assert (after["machines"], after["nodes"]) == (before["machines"], before["nodes"])
-        await use.has_nodes(workload, control_planes=3, workers=1, version="v1.35.4")
+        await use.has_nodes(workload, control_planes=3, workers=2, version="v1.35.4")
+        assert of_others(await pods_left_alone(workload), first) == of_others(pods, first)
+        assert asked.fewest >= 1, "the budget of the pods holds"
 
-        await ask_for(env, "1.36")
-        at_work = await begun(env)
-        planes = sorted(node["name"] for node in await env.nodes() if node["role"] == "control-plane")
-        lost = next(name for name in planes if name != at_work)
-        code, _, complaint = await env.espalier("nodes", "crash", lost)
-        assert code == 0, complaint
-        await env.management("delete", "machines.cluster.x-k8s.io", lost, *SYSTEM, "--wait=false")
-        await upgraded(env, "v1.36.3")
+        async with watched(workload) as asked:
+            await ask_for(env, "1.36")
+            at_work = await begun(env)
+            planes = sorted(node["name"] for node in await env.nodes() if node["role"] == "control-plane")
+            lost = next(name for name in planes if name not in (at_work, first))
+            code, _, complaint = await env.espalier("nodes", "crash", lost)
+            assert code == 0, complaint
+            await env.management("delete", "machines.cluster.x-k8s.io", lost, *SYSTEM, "--wait=false")
+            await upgraded(env, "v1.36.3")
         left = await identities(env, workload)
         assert set(after["machines"]) - set(left["machines"]) == {lost}
-        await use.has_nodes(workload, control_planes=3, workers=1, version="v1.36.3")
+        await use.has_nodes(workload, control_planes=3, workers=2, version="v1.36.3")
+        kept = of_others(pods, first, lost)
+        assert {pod: found for pod, found in (await pods_left_alone(workload)).items() if pod in kept} == kept
+        assert asked.fewest >= 1, "the budget of the pods holds"
         await use.carries_pods(workload)
         assert await use.etcd_members(workload) == 3
         for node in await env.nodes():
             made_by_kubeadm = await inside(env, node["name"], "sh", "-c", f"ls {KEPT_BY_KUBEADM} 2>/dev/null || true")
             assert made_by_kubeadm == "", node["name"]
         await nothing_is_left(env.management, workload)
+
+
+async def pods_left_alone(workload: Kubectl) -> dict[str, tuple[str, str]]:
+    """Pod -> its node and container, of pods that each node has and that no upgrade in place concerns."""
+    pods = (await workload.tree("pods", "-n", "kube-system"))["items"]
+    return {
+        one["metadata"]["name"]: (one["spec"]["nodeName"], one["status"]["containerStatuses"][0]["containerID"])
+        for one in pods
+        if one["metadata"]["name"].startswith("kindnet")
+    }
+
+
+def of_others(pods: dict[str, tuple[str, str]], *broken: str) -> dict[str, tuple[str, str]]:
+    """The pods whose node was neither switched off nor destroyed."""
+    return {pod: found for pod, found in pods.items() if found[0] not in broken}
 
 
 async def ask_for(env: RealEnvironment, version: str) -> None:

@@ -18,7 +18,7 @@ from espalier.upgrader import contents
 from espalier.upgrader.contents import WORK, Contents
 from espalier.upgrader.files import STAGED
 from tests.nodes import workload as use
-from tests.nodes.host import Host
+from tests.nodes.host import BIN, OTHER_BUILDS, PLUGINS, Host
 from tests.nodes.manifests import CLUSTER, manifest
 from tests.nodes.test_in_place import NEW, OLD, inside, seen
 from tests.support.kubectl import Kubectl
@@ -28,18 +28,8 @@ WHY_NOT = why_not("1.35.4", "1.36.3")
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
-BIN, PLUGINS = "/usr/local/bin", "/opt/cni/bin"
 FOLDERS = {"kubernetes": BIN, "containerd": BIN, "cni-plugins": PLUGINS}
 """Where the programs of each component lie on our nodes."""
-OTHER_BUILDS = f"""
-set -e
-for program in {BIN}/containerd {BIN}/containerd-shim-runc-v2 {BIN}/ctr {PLUGINS}/*; do
-    cp -p $program $program.other
-    echo >> $program.other
-    mv $program.other $program
-done
-"""
-"""Our nodes have the same containerd and plugins for all versions: a byte more makes them others, that are replaced."""
 AT_WORK = f"{WORK}/{NEW}-eks-1-36-1"
 SYSTEM = ("-n", "eksa-system")
 REASON = '{.status.conditions[?(@.type=="Ready")].reason}'

@@ -136,9 +136,7 @@ async def test_nodes_reach_each_other_by_address_and_the_host(tmp_path: Path, be
             await env.inside("garden-a", "ping", "-c", "1", "-W", "5", address)
 
 
-async def test_the_last_words_of_bootstrap_data_that_fail_are_in_the_condition(
-    tmp_path: Path, before: Footprint
-) -> None:
+async def test_the_last_output_of_failed_bootstrap_data_is_in_the_condition(tmp_path: Path, before: Footprint) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         await env.make_cluster()
         await env.make_machine("garden-a", BAD)
@@ -222,7 +220,7 @@ async def test_nodes_live_on_a_machine_that_has_cgroup_v2_alone() -> None:
     assert "1 passed" in said.decode(), said.decode()
 
 
-async def test_a_second_environment_is_told_of_the_first_and_changes_nothing_of_it(
+async def test_a_second_environment_is_refused_and_changes_nothing_of_the_first(
     tmp_path: Path, before: Footprint
 ) -> None:
     async with (
@@ -242,7 +240,7 @@ async def test_a_second_environment_is_told_of_the_first_and_changes_nothing_of_
         assert footprint(tmp_path) == before
 
 
-async def test_a_manifest_that_asks_for_cilium_is_told_what_is_missing(tmp_path: Path, before: Footprint) -> None:
+async def test_a_manifest_with_cilium_is_refused_with_the_missing_parts(tmp_path: Path, before: Footprint) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         asked, _ = yaml.safe_load_all(CILIUM.read_text())
         asked["metadata"]["namespace"] = "default"

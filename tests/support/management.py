@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from espalier.kube.objects import Object
 from espalier.providers.kinds import KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
-from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
@@ -48,6 +48,7 @@ from tests.support.control_plane import ControlPlane
 from tests.support.environment import PROGRAM, LocalEnvironment, local_environment
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.managing import led_by
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
@@ -257,22 +258,6 @@ async def _watching(kubeconfig: Path) -> AsyncIterator[tuple[Client, Caches]]:
 def _client(kubeconfig: Path, user_agent: str) -> Client:
     access = Kubeconfig.load([kubeconfig]).context()
     return Client(HttpTransport(access, environment={}), field_manager="espalier-laptop", user_agent=user_agent)
-
-
-async def until(cache: Cache, key: Key, is_so: Callable[[Object | None], bool], *, seconds: float = PATIENCE) -> None:
-    """Wait until an object is as described. Raises `TimeoutError` that shows the object."""
-    changed = asyncio.Event()
-    stop = cache.subscribe(lambda _old, _new, _first: changed.set())
-    try:
-        async with asyncio.timeout(seconds):
-            while not is_so(cache.get(key)):
-                changed.clear()
-                await changed.wait()
-    except TimeoutError:
-        found = cache.get(key)
-        raise TimeoutError(f"{key} is not as awaited: {found.tree if found else None}") from None
-    finally:
-        stop()
 
 
 async def _espalier(*arguments: str) -> str:

@@ -36,7 +36,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.merging import difference
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
-from espalier.providers.registry import PROVIDERS
+from espalier.providers.registry import SIMULATED
 from espalier.runtime.component import Host
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
@@ -368,7 +368,7 @@ ORCHARD_PROVIDER = Provider(
     controllers=(nursery,),
     rights=(Right((OrchardMachineConfig.resource,), ("patch",), "status"),),
 )
-ORCHARD: Providers = {**PROVIDERS, ORCHARD_PROVIDER.links.datacenter.kind: ORCHARD_PROVIDER}
+ORCHARD: Providers = {**SIMULATED, ORCHARD_PROVIDER.links.datacenter.kind: ORCHARD_PROVIDER}
 """Beside the providers of the build, of which the management cluster needs one."""
 
 KINDS: tuple[type[KubeObject], ...] = (

@@ -27,7 +27,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import KINDS
-from espalier.providers.registry import PROVIDERS
+from espalier.providers.registry import SIMULATED
 from espalier.releases import Releases
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
@@ -93,7 +93,7 @@ async def managed_on(
     control_plane: ControlPlane,
     stores: MemoryStores,
     *,
-    providers: Providers = PROVIDERS,
+    providers: Providers = SIMULATED,
     kinds: Sequence[type[KubeObject]] = (),
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,

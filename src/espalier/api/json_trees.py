@@ -74,3 +74,12 @@ def decoder(type: type[T]) -> Callable[[bytes], T]:
             raise msgspec.DecodeError("it is not text in UTF-8") from None
 
     return decode
+
+
+def without_nulls(value: Any) -> Any:
+    """A tree without null fields, which are absent for API servers; null items of lists stay."""
+    if isinstance(value, dict):
+        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value

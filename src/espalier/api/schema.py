@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema_rs
 from msgspec.structs import replace
 
-from espalier.api import paths
+from espalier.api import json_trees, paths
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.structural import Schema, metadata_schema, object_schema
@@ -41,7 +41,7 @@ class Part:
 
 
 def _found(schema: Schema, validator: jsonschema_rs.Draft202012Validator, tree: Tree) -> list[Violation]:
-    tree = _without_nulls(tree)
+    tree = json_trees.without_nulls(tree)
     found = [*_unknown_fields(schema, tree, ())]
     found += [_violation(error, tree) for error in validator.iter_errors(tree)]
     return sorted(found, key=lambda violation: violation.field)
@@ -56,15 +56,6 @@ def _full_schema(kind: type[KubeObject]) -> Schema:
 @cache
 def _validator(kind: type[KubeObject]) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(_full_schema(kind), pattern_options=jsonschema_rs.RegexOptions())
-
-
-def _without_nulls(value: Any) -> Any:
-    """Kubernetes drops null fields of objects before it validates; null items of lists stay."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
 
 
 def _unknown_fields(schema: Schema, value: Any, path: tuple[paths.Step, ...]) -> Iterator[Violation]:

@@ -8,11 +8,11 @@ from functools import lru_cache
 import msgspec
 
 from espalier.api import core
+from espalier.api.json_path import compiled
 from espalier.api.kinds import Column, Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver import builtin, default_problems, failures, rule_problems
-from espalier.apiserver.json_path import compiled
 from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.apiserver.structure import LIST_KEYS, LIST_TYPE, PRESERVE, SCHEMAS, Node, node_of

@@ -71,18 +71,7 @@ class Owned(msgspec.Struct, frozen=True):
 Managers = dict[Manager, Owned]
 
 
-class _Entry(msgspec.Struct, rename="camel"):
-    manager: str = ""
-    operation: str = ""
-    api_version: str = ""
-    time: str = ""
-    fields_v1: msgspec.Raw = msgspec.Raw(b"{}")
-    subresource: str = ""
-
-
 _sorted = msgspec.json.Encoder(order="sorted").encode
-_decode_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_entry = msgspec.json.Decoder(_Entry).decode
 
 
 def decode(entries: bytes | Iterable[Any]) -> Managers:
@@ -91,11 +80,10 @@ def decode(entries: bytes | Iterable[Any]) -> Managers:
     Invalid entries are dropped: they own nothing.
     """
     managers: Managers = {}
-    for raw in _decode_entries(entries if isinstance(entries, bytes) else encode_json(entries)):
+    for entry, _ in fields.entries(entries if isinstance(entries, bytes) else encode_json(entries)):
         try:
-            entry = _decode_entry(raw)
             owned = fields.parse(bytes(entry.fields_v1))
-        except (ValueError, msgspec.MsgspecError):
+        except ValueError:
             continue
         manager = Manager(entry.manager, entry.operation, entry.api_version, entry.subresource)
         managers[manager] = Owned(owned, entry.time)

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from espalier.api.json_path import compiled
 from espalier.api.kinds import Column
 from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
 from espalier.apiserver import printers
 from espalier.apiserver.ages import age
 from espalier.apiserver.content import READ, NotAcceptable
-from espalier.apiserver.json_path import compiled
 from espalier.apiserver.printers import Cell, PrinterColumn
 from espalier.kube.errors import BadRequest
 from espalier.kube.objects import ListMeta, encode_json

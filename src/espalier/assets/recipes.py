@@ -112,6 +112,16 @@ CLUSTER_API = GoModule(
     minutes=4,
     stamps={f"{CLUSTER_API_MODULE}/version.{name}": value for name, value in VERSION.items()},
 )
+VCENTER = GoModule(
+    "vcenter",
+    folder=HERE / "vcenter",
+    module="github.com/vmware/govmomi",
+    programs={"vcenter": ("-version",)},
+    size=25 * MIB,
+    workspace=500 * MIB,
+    minutes=1,
+)
+"""What plays a vCenter for tests of provider vSphere."""
 CONTAINERD = GoModule(
     "containerd",
     folder=HERE / "containerd",
@@ -150,7 +160,7 @@ NODE_ROOT = NodeRoot(
 
 ENVTEST = (ETCD, KUBERNETES)
 """Components of a control plane for tests."""
-TESTED = (*ENVTEST, CLUSTER_API)
+TESTED = (*ENVTEST, CLUSTER_API, VCENTER)
 """The programs of a control plane: for tests, when they are built, and for management clusters of real nodes."""
 
 NODES = (

@@ -14,7 +14,7 @@ from espalier.api.violations import ManifestError
 from espalier.kube.errors import ApiError, KubeError, Unreachable
 
 _PACKAGES = ("espalier.simulator", "espalier.realnodes", "espalier.assets")
-_LOCAL = ("apsw", "cel_expr_python", "jsonpath_ng", *_PACKAGES)
+_LOCAL = ("apsw", "cel_expr_python", *_PACKAGES)
 """Modules of the extra `local`, and the packages that an image of the manager leaves out."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from espalier.api.json_path import compiled
 from espalier.api.printable import in_one_line, json_text, printable
 from espalier.cli.failures import Usage
 
@@ -172,14 +173,10 @@ def _expression(tree: Any, expression: str) -> str:
 
 
 def _found(tree: Any, expression: str) -> list[Any]:
-    from jsonpath_ng.ext.parser import parse as parse_json_path  # noqa: PLC0415  loading it takes long
-
-    filtered = re.sub(r"@\.([\w.]+)\s*==\s*", r"@.\1 == ", expression)
     try:
-        found = parse_json_path("$" + filtered if filtered[:1] in ".[" else filtered).find(tree)
-    except Exception as error:  # the parser raises bare exceptions of several libraries
+        return compiled(expression)(tree)
+    except ValueError as error:
         raise Usage(f"-o jsonpath: can't read {{{expression}}}: {error}") from error
-    return [match.value for match in found]
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,10 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator
+from hashlib import sha256
+
+import msgspec
+from msgspec import json
 
 from espalier.api.meta import Tree
 
@@ -52,15 +56,33 @@ PATCHES = "joinConfiguration.patches"
 """The fields, as a comparison of machines calls them."""
 
 
+class Traits(msgspec.Struct, frozen=True, rename="camel"):
+    """The parts of a KubeadmConfig that a node has, short enough for an annotation: digests of files, not contents."""
+
+    files: dict[str, str]
+    kubelet_args: dict[str, list[str]]
+    patches: str = ""
+
+
+def traits(spec: Tree) -> Traits:
+    """The traits of a node that is made with a KubeadmConfig spec."""
+    digests = {path: sha256(json.encode(file, order="sorted")).hexdigest()[:32] for path, file in _files(spec).items()}
+    return Traits(digests, _flags(spec), _patches(spec))
+
+
 def bootstrap_changes(before: Tree, after: Tree) -> Tree:
-    """The changes on the node of a machine made with one KubeadmConfig spec to be as made with another.
+    """The changes on the node of a machine made with one KubeadmConfig spec to be as made with another."""
+    return changes_since(traits(before), after)
+
+
+def changes_since(old: Traits, after: Tree) -> Tree:
+    """The changes on a node with these traits to be as made with a KubeadmConfig spec.
 
     Empty when nothing does, else the parts that are not empty: `files`, `removedFiles`, `kubeletArgs`,
     `removedKubeletArgs`. Contents of files are in base64. `patches` is the folder with patches of what kubeadm writes,
     where it is another one; empty for none.
     """
-    old, new = _files(before), _files(after)
-    old_flags, new_flags = _flags(before), _flags(after)
+    new = traits(after)
     found: Tree = {
         "files": [
             {
@@ -69,19 +91,19 @@ def bootstrap_changes(before: Tree, after: Tree) -> Tree:
                 "permissions": file.get("permissions") or "0644",
                 "content": _content(file),
             }
-            for path, file in sorted(new.items())
-            if file != old.get(path)
+            for path, file in sorted(_files(after).items())
+            if new.files[path] != old.files.get(path)
         ],
-        "removedFiles": sorted(old.keys() - new.keys()),
+        "removedFiles": sorted(old.files.keys() - new.files.keys()),
         "kubeletArgs": [
             {"name": name, "value": value}
-            for name, values in sorted(new_flags.items())
-            if values != old_flags.get(name)
+            for name, values in sorted(new.kubelet_args.items())
+            if values != old.kubelet_args.get(name)
             for value in values
         ],
-        "removedKubeletArgs": sorted(old_flags.keys() - new_flags.keys()),
+        "removedKubeletArgs": sorted(old.kubelet_args.keys() - new.kubelet_args.keys()),
     }
-    patches = {"patches": _patches(after)} if _patches(before) != _patches(after) else {}
+    patches = {"patches": new.patches} if old.patches != new.patches else {}
     return {name: part for name, part in found.items() if part} | patches
 
 

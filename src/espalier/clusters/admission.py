@@ -297,6 +297,9 @@ class Admission:
                 yield from changes.fixed(old.spec, new.spec)
             return
         yield from content.violations(new, self._observer.providers)
+        if provider := unsupported.provider_of(new.spec, self._observer.providers):
+            children = self._observer.linked.children(new.metadata.namespace, new.spec)
+            yield from provider.links.violations(new, children)
         if old is None:
             yield from self._name_violations(new)
         elif not _is_paused(old):
@@ -350,6 +353,8 @@ class Admission:
             if group.kubernetes_version and group.kubernetes_version not in there:
                 field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
                 yield Violation(field, group.kubernetes_version, ", ".join(there), message)
+        if provider := unsupported.provider_of(new.spec, self._observer.providers):
+            yield from releases.components(new.spec, provider, bundles)
 
     def _authenticator_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """Releases from before v0.26.0 have no image of AWS IAM Authenticator."""

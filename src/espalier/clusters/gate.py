@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.clusters import names
 from espalier.kube.objects import Object
 
@@ -137,13 +138,5 @@ def _digest(content: Any, key: bytes) -> str:
 
 def _content(object_: Object) -> list[Any]:
     group = object_.head.api_version.rpartition("/")[0]  # the API version of a kind is not content
-    return [group, object_.kind, object_.namespace, object_.name, _without_nulls(object_.tree.get("spec", {}))]
-
-
-def _without_nulls(value: Any) -> Any:
-    """A field that is null is absent, as for the API server."""
-    if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
+    spec = json_trees.without_nulls(object_.tree.get("spec", {}))
+    return [group, object_.kind, object_.namespace, object_.name, spec]

@@ -11,33 +11,25 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-import msgspec
-
-from espalier.api import paths
-from espalier.api.meta import Part, Tree
+from espalier.api import json_trees, paths
+from espalier.api.meta import Tree
 from espalier.clusters.names import FIELD_MANAGER
+from espalier.kube import fields as field_sets
 from espalier.kube.objects import Object
 
 _NOT_FIELDS = ("apiVersion", "kind", "metadata")
 _NOT_IN_METADATA = ("name", "namespace")
 
 
-class _Entry(Part):
-    manager: str
-    operation: str = ""
-    subresource: str = ""
-    fields: dict[str, Any] = msgspec.field(default_factory=dict, name="fieldsV1")
-
-
-_decode_entries = msgspec.json.Decoder(list[_Entry]).decode
+_decode_fields = json_trees.decoder(dict[str, Any])
 
 
 def owned_fields(live: Object, manager: str = FIELD_MANAGER) -> dict[str, Any] | None:
     """The fields (FieldsV1) that a manager applied to an object; None if it never did."""
     managed = live.metadata.managed_fields
-    for entry in _decode_entries(managed) if managed is not None else ():
+    for entry, _ in field_sets.entries(bytes(managed)) if managed is not None else ():
         if entry.manager == manager and entry.operation == "Apply" and not entry.subresource:
-            return entry.fields
+            return _decode_fields(bytes(entry.fields_v1))
     return None
 
 

@@ -11,6 +11,7 @@ import msgspec
 from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
@@ -19,11 +20,16 @@ from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusters.rendered import Manifest, Settings
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
+from espalier.runtime.outcome import Wait
 
 if TYPE_CHECKING:
     from espalier.clusters.render_input import Components, Design
     from espalier.runtime.component import Host
     from espalier.runtime.controller import Controller
+
+
+NOT_CHECKED = "LinkedObjectsNotChecked"
+"""Reason of a Wait for a check that only needs time."""
 
 
 class Dependency(NamedTuple):
@@ -36,6 +42,9 @@ class Dependency(NamedTuple):
     server: str = ""
     """Where its content is sent. A Secret must permit that (`clusters/credentials.py`); empty: it is sent nowhere but
     into the cluster."""
+    unusable: Callable[[Mapping[str, bytes], Mapping[str, str]], str] = lambda _data, _annotations: ""
+    """What its data and annotations lack, for a message that begins with `waiting for`; nothing of the data is in it.
+    Pure."""
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -60,9 +69,20 @@ class Links(msgspec.Struct, frozen=True):
     """The failure domains of each worker node group by its name, in order, from the spec and the existing children.
     Each domain gets its own MachineDeployment. Pure."""
 
+    zone: Callable[[str, WorkerNodeGroupConfiguration, Sequence[Object]], str] = lambda _name, _group, _children: ""
+    """The failure domain of a worker node group whose machines are all in one, from the name of the cluster. Such a
+    group stays one. Pure."""
+
+    violations: Callable[[eksa.Cluster, Sequence[Object]], Iterator[Violation]] = lambda _cluster, _children: iter(())
+    """The violations of a Cluster together with those linked objects that exist. Pure."""
+
     resolve: Callable[[eksa.ClusterSpec, Sequence[Object]], Mapping[str, str]] = lambda _spec, _children: {}
     """Values that a controller of the provider resolved and keeps in the status of children, by a name for messages;
     empty values are not known yet. They are content like a spec. Pure."""
+
+    problems: Callable[[eksa.Cluster, Sequence[Object], bool], Iterable[Wait]] = lambda _cluster, _children, _is_new: ()
+    """Why a Cluster that is created (True) or changed must wait for its children: a controller of the provider has not
+    checked one yet (`NOT_CHECKED`), or found it invalid. Settled clusters are not asked for. Pure."""
 
     needed: bool = True
     """True if objects are rendered from them, so that nothing can be rendered while one is missing."""
@@ -144,6 +164,8 @@ class Provider:
     render: Renderer
     rules: Rules
     extras: Extras = Extras()
+    lacks: Callable[[VersionsBundle], Sequence[str]] = lambda _bundle: ()
+    """The components that its clusters need and an entry of Bundles does not have. Pure."""
     etcd: EtcdRenderer | None = None
     """None: etcd runs on the machines of the control plane alone."""
     settings: Callable[[Design], Settings] = lambda _design: Settings()

@@ -94,10 +94,11 @@ def data_kinds(providers: Providers) -> tuple[Resource, ...]:
 
 def references(spec: eksa.ClusterSpec) -> Iterator[tuple[str, Ref]]:
     """The references of a Cluster, with their fields."""
-    control_plane = spec.control_plane_configuration
+    control_plane, etcd = spec.control_plane_configuration, spec.external_etcd_configuration
     fields = [
         (_DATACENTER, spec.datacenter_ref),
         ("spec.controlPlaneConfiguration.machineGroupRef", control_plane.machine_group_ref if control_plane else None),
+        ("spec.externalEtcdConfiguration.machineGroupRef", etcd.machine_group_ref if etcd else None),
         *(
             (f"spec.workerNodeGroupConfigurations[{index}].machineGroupRef", group.machine_group_ref)
             for index, group in enumerate(spec.worker_node_group_configurations)
@@ -203,7 +204,7 @@ class LinkedObjects:
     ) -> tuple[dict[tuple[Resource, str], Data], list[Missing]]:
         data: dict[tuple[Resource, str], Data] = {}
         missing = []
-        for resource, name, field, server in dependencies:
+        for resource, name, field, server, unusable in dependencies:
             key = Key(SYSTEM_NAMESPACE, name)
             self._users.setdefault((resource.kind, key), set()).add(cluster)
             found = self._data[resource].get(key)
@@ -212,8 +213,10 @@ class LinkedObjects:
                 missing.append(Missing(field, told, is_credentials=True))
             elif found is None:
                 missing.append(_missing(field, resource.kind, key))
+            elif lack := unusable(content := _content(found), found.metadata.annotations):
+                missing.append(Missing(field, lack, is_credentials=True))
             else:
-                data[resource, f"{resource.kind} {key}"] = _content(found)
+                data[resource, f"{resource.kind} {key}"] = content
         return data, missing
 
     @property

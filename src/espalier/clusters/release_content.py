@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.clusters import names
 from espalier.kube.objects import Object
 
@@ -29,7 +29,7 @@ def name_of(found: Object) -> str:
 
 def digest(found: Object) -> str:
     """The digest of an object's content. Order of keys and nulls do not count."""
-    content = {part: _without_nulls(found.tree.get(part) or {}) for part in _PARTS}
+    content = {part: json_trees.without_nulls(found.tree.get(part) or {}) for part in _PARTS}
     return blake2b(_encode(content), digest_size=_DIGEST_BYTES).hexdigest()
 
 
@@ -47,11 +47,3 @@ def record(digests: Mapping[str, str]) -> str:
 def replaced(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """The objects whose content differs from before; new and missing objects don't count."""
     return tuple(name for name, value in sorted(now.items()) if before.get(name, value) != value)
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value

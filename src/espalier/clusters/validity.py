@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from espalier.clusters import names
 from espalier.clusters.observed_versions import running
+from espalier.clusters.provider import NOT_CHECKED
 from espalier.clusters.references import Missing
 from espalier.clusters.render import authentication, authenticator
 from espalier.clusters.render_input import group_name
-from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing
+from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing, unsupported
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
 from espalier.runtime.outcome import Wait
@@ -22,6 +23,20 @@ def missing_objects(missing: Sequence[Missing]) -> Wait | None:
     message = "; ".join(f"{one.field}: waiting for {one.what}" for one in missing)
     only_credentials = all(one.is_credentials for one in missing)
     return Wait(names.CREDENTIALS_NOT_PERMITTED if only_credentials else names.MISSING_DEPENDENT_OBJECTS, message)
+
+
+def children_problem(scope: Scope) -> Wait | None:
+    """The first reason of the provider for which a cluster that is created or changed must wait."""
+    reference = scope.spec.datacenter_ref
+    provider = scope.providers.get(reference.kind) if reference is not None else None
+    if scope.is_settled or provider is None:
+        return None
+    children = [child for _, child in scope.children]
+    is_new = scope.capi_objects.control_plane is None
+    for one in provider.links.problems(scope.cluster, children, is_new):
+        if one.reason != NOT_CHECKED or not scope.is_foreseen:
+            return one
+    return None
 
 
 def unresolved_values(scope: Scope) -> Wait | None:
@@ -55,7 +70,18 @@ def record_problem(scope: Scope) -> Wait | None:
 
 
 def _relations(scope: Scope) -> Wait | None:
-    for judge in (_cluster_api, _authenticator, _identity, _management, _git_ops, _sharing, _release, _skew, _replaced):
+    for judge in (
+        _cluster_api,
+        _components,
+        _authenticator,
+        _identity,
+        _management,
+        _git_ops,
+        _sharing,
+        _release,
+        _skew,
+        _replaced,
+    ):
         if found := judge(scope):
             return found
     return None
@@ -76,7 +102,10 @@ def _content(scope: Scope) -> Wait | None:
     # An older manager that allowed the change may have left it half-way: either plugin is accepted then.
     installed = name if digest != names.UNFINISHED else ""
     other = changes.other_plugin(scope.spec, installed)
-    found = [*rules, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
+    provider = unsupported.provider_of(scope.spec, scope.providers)
+    children = [child for _, child in scope.children]
+    linked = provider.links.violations(scope.cluster, children) if provider else ()
+    found = [*rules, *linked, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
     return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
@@ -127,6 +156,13 @@ def _identity(scope: Scope) -> Wait | None:
     if not (live and wanted and others):
         return None
     return Wait(names.CLUSTER_INVALID, f"spec.identityProviderRefs: {messages.other_provider(others)}")
+
+
+def _components(scope: Scope) -> Wait | None:
+    if scope.design is None:
+        return None
+    found = list(releases.components(scope.spec, scope.design.provider, scope.bundles))
+    return Wait(names.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
 
 
 def _cluster_api(scope: Scope) -> Wait | None:

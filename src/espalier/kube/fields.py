@@ -25,8 +25,31 @@ SELF = "."
 KNOWN_PARTS = 1024
 """The size of the cache of parsed parts; most sets equal that of the previous write."""
 
+
+class Entry(msgspec.Struct, rename="camel"):
+    """An entry of `metadata.managedFields`."""
+
+    manager: str = ""
+    operation: str = ""
+    api_version: str = ""
+    time: str = ""
+    fields_v1: msgspec.Raw = msgspec.Raw(b"{}")
+    subresource: str = ""
+
+
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode_parts = json_trees.decoder(dict[str, msgspec.Raw])
+_decode_entries = json_trees.decoder(list[msgspec.Raw])
+_decode_entry = json_trees.decoder(Entry)
+
+
+def entries(managed_fields: bytes) -> Iterator[tuple[Entry, bytes]]:
+    """The entries of `managedFields`, each with its bytes. Invalid ones are left out: they own nothing."""
+    for encoded in map(bytes, _decode_entries(managed_fields)):
+        try:
+            yield _decode_entry(encoded), encoded
+        except msgspec.MsgspecError:
+            continue
 
 
 def field(name: str) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from espalier.api import json_trees
+from espalier.kube import fields
 from espalier.kube.objects import Object, encode_json
 
 Transform = Callable[[Object], Object]
@@ -18,13 +19,7 @@ Transform = Callable[[Object], Object]
 _MANAGED_FIELDS = b'"managedFields":'
 
 
-class _Entry(Struct):
-    manager: str = ""
-
-
-_decode_entries = json_trees.decoder(list[Raw])
 _decode_parts = json_trees.decoder(dict[str, Raw])
-_decode_entry = json_trees.decoder(_Entry)
 
 
 def strip_managed_fields(object_: Object) -> Object:
@@ -44,7 +39,7 @@ def keep_managed_fields(*managers: str) -> Transform:
         if found is None:
             return object_
         whole = bytes(found)
-        kept = [entry for entry in map(bytes, _decode_entries(whole)) if _decode_entry(entry).manager in managers]
+        kept = [encoded for entry, encoded in fields.entries(whole) if entry.manager in managers]
         if not kept:
             return strip_managed_fields(object_)
         entries = b"[" + b",".join(kept) + b"]"

@@ -215,13 +215,22 @@ class DeploymentSide:
 
 
 def controller(
-    tools: Tools, side: Side, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
+    tools: Tools,
+    side: Side,
+    *,
+    by_hooks: bool = False,
+    workers: int = 10,
+    resync: float = RESYNC,
+    rng: random.Random | None = None,
 ) -> Controller:
-    """The controller of the marks on one kind, with its watches."""
+    """The controller of the marks on one kind, with its watches.
+
+    With `by_hooks` Cluster API has nodes upgraded by itself: only what annotations began before comes to its end.
+    """
     marked = Reconciled(
         side.owner_resource,
         lambda key: tools.observer.marked_one(side.owner_resource, key.name),
-        lambda owner: Context(tools, side, owner, _upgrade_of(tools, side, owner)),
+        lambda owner: Context(tools, side, owner, _upgrade_of(tools, side, owner), by_hooks=by_hooks),
         lambda _ctx: STEPS,
         lambda _ctx, _outcome: None,
     )
@@ -246,6 +255,7 @@ class Context:
     upgrade: Object | None
     """The upgrade that was made for the mark."""
     capi_objects: ClusterAPIObjects | None = None
+    by_hooks: bool = False
 
 
 def _upgrade_of(tools: Tools, side: Side, owner: Object) -> Object | None:
@@ -262,6 +272,17 @@ async def end_without_mark(ctx: Context) -> Outcome:
     if ctx.upgrade is not None:
         await ctx.tools.writer.delete(ctx.side.resource, ctx.upgrade, found_by_owner)
     return Done()
+
+
+async def leave_to_hooks(ctx: Context) -> Outcome:
+    """Two would sequence the same machines: with hooks, a mark without our pause is nobody's but a person's."""
+    owner, paused = ctx.object, ctx.object.metadata.annotations.get(PAUSED_ANNOTATION)
+    if not ctx.by_hooks or ctx.upgrade is not None or paused == PAUSED_FOR_UPGRADE:
+        return Continue()
+    found = f"annotation {ctx.side.mark} is taken away: this manager upgrades in place by Cluster API's runtime hooks"
+    advice = "set upgradeRolloutStrategy.type of the Cluster to InPlace, or run the manager with --in-place annotations"
+    ctx.tools.recorder.event(owner, "Warning", "MarkIgnored", f"{found}; {advice}")
+    return await _release(ctx)
 
 
 async def read_cluster(ctx: Context) -> Outcome:
@@ -326,7 +347,7 @@ async def replace_lost(ctx: Context) -> Outcome:
     return Wait("Upgrading", f"waiting for {ctx.side.resource.kind} {ctx.upgrade.name}")
 
 
-STEPS = (end_without_mark, read_cluster, advance, replace_lost)
+STEPS = (end_without_mark, leave_to_hooks, read_cluster, advance, replace_lost)
 """From a mark to machines of which Cluster API replaces none."""
 
 

@@ -81,20 +81,23 @@ class PodRequest(Observed, frozen=True):
 async def has_room(client: Client, nodes: Iterable[Node], leaving: str) -> bool:
     """True if the pods that a drain of node `leaving` evicts fit on the other nodes, or that can't be known."""
     pods = []
-    async for one in _pods(client):
-        pods.append(one)
-        if len(pods) > MOST_PODS:
-            return True
     try:
+        async for one in _pods(client):
+            pods.append(one)
+            if len(pods) > MOST_PODS:
+                return True
         return fits(pods, nodes, leaving)
-    except DecimalException:  # a quantity that is none
+    except (DecimalException, msgspec.ValidationError):  # a quantity, or a pod, that is none
         return True
 
 
 def fits(pods: Iterable[PodRequest], nodes: Iterable[Node], leaving: str) -> bool:
-    """True if the pods that a drain of node `leaving` evicts fit on the other nodes that take pods. Pure."""
+    """True if the pods that a drain of node `leaving` evicts fit on the other nodes that take pods. Pure.
+
+    Of a resource of which a node doesn't say how much it has, it has enough.
+    """
     room = {
-        node.metadata.name: {name: _of(node.status.allocatable, name) for name in RESOURCES if name in _told(node)}
+        node.metadata.name: {name: _of(has, name) for name in RESOURCES if name in (has := node.status.allocatable)}
         for node in nodes
         if node.takes_pods and node.metadata.name != leaving
     }
@@ -129,8 +132,3 @@ async def _pods(client: Client) -> AsyncIterator[PodRequest]:
 
 def _of(amounts: Mapping[str, str | int | float], resource: str) -> Decimal:
     return amount(str(amounts.get(resource, "0")))
-
-
-def _told(node: Node) -> Iterable[str]:
-    """Resources of which the node says how much it has; of the others it has enough."""
-    return node.status.allocatable

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from espalier.api.capi.machine import Machine
-from espalier.api.core import CLUSTER_ROLE, NAMESPACE, POD, SECRET
+from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, POD, SECRET
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.writer import found_by_owner
-from espalier.upgrades import names, pod
+from espalier.upgrades import cluster_configuration, names, pod
+from espalier.upgrades.cluster_configuration import Asked
 from espalier.upgrades.cluster_view import Workload
 from espalier.upgrades.context import Tools
 from espalier.upgrades.node_scope import NodeScope
@@ -96,6 +97,15 @@ async def clear_node(workload: Workload, scope: NodeScope) -> None:
     """Neither the pod nor its rights stay."""
     await delete_pod(workload, scope)
     await take_rights(workload, scope.node_name)
+
+
+async def write_configuration(workload: Workload, found: Object, asked: Asked) -> None:
+    """Bring kubeadm-config to what is asked for, unless it is so. Raises `ValueError` where it can't be read."""
+    present = cluster_configuration.read(found.tree)
+    wanted = cluster_configuration.wanted(present, asked)
+    if wanted != present:
+        text = cluster_configuration.text_of(wanted, found.tree["data"]["ClusterConfiguration"])
+        await workload.writer.merge(CONFIG_MAP, found, {"data": {"ClusterConfiguration": text}})
 
 
 async def protect(ctx: Context) -> None:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from espalier.api import conditions as condition_list
 from espalier.api.core import NODE
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, NODE_IN_WORK
+from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import Precondition
-from espalier.upgrades import names
-from espalier.upgrades.node_context import RESOURCE, Context, clear_node, give_back, take_lost_rights
-from espalier.upgrades.node_steps import POD_CREATED
+from espalier.upgrades import cluster_configuration, names, progress
+from espalier.upgrades.cluster_configuration import Asked
+from espalier.upgrades.node_context import (
+    RESOURCE,
+    Context,
+    clear_node,
+    give_back,
+    take_lost_rights,
+    write_configuration,
+)
+from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades.node_steps import KUBEADM, POD_CREATED
 
 
 async def end_on_node(ctx: Context) -> Outcome:
@@ -49,6 +61,32 @@ async def end_on_node(ctx: Context) -> Outcome:
     return Continue()
 
 
+async def restore_configuration(ctx: Context) -> Outcome:
+    """kubeadm-config is as the control plane asks for now: machines that join get flags by it.
+
+    What was asked for may have been taken back after it was written there for kubeadm, which has not run. Where another
+    version is asked for, the upgrade to that writes it.
+    """
+    scope = ctx.scope
+    found = scope.workload.kubeadm_config if scope.workload else None
+    if scope.workload is None or found is None or scope.control_plane is None or not _may_have_written(scope):
+        return Continue()
+    wished = scope.control_plane.tree["spec"]
+    bootstrap = control_plane_bootstrap(wished.get("kubeadmConfigSpec") or {}, wished["version"])
+    parts = bootstrap.get("clusterConfiguration") or {}
+    tag = ((parts.get("etcd") or {}).get("local") or {}).get("imageTag") or ""
+    with suppress(ValueError):  # what is none was not written by us
+        if cluster_configuration.version_of(cluster_configuration.read(found.tree)) == wished["version"]:
+            await write_configuration(scope.workload, found, Asked(wished["version"], tag, parts))
+    return Continue()
+
+
+def _may_have_written(scope: NodeScope) -> bool:
+    """True if the control plane is claimed for this NodeUpgrade, and kubeadm is not done on its node."""
+    claim = scope.control_plane.metadata.annotations.get(NODE_IN_WORK) if scope.control_plane else None
+    return claim == names.claim(scope.object) and KUBEADM.condition not in progress.done(scope.conditions)
+
+
 async def remove_finalizer(ctx: Context) -> Outcome:
     """Nothing holds the NodeUpgrade, and health checks look after the machine again."""
     await give_back(ctx)
@@ -56,5 +94,5 @@ async def remove_finalizer(ctx: Context) -> Outcome:
     return Continue()
 
 
-DELETION = (end_on_node, remove_finalizer)
+DELETION = (end_on_node, restore_configuration, remove_finalizer)
 """From a NodeUpgrade to nothing."""

@@ -6,7 +6,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
-from espalier.api.core import CONFIG_MAP, POD
+from espalier.api.core import POD
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UPGRADE_SECONDS
 from espalier.api.violations import shown
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
@@ -23,6 +23,7 @@ from espalier.upgrades.node_context import (
     protect,
     take_lost_rights,
     take_rights,
+    write_configuration,
 )
 from espalier.upgrades.node_scope import NodeScope
 from espalier.upgrades.node_steps import KUBEADM, POD_CREATED, NodeStep
@@ -223,10 +224,7 @@ async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
         return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster: {error}: correct it")
     if problem := cluster_configuration.obstacle(present, scope.asked):
         return Wait("VersionRefused", f"{name}: {problem}")
-    wanted = cluster_configuration.wanted(present, scope.asked)
-    if wanted != present:
-        text = cluster_configuration.text_of(wanted, found.tree["data"]["ClusterConfiguration"])
-        await workload.writer.merge(CONFIG_MAP, found, {"data": {"ClusterConfiguration": text}})
+    await write_configuration(workload, found, scope.asked)
     return scope.role(cluster_configuration.version_of(present))
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig, KubeadmControlPlane
+from espalier.api.capi.machine import Machine
 from espalier.api.conditions import is_true
 from espalier.api.eksa.upgrades import (
     DRAIN_BLOCKED,
@@ -55,7 +56,7 @@ class NodeScope:
     claimed_by: str
     """The upgrade of another node of the control plane, or of several; empty when there is none."""
     configuration: Tree | None
-    """The ClusterConfiguration that its ControlPlaneUpgrade asks for; None without one."""
+    """The ClusterConfiguration that its ControlPlaneUpgrade asks for, or by hooks its Machine; None without one."""
     image: str | None
     images: tuple[str, ...]
     """Versions for which there is an upgrader image."""
@@ -230,12 +231,19 @@ def _claimed_by(
     return f"NodeUpgrade {name} (node {machine.node})"
 
 
-def _configuration(observer: Observer, found: Object, version: str) -> Tree | None:
-    """What the ControlPlaneUpgrade that a NodeUpgrade belongs to asks for, and what Cluster API adds by the version."""
-    kind = ControlPlaneUpgrade.resource
-    owner = next((one for one in found.metadata.owner_references if one.controller and one.kind == kind.kind), None)
-    upgrade = observer.upgrade(kind, owner.name) if owner else None
-    if owner is None or upgrade is None or upgrade.metadata.uid != owner.uid:
+def _configuration(observer: Observer, found: Object, machine: MachineView | None, version: str) -> Tree | None:
+    """What the ControlPlaneUpgrade that a NodeUpgrade belongs to asks for, and what Cluster API adds by the version.
+
+    Of one that belongs to its Machine (Cluster API sequences the nodes), what the Machine's KubeadmConfig says.
+    """
+    owner = next((one for one in found.metadata.owner_references if one.controller), None)
+    if owner is None:
+        return None
+    if owner.kind == Machine.resource.kind and machine is not None and owner.uid == machine.object.metadata.uid:
+        spec: Tree = (machine.config.tree.get("spec") or {}) if machine.config else {}
+        return spec.get("clusterConfiguration")
+    upgrade = observer.upgrade(ControlPlaneUpgrade.resource, owner.name)
+    if owner.kind != ControlPlaneUpgrade.resource.kind or upgrade is None or upgrade.metadata.uid != owner.uid:
         return None
     try:
         wanted = expected.decoded(upgrade.decode(ControlPlaneUpgrade).spec.control_plane_spec_data)
@@ -272,7 +280,7 @@ def observe(observer: Observer, found: Object) -> NodeScope:
         if cluster_view and control_plane
         else 0,
         claimed_by=_claimed_by(observer, cluster_view, control_plane, found),
-        configuration=_configuration(observer, found, upgrade.spec.kubernetes_version),
+        configuration=_configuration(observer, found, machine, upgrade.spec.kubernetes_version),
         image=image,
         images=images,
     )

@@ -34,12 +34,12 @@ def component(
 ) -> Component:
     """The component of a manager that upgrades machines of these `infrastructures` in place.
 
-    What is marked by annotations is upgraded in any case, and what hooks began goes on. Beside webhooks, Cluster API's
-    runtime hooks are served when `front_end` is hooks.
+    What either front end began goes on under the other one. When `front_end` is hooks, Cluster API's runtime hooks are
+    served beside webhooks, and marks that people set begin nothing.
     """
 
     def build(host: Host) -> None:
-        manager = host.manager
+        manager, by_hooks = host.manager, front_end is FrontEnd.HOOKS
         following = ClusterTracker(host.client, manager.remotes, infrastructures, manager.rng)
         observer = Observer(host.caches, following)
         writer = Writer(host.client, {**observer.own, CONFIG_MAP: observer.images})
@@ -52,9 +52,13 @@ def component(
         for group in groups:
             manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, rng=manager.rng))
         for side in (ControlPlaneSide(), DeploymentSide()):
-            manager.add(annotation_controller.controller(tools, side, workers=workers, resync=resync, rng=manager.rng))
+            manager.add(
+                annotation_controller.controller(
+                    tools, side, by_hooks=by_hooks, workers=workers, resync=resync, rng=manager.rng
+                )
+            )
         manager.add(cleanup.controller(tools, workers=workers, resync=resync, rng=manager.rng))
-        if front_end is FrontEnd.HOOKS and host.webhooks is not None:
+        if by_hooks and host.webhooks is not None:
             questions = Questions(manager.replica_client, manager.remotes)
             node_upgrades = observer.own[NodeUpgrade.resource]
             # On every replica: what hooks write is the same from each, and Cluster API asks the one it is connected to.

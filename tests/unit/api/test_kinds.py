@@ -82,7 +82,7 @@ def test_a_kind_is_found_by_its_name(cls: type[KubeObject]) -> None:
     assert CATALOG.resource_of(cls.resource.api_version, cls.resource.kind) == cls.resource
 
 
-def test_built_in_kinds_are_found_and_strangers_are_not() -> None:
+def test_built_in_kinds_are_found_and_unknown_ones_are_not() -> None:
     assert CATALOG.kind_of("v1", "ConfigMap") is ConfigMap
     assert CATALOG.kind_of("v1", "Cluster") is None
     assert NODE.path(name="garden-md-0") == "/api/v1/nodes/garden-md-0"

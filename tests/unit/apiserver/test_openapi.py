@@ -124,7 +124,7 @@ def test_kubectl_learns_what_a_patch_may_be(openapi: OpenApi, path: str, strateg
     assert ("application/strategic-merge-patch+json" in content) == strategic
 
 
-def test_merge_keys_of_built_in_kinds_are_told(openapi: OpenApi) -> None:
+def test_merge_keys_of_built_in_kinds_are_published(openapi: OpenApi) -> None:
     document = tree(ask(openapi, "/openapi/v3/apis/apps/v1"))
     containers = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"

@@ -62,7 +62,7 @@ def test_with_one_seed_and_one_clock_a_journey_replays_bit_by_bit() -> None:
 # Rights, counts, versions.
 
 
-async def test_who_is_no_administrator_is_told_what_he_may_not(server: Server) -> None:
+async def test_a_forbidden_request_names_user_verb_and_resource(server: Server) -> None:
     bob = client_of(server, User("bob", ("system:authenticated",)))
     with pytest.raises(Forbidden) as refused:
         await bob.list(CONFIG_MAP, "default")

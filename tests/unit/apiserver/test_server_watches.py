@@ -150,7 +150,7 @@ class HeldStore(Store):
             await self.turn.wait()
 
 
-async def test_nothing_is_told_before_it_is_durable() -> None:
+async def test_watches_send_nothing_before_it_is_durable() -> None:
     store = HeldStore()
     server = new_server(store)
     await server.start()

@@ -158,7 +158,7 @@ def test_namespace_and_object_selectors(selector: Tree, called: bool) -> None:
     assert bool(drive(by_object)[1]) == called
 
 
-def test_an_object_selector_also_looks_at_what_the_object_was() -> None:
+def test_an_object_selector_also_matches_the_old_object() -> None:
     was = {**cluster(), "metadata": {"labels": {"guarded": "yes"}}}
     selector = {"matchLabels": {"guarded": "yes"}}
     update = admission(operation="UPDATE", old_object=was, object=cluster())
@@ -243,7 +243,7 @@ def test_validating_webhooks_are_called_together_and_all_their_warnings_are_kept
     ],
 )
 @pytest.mark.parametrize("stage", [mutate, validate])
-def test_a_denial_is_told_as_kube_apiserver_does(
+def test_a_denial_has_the_message_of_kube_apiserver(
     stage: Callable[..., Calls], status: Tree, kind: type[ApiError], message: str
 ) -> None:
     with pytest.raises(kind) as denial:

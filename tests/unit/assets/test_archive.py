@@ -66,7 +66,7 @@ def test_everything_in_an_archive_is_found_by_its_digest(archive: Path, tmp_path
     assert len(blobs) == 2 + 2 + 2  # two layers, one of them shared; a config and a manifest for each image
 
 
-def test_the_digests_that_are_told_are_those_of_the_manifests(tmp_path: Path) -> None:
+def test_the_returned_digests_are_those_of_the_manifests(tmp_path: Path) -> None:
     told = write_archive(_images(_program(tmp_path / "here", modified=5)), tmp_path / "images.tar")
     index = json.loads(_members(tmp_path / "images.tar")["index.json"])
     assert told == {entry["annotations"]["io.containerd.image.name"]: entry["digest"] for entry in index["manifests"]}

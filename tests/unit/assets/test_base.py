@@ -27,7 +27,7 @@ def test_a_base_is_found_by_its_kubernetes_version_however_it_is_written(tmp_pat
     assert base.images == {"registry.k8s.io/pause:3": "sha256:1"}
 
 
-def test_a_missing_base_is_told_with_what_there_is_and_what_builds_it(tmp_path: Path) -> None:
+def test_a_missing_base_is_reported_with_existing_ones_and_the_command_that_builds_it(tmp_path: Path) -> None:
     with pytest.raises(MissingAssets, match=r"there is none\): run espalier assets build node-base-1.35.4$"):
         find_base("1.35.4", assets=tmp_path)
     make_base(tmp_path, "1.36.3")

@@ -130,7 +130,7 @@ def test_a_damaged_binary_is_built_anew(machine: Machine) -> None:
     assert binary.read_bytes() == good
 
 
-def test_a_failed_build_shows_the_compilers_words_and_leaves_nothing(machine: Machine) -> None:
+def test_a_failed_build_shows_the_compilers_output_and_leaves_nothing(machine: Machine) -> None:
     machine.install_go(FAILS)
     code, output = machine.run()
     assert code == 1

@@ -30,7 +30,7 @@ def _listed(ctr: list[str | Path]) -> dict[str, str]:
     return {line.split()[0]: line.split()[2] for line in said.splitlines()[1:]}
 
 
-def test_containerd_has_what_was_written_under_the_digests_that_were_told(programs: Path, tmp_path: Path) -> None:
+def test_containerd_has_the_written_images_under_the_returned_digests(programs: Path, tmp_path: Path) -> None:
     (tmp_path / "hello").write_text("hello")
     shared = Layer({"usr/bin/hello": tmp_path / "hello", "bin": "usr/bin"}, {"tmp": 0o1777})
     own = Layer({"etc/own": tmp_path / "hello"})

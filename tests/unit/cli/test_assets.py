@@ -19,7 +19,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return assets_folder()
 
 
-def test_the_list_tells_what_is_built_and_what_the_rest_costs(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_shows_built_components_and_the_cost_of_others(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     make_component(ETCD, cache)
     assert run(["assets", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()

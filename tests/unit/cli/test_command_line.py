@@ -118,7 +118,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("line", "sentence"), REFUSED, ids=[line for line, _ in REFUSED])
-def test_a_wrong_command_line_is_told_in_one_line(line: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_command_line_is_reported_in_one_line(
+    line: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(shlex.split(line)) == 2
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", f"error: {sentence}\n")

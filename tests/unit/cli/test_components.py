@@ -36,7 +36,7 @@ async def test_every_webhook_that_is_answered_is_declared_by_its_component() -> 
         assert set(webhooks.paths) == {webhook.path for webhook in component.webhooks}
 
 
-async def test_a_webhook_that_is_declared_and_not_answered_is_told_at_once() -> None:
+async def test_a_declared_webhook_without_a_handler_is_an_error_at_start() -> None:
     webhook = AdmissionWebhook("validate", CONFIG_MAP, "/validate-nothing")
     silent = Component("silent", webhooks=(webhook,))
     with pytest.raises(ValueError, match="component silent serves no webhook at /validate-nothing"):

@@ -24,7 +24,7 @@ def told(folder: Path, manifest: str) -> dict[str, int]:
     return {problem.violation.field: problem.line for problem in refused.value.problems}
 
 
-def test_what_the_schema_and_what_rules_find_is_told_together(tmp_path: Path) -> None:
+def test_problems_of_the_schema_and_of_rules_are_reported_together(tmp_path: Path) -> None:
     wrong = EXAMPLE.replace("count: 1", "count: 2\n    cuont: 1").replace("192.168.0.0/16", "banana")
     assert told(tmp_path, wrong) == {
         "spec.controlPlaneConfiguration.cuont": 18,
@@ -33,7 +33,7 @@ def test_what_the_schema_and_what_rules_find_is_told_together(tmp_path: Path) ->
     }
 
 
-def test_a_field_that_both_find_is_told_once(tmp_path: Path) -> None:
+def test_a_field_that_schema_and_rules_refuse_is_reported_once(tmp_path: Path) -> None:
     assert list(told(tmp_path, EXAMPLE.replace("count: 1", "count: 1000001"))) == [
         "spec.controlPlaneConfiguration.count"
     ]
@@ -49,7 +49,7 @@ def test_of_a_field_of_a_wrong_type_nothing_more_is_known(tmp_path: Path) -> Non
     ]
 
 
-def test_what_else_is_wrong_beside_a_wrong_type_is_told_with_it(tmp_path: Path) -> None:
+def test_a_wrong_type_does_not_hide_other_problems(tmp_path: Path) -> None:
     wrong = EXAMPLE.replace('"1.35"', "1.35").replace("count: 1", "count: 2").replace("192.168.0.0/16", "banana")
     assert told(tmp_path, wrong) == {
         "spec.kubernetesVersion": 21,

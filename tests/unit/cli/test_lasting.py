@@ -10,7 +10,7 @@ def threshold(program: str) -> int:
     return int(told.stdout)
 
 
-def test_a_short_command_looks_for_garbage_more_seldom_than_a_process_that_lasts() -> None:
+def test_short_commands_collect_garbage_less_often_than_long_processes() -> None:
     of_python = threshold("pass")
     of_commands = threshold("import espalier.cli")
     of_what_lasts = threshold("from espalier.cli import lasting; lasting.settle_in()")

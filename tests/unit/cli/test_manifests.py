@@ -197,7 +197,7 @@ def test_hooks_need_one_kind_more_which_is_reached_by_name_once_it_is_there() ->
     ]
 
 
-def test_a_manager_in_the_cluster_is_told_by_which_way_machines_are_upgraded_in_place() -> None:
+def test_the_managers_deployment_has_the_front_end_of_in_place_upgrades() -> None:
     (deployment,) = (tree for tree in manifests.deployed("i", (), FrontEnd.HOOKS) if tree["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["args"][-2:] == ["--in-place", "hooks"]

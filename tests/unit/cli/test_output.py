@@ -38,6 +38,11 @@ def test_names_are_those_of_kubectl(capsys: pytest.CaptureFixture[str]) -> None:
         ("{.status.conditions[*].type}", "Ready WorkersReady"),
         ("{.status.nothing}", ""),
         ("{.metadata}", '{"name":"garden"}'),
+        ("{['kind', 'apiVersion']}", "Cluster anywhere.eks.amazonaws.com/v1alpha1"),
+        ("{.status.conditions[0,1].type}", "Ready WorkersReady"),
+        ("{.status.conditions[0:2:2].type}", "Ready"),
+        ("{.status.conditions[?(@.status != 'True')].type}", "WorkersReady"),
+        ("{kind}", "Cluster"),
     ],
 )
 def test_jsonpath_templates(template: str, expected: str) -> None:
@@ -86,7 +91,7 @@ def test_an_unknown_format_is_refused_with_those_there_are() -> None:
         output.check_format("xml")
 
 
-def test_tables_have_no_trailing_blanks_and_keep_whole_words_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_have_no_trailing_blanks_and_are_not_cut_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
     output.write_table(("Name", "Message"), [("garden", "x" * 300), ("b", "")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["NAME", "MESSAGE"]

@@ -85,7 +85,7 @@ def test_a_static_pod_that_kubeadm_writes_is_no_file_of_ours(component: str) -> 
 
 
 @pytest.mark.parametrize("change", [{"node_labels": "a=b"}, {"register_with_taints": "a"}, {"v": "4 x"}, {"v": 'a"'}])
-def test_a_flag_that_counts_once_or_is_no_word_is_named(change: dict[str, str]) -> None:
+def test_a_flag_that_only_counts_once_or_has_a_space_is_refused(change: dict[str, str]) -> None:
     [name] = change
     assert list(only_new({}, flags(**change))) == [
         f"joinConfiguration.nodeRegistration.kubeletExtraArgs[{name.replace('_', '-')}]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from espalier.api.meta import Tree
@@ -107,3 +108,9 @@ def test_images_flags_and_files_are_changed_in_place_and_what_would_not_be_in_fo
 
     elsewhere = classify(machine(), machine(files=[policy | {"path": "/etc/hosts"}]), Way.IN_PLACE, KNOWN, NONE)
     assert (elsewhere.fate, elsewhere.refused) == (Fate.REFUSED, ("bootstrap.files[/etc/hosts]",))
+
+
+def test_a_machine_that_nobody_gave_an_infrastructure_is_judged_by_the_rest() -> None:
+    known, unknown = machine("v1.35.4"), msgspec.structs.replace(machine(), infrastructure=None)
+    assert classify(known, unknown, Way.IN_PLACE, KNOWN, NONE).refused == ()
+    assert classify(unknown, known, Way.IN_PLACE, KNOWN, NONE).refused == ()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields
 from espalier.clusterapi.machine_change import differences
 from espalier.providers.docker.cluster_api import INFRASTRUCTURE as DOCKER
+from espalier.upgrades import cluster_configuration
 
 ROWS = ("bootstrap.clusterConfiguration.apiServer.extraArgs", "bootstrap.clusterConfiguration.featureGates.Known")
 
@@ -37,3 +42,26 @@ def test_nothing_is_accepted_of_which_the_node_knows_nothing() -> None:
     )
     assert in_place_fields.refused(fields, in_place_fields.CONTROL_PLANE_FIELDS, None) == fields
     assert in_place_fields.refused(fields, in_place_fields.WORKER_FIELDS, None) == fields
+
+
+PARTS = {
+    **dict.fromkeys(("apiServer", "controllerManager", "scheduler"), ("extraArgs", "extraEnvs", "extraVolumes")),
+    "etcd.local": ("imageRepository", "imageTag", "extraArgs", "extraEnvs"),
+}
+"""What kubeadm renders static pods of, and nothing else, by its documentation."""
+
+
+@pytest.mark.parametrize("field", [f"{component}.{part}" for component, parts in PARTS.items() for part in parts])
+def test_each_part_of_kubeadm_config_with_which_another_static_pod_is_rendered_is_accepted_and_written(
+    field: str,
+) -> None:
+    name = f"bootstrap.clusterConfiguration.{field}"
+    assert in_place_fields.refused([name], in_place_fields.CONTROL_PLANE_FIELDS, None) == ()
+    parts: Any = "new"
+    for part in reversed(field.split(".")):
+        parts = {part: parts}
+    present: Tree = {"kubernetesVersion": "v1.36.3", "etcd": {"local": {"dataDir": "/d"}}}
+    found: Any = cluster_configuration.wanted(present, cluster_configuration.Asked("v1.36.3", "", parts))
+    for part in field.split("."):
+        found = found[part]
+    assert found == "new"

@@ -225,7 +225,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "not a range in CIDR notation; found banana",
     ),
     # What nothing acts on, and what would give another cluster.
-    ({SPEC + "datacenterRef.kind": "VSphereDatacenterConfig"}, "spec.datacenterRef.kind", "not support this provider"),
+    ({SPEC + "datacenterRef.kind": "SnowDatacenterConfig"}, "spec.datacenterRef.kind", "not support this provider"),
     ({SPEC + "externalEtcdConfiguration": {"count": 3}}, "spec.externalEtcdConfiguration", "remove the field"),
     *(
         ({SPEC + "proxyConfiguration": PROXY | proxy}, f"spec.proxyConfiguration.{field}", said)

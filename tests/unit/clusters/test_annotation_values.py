@@ -33,11 +33,11 @@ def annotated(**annotations: str) -> Tree:
         ),
     ],
 )
-def test_a_word_that_is_not_known_is_warned_of(annotation: str, value: str, warning: str) -> None:
+def test_an_unknown_annotation_value_is_warned_of(annotation: str, value: str, warning: str) -> None:
     assert ask(annotated(**{annotation: value}), None, datacenter()).warnings == (warning,)
     assert ask(annotated(**{annotation: value}), annotated(), datacenter()).warnings == (warning,)
 
 
-def test_words_that_are_known_are_taken_without_a_word() -> None:
+def test_known_annotation_values_give_no_warning() -> None:
     wish = {names.DRIFT_ANNOTATION: "correct", names.PATCHES_ANNOTATION: "short-lived-tokens"}
     assert ask(annotated(**wish), None, datacenter()).warnings == ()

@@ -89,9 +89,11 @@ def needed(resource: Resource, known: Iterable[str] = ()) -> list[str]:
     return list(generated.needed("garden", ["md-0", "md-1"], resource, known))
 
 
-def test_exactly_the_names_that_can_be_written_next_are_looked_up() -> None:
+def test_exactly_the_names_that_can_be_written_next_are_read() -> None:
     workers = ["garden-md-0-1", "garden-md-1-1"]
-    assert [resource.kind for resource in OF_CLUSTER] == ["Cluster", "DockerCluster", "KubeadmControlPlane"]
+    assert [resource.kind for resource in OF_CLUSTER] == [
+        *("Cluster", "DockerCluster", "VSphereCluster", "KubeadmControlPlane")
+    ]
     for resource in OF_CLUSTER:
         assert needed(resource) == ["garden"]
     assert needed(MachineDeployment.resource) == ["garden-md-0", "garden-md-1"]
@@ -153,7 +155,7 @@ def test_no_deletion_leaves_for_an_object_of_others_whoever_shows_it() -> None:
     [{}, {"details": {"causes": []}}, {"details": {"causes": [{"field": "spec.replicas"}]}}],
     ids=["without details", "without causes", "of another field"],
 )
-def test_a_refusal_for_another_reason_than_the_uid_is_told_as_it_is(details: Tree) -> None:
+def test_a_refusal_for_another_reason_than_the_uid_is_reported_unchanged(details: Tree) -> None:
     refusal = {"kind": "Status", "reason": "Invalid", "code": 422, **details}
     server = Server({"PATCH": Response(422, json.dumps(refusal).encode())})
     body: Tree = {"metadata": {"name": "garden", "namespace": "eksa-system"}}

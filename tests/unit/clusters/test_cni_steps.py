@@ -129,7 +129,7 @@ def test_a_cni_that_is_as_it_should_be_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("step", [restore_cni, install_cni, compare_cni])
-def test_one_that_is_to_be_left_alone_is_not_even_looked_at_once_it_is_installed(step: Step) -> None:
+def test_an_installed_cni_that_is_left_alone_is_not_compared(step: Step) -> None:
     async def tell(one: Story) -> None:
         for installed in (one.mark, "cilium-of-another-version"):
             one.installed = installed
@@ -379,7 +379,7 @@ def lost(one: Context) -> Sequence[str] | None:
     return one.scope.lost_cni
 
 
-def test_what_was_seen_is_told_until_it_is_restored() -> None:
+def test_missing_cni_objects_are_reported_until_they_are_restored() -> None:
     async def tell(one: Story) -> None:
         one.lose(DAEMON_SET.kind)
         p = one.begin()

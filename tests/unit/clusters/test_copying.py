@@ -181,7 +181,7 @@ def test_what_was_copied_is_only_ever_made_again_and_never_written_over(
     story(tell, {"POST": answer})
 
 
-def test_what_was_renewed_is_copied_at_once_though_the_copy_was_looked_at_lately() -> None:
+def test_a_renewed_kubeconfig_is_copied_at_once_though_the_copy_was_checked_lately() -> None:
     async def tell(story: Story) -> None:
         await story.keep()
         assert story.asked() == ["POST", "PATCH"]

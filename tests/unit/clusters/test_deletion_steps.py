@@ -68,7 +68,7 @@ def test_cluster_api_is_asked_once_to_delete_its_cluster_and_its_end_is_waited_f
     ("workers", "control_planes", "expected"),
     [(2, 1, "2 worker machines"), (1, 1, "1 worker machine "), (0, 1, "1 control plane machine "), (0, 0, "infra")],
 )
-def test_what_is_left_is_told_in_the_order_in_which_it_goes(workers: int, control_planes: int, expected: str) -> None:
+def test_a_deletion_reports_remaining_objects_in_their_order(workers: int, control_planes: int, expected: str) -> None:
     there = objects(control_plane={"replicas": control_planes}, workers={"replicas": workers})
     outcome, _ = taken(delete_cluster, going(), datacenter(), *there)
     assert isinstance(outcome, Wait)

@@ -160,7 +160,7 @@ def test_what_was_deleted_is_missing_and_made_again_under_its_name(kind: str, ex
     assert not any(one.replaces_machines for one in found(scope))
 
 
-def test_a_reference_that_was_moved_is_told_from_a_template_that_was_edited() -> None:
+def test_a_moved_reference_is_distinguished_from_an_edited_template() -> None:
     trees = objects()
     evil = copy.deepcopy(of_kind(trees, "DockerMachineTemplate", "control-plane-1"))
     evil["metadata"] |= {"name": "evil", "uid": "evil"}

@@ -19,7 +19,7 @@ from espalier.clusters import gate, generated, names, plan, readiness, steps
 from espalier.clusters.admission import Admission
 from espalier.clusters.observe import Observer
 from espalier.clusters.observed_versions import running
-from espalier.clusters.provider import Extras, Name, Provider, extra_kinds
+from espalier.clusters.provider import Extras, Name, Provider
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.validity import problem
 from espalier.kube.wire import ADMIN
@@ -121,7 +121,7 @@ def test_a_secret_that_somebody_else_labelled_for_the_cluster_is_neither_pruned_
 def test_the_last_to_go_of_a_deleted_cluster() -> None:
     found = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
     seen = scope_of(see(cluster("garden"), *linked(domains=DOMAINS), *made(found)), "garden")
-    extra = extra_kinds(ORCHARD)
+    extra = ORCHARD_PROVIDER.extras.kinds
     first = plan.leftovers(seen.capi_objects, extra)
     assert {one.resource.kind for one in first} == {
         "Cluster",
@@ -149,7 +149,7 @@ def test_one_of_its_name_that_is_not_the_clusters_stops_it(place: int) -> None:
         assert found.capi_objects.of(SECRET if place == 0 else OrchardZone.resource) == {}
 
 
-def test_two_clusters_that_would_share_one_are_told_apart_at_admission() -> None:
+def test_admission_refuses_a_cluster_that_would_share_an_extra_object() -> None:
     """Cluster `a` with datacenter `b-c`, and cluster `a-b` with datacenter `c`: both mean the zone `a-b-c-east`."""
     one = cluster("a", "team-a", datacenter="b-c")
     other = cluster("a-b", "team-b", "2026-01-02T00:00:00Z", datacenter="c")
@@ -182,7 +182,7 @@ def test_names_that_two_clusters_have_by_their_own_names_are_refused_before_anyt
     assert f"Secret orchard-garden of cluster {NAMESPACE}/garden-a" in stopped.message
 
 
-def test_one_under_a_name_that_nobody_was_told_is_not_rendered() -> None:
+def test_an_extra_object_under_an_undeclared_name_is_not_rendered() -> None:
     extras = Extras(kinds=(SECRET,), render=ORCHARD_PROVIDER.extras.render)
     known = {**ORCHARD, "OrchardDatacenterConfig": _with(extras)}
     found = scope_of(observer(cluster("garden"), *linked(), providers=known), "garden")
@@ -231,7 +231,7 @@ def test_a_group_in_failure_domains_has_the_version_of_the_last_of_its_machines(
     assert running(seen.capi_objects).groups["garden-md-0"].desired == "1.34"
 
 
-def test_groups_that_would_have_the_same_machines_by_their_failure_domains_are_told_apart() -> None:
+def test_groups_whose_deployments_would_collide_by_failure_domain_are_refused() -> None:
     tree = cluster("garden")
     tree["spec"]["workerNodeGroupConfigurations"] = grouped("md", "md-east")
     found = problem(scope_of(see(tree, *linked(domains=[{"name": "east", "groups": ["md"]}])), "garden"))
@@ -295,7 +295,7 @@ def stored_workers(objects: Sequence[KubeObject], *, ready: bool) -> list[Tree]:
 # What a controller of the provider finds out.
 
 
-def test_a_cluster_waits_for_what_is_not_looked_up_yet_of_the_present_spec() -> None:
+def test_a_cluster_waits_for_values_that_the_provider_has_not_resolved() -> None:
     links = linked()
     links[1]["spec"]["variety"] = "pear"
     links[1]["metadata"]["generation"] = 2
@@ -313,7 +313,7 @@ def test_a_cluster_waits_for_what_is_not_looked_up_yet_of_the_present_spec() -> 
     assert made(found)[1]["spec"]["template"]["spec"]["rootstock"] == "Quince C"
 
 
-def test_what_was_looked_up_is_content_and_only_where_there_is_any() -> None:
+def test_resolved_values_are_content_only_where_there_are_any() -> None:
     hashes = []
     for status in ({"rootstock": "M9", "observedGeneration": 1}, {"rootstock": "M27", "observedGeneration": 1}):
         links = linked()

@@ -163,7 +163,7 @@ def test_a_changed_config_map_is_a_change_like_any_other() -> None:
     assert before.count(":") == 1
 
 
-def test_credentials_are_told_apart_from_content() -> None:
+def test_credentials_are_hashed_apart_from_content() -> None:
     before = mark(cluster(), datacenter(), credentials=ROSE)
     more = child("a", disk=20)
     assert gate.stand(before, mark(cluster(), more, credentials=ROSE), generations_match=True) is Gate.OPEN
@@ -199,7 +199,7 @@ def test_who_finishes_writing_credentials_writes_nothing_else() -> None:
     assert gate.opened(wanted, Gate.OPEN) == gate.OPENED
 
 
-def test_a_manager_that_begins_or_ceases_to_look_at_credentials_adopts() -> None:
+def test_a_manager_that_begins_or_ceases_to_read_credentials_adopts_clusters() -> None:
     with_data, without = mark(cluster(), datacenter(), credentials=ROSE), mark(cluster(), datacenter())
     assert gate.stand(without, with_data, generations_match=False) is Gate.ADOPTED
     assert gate.stand(with_data, without, generations_match=False) is Gate.ADOPTED

@@ -107,7 +107,7 @@ def test_two_clusters_mean_the_same_objects_exactly_when_they_have_a_series_in_c
     assert 10 < collisions < len(NAMES) * (len(NAMES) - 1) / 2
 
 
-def test_every_name_that_is_rendered_is_looked_up(made: Mapping[Name, list[Tree]]) -> None:
+def test_every_rendered_name_is_observed(made: Mapping[Name, list[Tree]]) -> None:
     for name, trees in made.items():
         for tree in trees:
             resource = resource_of(tree)

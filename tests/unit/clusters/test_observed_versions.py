@@ -75,7 +75,7 @@ def test_a_further_minor_waits_for_the_control_plane() -> None:
     assert ask(at("1.36"), at("1.35"), *told("1.35")).allowed
 
 
-def test_a_control_plane_that_was_told_nothing_yet_is_waited_for() -> None:
+def test_a_control_plane_without_a_version_is_waited_for() -> None:
     blamed = refused(ask(at("1.36"), at("1.35"), *told("1.34")))
     assert "control plane still has machines of Kubernetes 1.34" in blamed["spec.kubernetesVersion"]
     assert "group md-0 still has machines of Kubernetes 1.34" in blamed["spec.kubernetesVersion"]

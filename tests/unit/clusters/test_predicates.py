@@ -21,7 +21,9 @@ from espalier.providers.docker.cluster_api import DockerCluster
     ],
     ids=lambda value: value.kind if isinstance(value, Resource) else "",
 )
-def test_what_is_made_again_is_looked_at_once_it_is_there(resource: Resource, initialization: Tree) -> None:
+def test_a_recreated_object_triggers_a_reconcile_when_it_is_provisioned(
+    resource: Resource, initialization: Tree
+) -> None:
     def reported(status: Tree) -> Object:
         metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "generation": 1}
         reference = {"apiGroup": "a", "kind": "DockerMachineTemplate", "name": "garden"}

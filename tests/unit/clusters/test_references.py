@@ -145,7 +145,7 @@ def test_config_maps_are_no_credentials() -> None:
     assert found.credentials.keys() == {"Secret eksa-system/credentials"}
 
 
-def test_without_a_provider_that_reads_data_no_secret_is_looked_at() -> None:
+def test_without_a_provider_that_reads_data_no_secret_is_read() -> None:
     caches = Caches(Client(NoServer()))
     LinkedObjects(caches, {DOCKER.links.datacenter.kind: DOCKER})
     assert [cache.source.resource.kind for cache in caches.all] == [

@@ -96,7 +96,7 @@ def test_what_annotations_began_they_end() -> None:
 
 
 @pytest.mark.parametrize("observed", [0, 1])
-def test_a_refusal_of_the_present_generation_is_told_of_an_older_one_not(observed: int) -> None:
+def test_only_a_refusal_of_the_present_generation_is_reported(observed: int) -> None:
     said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
     outdated: Tree = {"upToDateReplicas": 0, "observedGeneration": observed}
     assert told(cluster(asked(), annotations=said, **outdated)) == (STOPPED, "files of it can't be changed in place")
@@ -111,7 +111,7 @@ def test_with_the_fallback_a_refusal_is_a_rollout() -> None:
     assert told(scope)[0] == readiness.ROLLING
 
 
-def test_numbers_and_the_node_that_is_upgraded_are_told_and_one_that_failed_first() -> None:
+def test_progress_by_hooks_has_counts_and_nodes_with_failed_ones_first() -> None:
     upgrades = [
         {
             "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
@@ -144,7 +144,7 @@ def test_numbers_and_the_node_that_is_upgraded_are_told_and_one_that_failed_firs
     )
 
 
-def test_how_a_manager_upgrades_is_told_by_what_it_made() -> None:
+def test_the_front_end_of_a_manager_is_derived_from_its_objects() -> None:
     assert chosen(map(as_object, objects(**asked(), front_end=HOOKS))) is FrontEnd.HOOKS
     assert chosen(map(as_object, objects(**asked()))) is FrontEnd.ANNOTATIONS
 

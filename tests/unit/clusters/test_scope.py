@@ -37,7 +37,7 @@ def noting(annotation: str, value: str) -> Tree:
     ],
     ids=["again", "its objects are there", "from another management cluster", "the same", "never made"],
 )
-def test_a_cluster_is_made_again_when_it_tells_of_one_before_it_here_of_which_nothing_is_left(
+def test_a_cluster_is_recreated_when_its_status_describes_one_of_which_nothing_is_left(
     noted: str, is_made: bool, again: bool
 ) -> None:
     cluster = noting(names.IDENTITY_ANNOTATION, noted)

@@ -329,7 +329,7 @@ def test_a_settled_cluster_whose_node_is_lost_runs_and_is_not_ready() -> None:
     assert (status.phase, status.ready, status.observed_generation) == ("Running", False, 1)
 
 
-def test_a_paused_cluster_keeps_its_generations_and_is_told_the_truth_about() -> None:
+def test_a_paused_cluster_keeps_its_generations_and_reports_its_state() -> None:
     pause = {PAUSED_ANNOTATION: "true"}
     old = settled(observedGeneration=7)
     status = report(made(objects=objects(workers={"readyReplicas": 1}), status=old, annotations=pause), Done())

@@ -154,7 +154,7 @@ def test_the_cni_of_an_example_is_made_of_these_objects(name: str) -> None:
     told(f"{name}-cni", text_of(manifest.body for manifest in cni.objects(design)))
 
 
-def test_every_example_has_a_story() -> None:
+def test_every_example_has_a_golden_story() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.yaml")} - {"roles"} == {
         "docker",
         "docker-cilium",

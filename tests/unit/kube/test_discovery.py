@@ -121,7 +121,7 @@ class Legacy(Modern):
         ("machines.v1beta1.cluster.x-k8s.io", OLD_MACHINES),
     ],
 )
-async def test_a_word_leads_to_a_resource(server: type[Modern], word: str, resource: Resource) -> None:
+async def test_names_resolve_to_resources(server: type[Modern], word: str, resource: Resource) -> None:
     assert await Discovery(client_of(server())).resolve(word) == resource
 
 

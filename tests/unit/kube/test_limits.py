@@ -280,7 +280,7 @@ async def test_no_credentials_go_over_plain_http(kind: type[AnyTransport]) -> No
 
 
 @BOTH
-async def test_a_password_in_an_address_is_neither_told_nor_sent(kind: type[AnyTransport]) -> None:
+async def test_a_password_in_an_address_is_neither_shown_nor_sent(kind: type[AnyTransport]) -> None:
     users: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:

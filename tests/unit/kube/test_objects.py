@@ -55,7 +55,7 @@ def test_a_tree_may_be_changed_and_the_object_stays() -> None:
     assert object_.tree["data"]["key"] == "value"
 
 
-def test_a_view_is_shared_by_all_who_look_at_the_same_bytes() -> None:
+def test_a_decoded_view_is_shared_for_the_same_bytes() -> None:
     view = Object(RAW).decode(Data)
     assert Object(bytes(bytearray(RAW))).decode(Data) is view
     assert Object(RAW).decode(Head).kind == "ConfigMap"

@@ -55,7 +55,7 @@ async def test_whoever_stops_listening_ends_the_watch() -> None:
     assert stream.closed
 
 
-async def test_an_old_version_is_expired_whether_told_at_once_or_later() -> None:
+async def test_an_old_version_expires_whether_in_the_response_or_in_the_stream() -> None:
     with pytest.raises(Expired):
         await anext(client_of(Script(failure(Expired.of("too old")))).watch(CONFIG_MAPS, resource_version="1"))
     later = Documents([document("ADDED", config_map("a", 4)), document("ERROR", Expired.of("too old").status)])

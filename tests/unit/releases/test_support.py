@@ -16,7 +16,7 @@ from espalier.releases.contents import is_due, support_text
         ("", ""),
     ],
 )
-def test_it_is_told_when_support_of_a_version_ends_or_that_it_ended(date: str, words: str) -> None:
+def test_the_end_of_support_is_shown_before_and_after_its_date(date: str, words: str) -> None:
     assert support_text(date, datetime(2026, 11, 22, 23, tzinfo=UTC)) == words
 
 

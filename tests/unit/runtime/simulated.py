@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
@@ -18,15 +16,3 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 def simulate(main: Callable[[Simulation], Awaitable[T]], seed: int = 1) -> T:
     return virtual.run(main, epoch=EPOCH, seed=seed)
-
-
-@asynccontextmanager
-async def running(*runnables: Any) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(runnable.run()) for runnable in runnables]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task

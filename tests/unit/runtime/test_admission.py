@@ -118,7 +118,7 @@ def test_an_unknown_path_names_those_that_are_served() -> None:
 
 
 @pytest.mark.parametrize("levels", [200, 50_000])
-def test_an_object_that_is_too_deep_to_be_read_is_refused_in_the_words_of_a_review(levels: int) -> None:
+def test_a_review_of_an_object_that_is_too_deep_is_denied(levels: int) -> None:
     deep = b"[" * levels + b"]" * levels
     body = b'{"kind":"AdmissionReview","request":{"uid":"0a-1b","operation":"CREATE","object":{"spec":%s}}}' % deep
     webhooks = Webhooks(port=None)

@@ -32,7 +32,8 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.virtual import Simulation
-from tests.unit.runtime.simulated import running, simulate
+from tests.support.waiting import running
+from tests.unit.runtime.simulated import simulate
 from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 PATH = "/api/v1/namespaces/default/configmaps/a"
@@ -72,7 +73,7 @@ def test_a_storm_becomes_one_write_a_minute() -> None:
 
 @given(st.integers(MOST_CONTENTS, 2_000), st.floats(0, 10))
 @settings(max_examples=20, deadline=None)
-def test_progress_is_never_held_up_however_fast_it_is_and_looks_the_same_at_times(count: int, pause: float) -> None:
+def test_writes_that_make_progress_are_never_braked_though_some_are_equal(count: int, pause: float) -> None:
     brake = Brake()
     for number in range(count):
         for _ in range(REPEATED - 1):

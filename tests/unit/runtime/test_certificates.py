@@ -15,7 +15,8 @@ from espalier.kube.pki import KeyPair
 from espalier.runtime.brakes import BURST, braked
 from espalier.runtime.certificates import SECRET_NAME, Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
-from tests.unit.runtime.simulated import running, simulate
+from tests.support.waiting import running
+from tests.unit.runtime.simulated import simulate
 from tests.unit.runtime.small_server import SmallServer, client_of
 
 HOUR = 3600.0

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -23,6 +22,7 @@ from espalier.runtime.metrics import Metrics
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 from espalier.runtime.predicates import generation_changed, labelled
 from espalier.runtime.virtual import Simulation
+from tests.support.waiting import running
 from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 KEY = Key("default", "a")
@@ -33,18 +33,6 @@ def simulate(main: Callable[[], Awaitable[Any]], seed: int = 1) -> Any:
         return await main()
 
     return virtual.run(start, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=seed)
-
-
-@asynccontextmanager
-async def running(*runnables: Any) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(runnable.run()) for runnable in runnables]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 def times_of_passes(outcomes: list[Outcome | Exception], seconds: float) -> list[float]:
@@ -303,7 +291,7 @@ def test_a_watch_may_be_added_while_running() -> None:
     assert simulate(main) == ["a"]
 
 
-def test_everything_is_looked_at_again_after_hours() -> None:
+def test_everything_is_reconciled_again_after_hours() -> None:
     async def main() -> None:
         server = SmallServer()
         for number in range(5):

@@ -36,7 +36,7 @@ async def answer(application: web.Application, path: str) -> tuple[int, str]:
         ("/readyz/?exclude=caches&verbose", 200, "[+]ping ok\n[+]webhooks ok\nreadyz check passed\n"),
     ],
 )
-async def test_what_kubelet_and_people_are_told(path: str, status: int, text: str) -> None:
+async def test_probes_get_a_code_and_people_the_reasons(path: str, status: int, text: str) -> None:
     application = health_application({}, {"caches": lambda: "not listed yet: secrets", "webhooks": lambda: ""})
     assert await answer(application, path) == (status, text)
 
@@ -50,6 +50,6 @@ async def test_what_kubelet_and_people_are_told(path: str, status: int, text: st
         ("/healthz", 200, "ok"),
     ],
 )
-async def test_a_notice_is_told_and_keeps_nobody_from_being_ready(path: str, status: int, text: str) -> None:
+async def test_a_notice_is_shown_and_does_not_affect_readiness(path: str, status: int, text: str) -> None:
     application = health_application({}, {"caches": lambda: ""}, {"releases": lambda: "one is missing"})
     assert await answer(application, path) == (status, text)

@@ -37,7 +37,7 @@ def words_in_common(object_: Object) -> list[str]:
     ]
 
 
-def test_words_that_objects_have_in_common_are_held_once() -> None:
+def test_strings_that_objects_share_are_stored_once() -> None:
     objects = IndexedObjects()
     for name in ("a", "b"):
         objects.put(machine(name))

@@ -89,7 +89,7 @@ class Environment:
 
 
 @pytest.mark.parametrize("outcome", [Done(), Continue(), Wait("A", "a"), Fault("B", "b")])
-def test_how_it_ended_is_told_and_events_follow_what_was_written(outcome: Outcome) -> None:
+def test_the_outcome_is_reported_and_events_follow_the_status_write(outcome: Outcome) -> None:
     env = Environment(ends=outcome)
     ended = env.reconcile()
     assert ended == (Done() if isinstance(outcome, Continue) else outcome)
@@ -103,7 +103,7 @@ def test_what_was_said_before_is_no_event() -> None:
     assert (len(env.statuses), env.events) == (1, [])
 
 
-def test_an_object_that_is_gone_by_now_is_told_nothing() -> None:
+def test_nothing_is_reported_to_an_object_that_is_gone() -> None:
     env = Environment(is_gone=True)
     assert env.reconcile() == Done()
     assert env.events == []
@@ -130,7 +130,7 @@ def test_everything_that_is_kept_for_a_key_goes_with_its_object() -> None:
 
 
 @pytest.mark.parametrize("error", [Conflict.of("too late"), NameTaken(CONFIG_MAP, KEY, "somebody")])
-def test_a_failed_request_is_an_outcome_and_told(error: Exception) -> None:
+def test_a_failed_request_becomes_an_outcome_and_is_reported(error: Exception) -> None:
     env = Environment(ends=error)
     ended = env.reconcile()
     assert ended == fault_of(error)
@@ -159,7 +159,7 @@ def test_what_nobody_may_read_is_in_neither_outcome_nor_report() -> None:
     assert told == [Wait("A", "secret")]
 
 
-def test_what_can_not_be_read_is_told_where_that_is_no_bug() -> None:
+def test_an_undecodable_object_is_reported_if_its_kind_allows_it() -> None:
     env = Environment(readable=False)
     fault = Fault("Invalid", "no number", terminal=True)
     assert env.reconcile(unreadable=lambda found, error: (fault, Report({"said": str(error)}))) == fault

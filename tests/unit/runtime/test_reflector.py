@@ -29,7 +29,8 @@ from espalier.kube.watching import EventType
 from espalier.kube.wire import Request
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.reflector import WATCH_SECONDS, Reflector, Source, earlier
-from tests.unit.runtime.simulated import running, simulate
+from tests.support.waiting import running
+from tests.unit.runtime.simulated import simulate
 from tests.unit.runtime.small_server import SmallServer, config_map
 
 Story = Callable[[SmallServer, Caches], Awaitable[Any]]
@@ -183,7 +184,7 @@ class Follower:
 
 
 @pytest.mark.parametrize("sign", ["the server is behind", "it refuses the watch", "an event of before"])
-def test_the_mirror_is_told_of_a_restore_and_once(sign: str) -> None:
+def test_the_mirror_hears_of_a_restore_exactly_once(sign: str) -> None:
     async def story(server: SmallServer, _: Caches) -> list[bool]:
         follower = Follower()
         client = Client(InProcessTransport(server), rng=random.Random(0))
@@ -320,7 +321,7 @@ def test_one_event_that_cannot_be_read_holds_up_nothing(document: bytes) -> None
     play(story)
 
 
-def test_one_event_that_is_told_again_each_time_holds_up_nothing_and_lists_ever_less_often() -> None:
+def test_a_repeated_event_does_not_block_and_lists_are_backed_off() -> None:
     """Whatever stands in the history stands there until the position is behind it."""
 
     async def story(server: SmallServer, caches: Caches) -> None:

@@ -111,7 +111,7 @@ def story(workload: Workload, tell: Callable[[RemoteTasks, list[Key]], Awaitable
     run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)
 
 
-def test_a_quick_errand_is_waited_for_and_nobody_else_is_told() -> None:
+def test_a_quick_remote_task_is_awaited_without_an_event() -> None:
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
         assert await made.send(GARDEN, look()) == "no cni-1"
         await asyncio.sleep(1)
@@ -120,7 +120,7 @@ def test_a_quick_errand_is_waited_for_and_nobody_else_is_told() -> None:
     story(Workload(QUICK), tell)
 
 
-def test_a_slow_errand_holds_up_nobody_and_says_when_it_is_done() -> None:
+def test_a_slow_remote_task_blocks_nobody_and_sends_an_event_when_done() -> None:
     workload = Workload(SLOW)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -139,7 +139,7 @@ def test_a_slow_errand_holds_up_nobody_and_says_when_it_is_done() -> None:
     story(workload, tell)
 
 
-def test_what_was_seen_is_good_for_a_while_and_for_its_own_errand() -> None:
+def test_a_result_is_kept_for_a_while_for_its_own_remote_task() -> None:
     workload = Workload(QUICK)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -156,7 +156,7 @@ def test_what_was_seen_is_good_for_a_while_and_for_its_own_errand() -> None:
     story(workload, tell)
 
 
-def test_what_was_seen_before_a_change_counts_no_longer_and_a_change_is_told_once() -> None:
+def test_a_write_discards_earlier_results_and_is_reported_once() -> None:
     workload = Workload(QUICK)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -171,7 +171,7 @@ def test_what_was_seen_before_a_change_counts_no_longer_and_a_change_is_told_onc
     story(workload, tell)
 
 
-def test_a_cluster_has_one_errand_at_a_time_and_who_wants_another_comes_again() -> None:
+def test_a_cluster_has_one_remote_task_at_a_time() -> None:
     workload = Workload(SLOW)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -188,7 +188,7 @@ def test_a_cluster_has_one_errand_at_a_time_and_who_wants_another_comes_again() 
     story(workload, tell)
 
 
-def test_a_failure_is_told_until_the_next_attempt_is_over() -> None:
+def test_a_failure_is_returned_until_the_next_attempt_is_over() -> None:
     workload = Workload(QUICK)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -208,7 +208,7 @@ def test_a_failure_is_told_until_the_next_attempt_is_over() -> None:
     story(workload, tell)
 
 
-def test_an_errand_without_end_is_given_up_and_the_result_says_so() -> None:
+def test_a_remote_task_without_end_times_out() -> None:
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
         assert await made.send(GARDEN, look()) is None
         await asyncio.sleep(remote_tasks.LONGEST + 1)
@@ -226,7 +226,7 @@ def test_an_error_that_nobody_thought_of_is_a_failure_too_so_that_nobody_asks_fo
     story(Strange(0), tell)
 
 
-def test_few_errands_begin_at_once_and_all_get_their_turn() -> None:
+def test_few_remote_tasks_begin_at_once_and_all_get_their_turn() -> None:
     workload, count = Workload(QUICK), 50
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -240,7 +240,7 @@ def test_few_errands_begin_at_once_and_all_get_their_turn() -> None:
     story(workload, tell)
 
 
-def test_an_errand_that_has_to_wait_for_its_turn_is_not_waited_for() -> None:
+def test_a_remote_task_that_waits_for_its_turn_is_not_awaited() -> None:
     """So when all clusters are looked at, at start, passes are through before the looks are."""
 
     async def tell(sent: RemoteTasks, done: list[Key]) -> None:
@@ -311,7 +311,7 @@ def in_parts(count: int, subject: str = "cni-1", seconds: float = 40.0) -> tuple
     ), begun
 
 
-def test_an_errand_that_is_too_long_for_one_attempt_gets_further_with_each() -> None:
+def test_a_long_remote_task_gets_further_with_each_attempt() -> None:
     async def story() -> None:
         clients = RemoteClients(lambda _: Client(Workload(QUICK)))
         sent = RemoteTasks(clients)

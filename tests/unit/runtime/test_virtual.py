@@ -37,7 +37,7 @@ def test_timers_ring_in_order_whatever_the_order_of_their_setting() -> None:
     assert [name for name, _ in virtual.run(main, epoch=EPOCH, seed=1)] == ["soon", "middle", "late", "never"]
 
 
-def test_the_same_seed_gives_the_same_story_and_another_seed_another() -> None:
+def test_equal_seeds_replay_equally_and_different_seeds_differ() -> None:
     async def main(simulation: Simulation) -> list[str]:
         story: list[str] = []
 

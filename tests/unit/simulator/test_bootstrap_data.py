@@ -125,7 +125,7 @@ def test_the_data_of_the_real_provider_say_how_a_cluster_begins() -> None:
     assert kubeadm.cluster == SPEC.cluster_configuration
 
 
-def test_a_control_plane_machine_that_joins_is_told_of_the_cluster_by_the_cluster() -> None:
+def test_a_joining_control_plane_machine_gets_the_cluster_configuration() -> None:
     joins = JOIN.replace(b"    nodeRegistration:", b"    controlPlane: {}\n    nodeRegistration:")
     kubeadm = bootstrap_data.read(joins, version="v1.35.4", node_name="garden-abcde")
     assert (kubeadm.init, kubeadm.control_plane, kubeadm.cluster) == (False, True, None)

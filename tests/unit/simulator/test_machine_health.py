@@ -124,7 +124,7 @@ def test_too_many_unhealthy_machines_are_not_replaced(
     assert remediations(trigger, expected, unhealthy) == left
 
 
-def test_a_check_looks_at_the_machines_it_selects() -> None:
+def test_a_health_check_observes_the_machines_it_selects() -> None:
     selector = LabelSelector(
         match_labels={"role": "worker"},
         match_expressions=[LabelSelectorRequirement(key="zone", operator="In", values=["a", "b"])],

@@ -32,7 +32,7 @@ def cluster(paused: bool | None = None, annotations: Mapping[str, str] = {}) -> 
         (cluster(True), cluster(True, {PAUSED: ""}), False),
     ],
 )
-def test_a_cluster_that_comes_goes_is_paused_or_goes_on_is_told_of(
+def test_pause_changes_cover_creation_deletion_pause_and_resumption(
     old: Object | None, new: Object | None, is_reported: bool
 ) -> None:
     assert pause_changed(old, new) is is_reported

@@ -22,6 +22,7 @@ from espalier.simulator.workload_controllers.controller import PLANNERS
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Budget, Node, Pod, View, Workload
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
+from tests.support.pod_network import pod_network
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 V = TypeVar("V", bound=View)
@@ -111,24 +112,6 @@ def merge(target: Tree, patch: Tree) -> None:
             target[name] = value
 
 
-def kindnet() -> Tree:
-    labels = {"app": "kindnet"}
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {
-            "hostNetwork": True,
-            "tolerations": [{"operator": "Exists", "effect": "NoSchedule"}],
-            "containers": [{"name": "kindnet-cni", "image": "kindnetd:v1"}],
-        },
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "kindnet", "namespace": "kube-system"},
-        "spec": {"selector": {"matchLabels": labels}, "template": template},
-    }
-
-
 def test_a_node_is_not_ready_until_its_network_runs_on_it() -> None:
     env = Environment()
     env.add_node("control-plane", control_plane=True)
@@ -136,7 +119,7 @@ def test_a_node_is_not_ready_until_its_network_runs_on_it() -> None:
     env.settle()
     assert not ready(env.named(NODE, "control-plane"))
 
-    env.add(DAEMON_SET, kindnet())
+    env.add(DAEMON_SET, pod_network())
     env.settle()
     node = env.named(NODE, "control-plane")
     assert ready(node)
@@ -168,7 +151,7 @@ def test_a_deployment_waits_for_a_ready_node_and_then_spreads() -> None:
     assert len(pending) == 2
     assert all(pod["status"]["conditions"][0]["reason"] == "Unschedulable" for pod in pending)
 
-    env.add(DAEMON_SET, kindnet())
+    env.add(DAEMON_SET, pod_network())
     env.settle()
     assert {pod["spec"]["nodeName"] for pod in pods_of(env, "coredns")} == {"a", "b"}
     addresses = [pod["status"]["podIP"] for pod in pods_of(env, "coredns")]
@@ -315,7 +298,7 @@ def running_environment(*names: str) -> Environment:
     env = Environment()
     for name in names:
         env.add_node(name)
-    env.add(DAEMON_SET, kindnet())
+    env.add(DAEMON_SET, pod_network())
     env.settle()
     return env
 

@@ -178,6 +178,31 @@ def test_files_that_were_brought_twice_are_still_given_back_as_they_were(node: S
     assert (node.root / POLICY[1:]).read_text() == "old policy\n"
 
 
+def test_what_was_there_before_an_attempt_is_noted_anew_for_the_next_one(node: Simulated) -> None:
+    """Else a static pod that somebody has corrected in between would keep the old files from being given back."""
+    manifest = node.root / VIP[1:]
+    manifest.write_text("kind: Pod\nmetadata:\n  name: kube-vip\n")
+    node.step("copy")
+    node.fail(kubeadm="no way")
+    for _ in range(2):
+        with pytest.raises(StepFailed, match="and the old files were brought back"):
+            node.step("kubeadm")
+        assert (node.root / POLICY[1:]).read_text() == "old policy\n"
+        manifest.write_text(manifest.read_text() + "  namespace: kube-system\n")
+
+
+def test_a_static_pod_that_was_restarted_before_the_program_died_is_noted_as_it_was(node: Simulated) -> None:
+    """Noted again, the restarted one would count as not started anew, for good."""
+    node.step("copy")
+    changes.bring_files(node.node, node.changes)
+    changes.restart_static_pods(node.node, node.changes)
+
+    changes.bring_files(node.node, node.changes)
+    changes.restart_static_pods(node.node, node.changes)
+
+    assert pod(node)["metadata"]["annotations"][RESTARTED] == UPGRADE
+
+
 def test_a_kubeadm_that_fails_leaves_the_old_files(node: Simulated) -> None:
     node.step("copy")
     node.fail(kubeadm="no way")
@@ -333,6 +358,23 @@ def test_another_containerd_is_installed_where_the_version_of_kubernetes_stays(t
 
         assert node.host.running("containerd") == NEW_CONTAINERD
         assert restarts(node) == ["containerd.service"], "the kubelet was there already"
+
+
+def test_a_file_is_given_to_its_owner_on_the_disk_before_it_can_be_read(
+    node: Simulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[str, int, int, int]] = []
+
+    def chown(path: Path, user: int, group: int) -> None:
+        given.append((path.name, user, group, path.stat().st_mode & 0o777))
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("os.chown", chown)
+    node.files.place_content("/etc/kubernetes/ours", b"x", mode=0o644, owner=(1001, 1002))
+
+    assert [one[:3] for one in given] == [(f".ours{STAGED}", 1001, 1002)]
+    assert node.files.mode("/etc/kubernetes/ours") == 0o644
+    assert node.files.mode("/etc/kubernetes/none") == 0o644
 
 
 @pytest.mark.parametrize(

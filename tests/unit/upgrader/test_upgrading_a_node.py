@@ -206,7 +206,7 @@ def test_backups_stay_where_nobody_noted_what_was_there_before(node: Simulated) 
 
 def test_room_for_the_backup_of_etcds_data_is_asked_for(node: Simulated) -> None:
     manifest = node.root / "etc/kubernetes/manifests/etcd.yaml"
-    manifest.write_text(manifest.read_text() + "    - --data-dir=/var/lib/other\n")
+    manifest.write_text(manifest.read_text().replace("--data-dir=/var/lib/etcd", "--data-dir=/var/lib/other"))
     node.host.run(["systemctl", "show", "kubelet.service"])
     data = node.root / "var/lib/other/member/snap/db"
     data.parent.mkdir(parents=True)
@@ -345,12 +345,28 @@ def test_a_kubeadm_that_fails_says_its_last_lines_and_is_run_again(node: Simulat
     assert node.step("kubeadm") == f"kubeadm has upgraded the node to {NEW} as first-control-plane"
 
 
-def test_a_step_that_finds_no_copies_says_that_they_have_to_be_copied(node: Simulated) -> None:
+@pytest.mark.parametrize("step", ["containerd", "cni-plugins"])
+def test_a_step_that_finds_no_copies_says_that_they_have_to_be_copied(node: Simulated, step: str) -> None:
     with pytest.raises(NotCopied, match="components-copier has to run again") as caught:
-        node.step("cni-plugins")
+        node.step(step)
 
     assert caught.value.code == 75
     assert node.installed() == old_programs()
+
+
+def test_each_step_says_what_it_did(node: Simulated) -> None:
+    said = upgrade(node)
+
+    assert said[0] == f"copied 11 of 11 programs to {WORK}/{NEW}; the others were there"
+    assert said[1] == "containerd 2.3.7 was installed on the host and runs"
+
+
+def test_a_tool_that_was_not_on_the_node_comes_beside_its_kubelet(node: Simulated) -> None:
+    (node.root / "usr/bin/kubectl").unlink()
+
+    upgrade(node)
+
+    assert node.installed() == new_programs()
 
 
 def test_done_refuses_when_a_step_was_left_out(node: Simulated) -> None:

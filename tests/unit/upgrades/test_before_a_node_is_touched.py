@@ -19,9 +19,12 @@ from espalier.api.eksa.upgrades import (
     NodeUpgradeStatus,
 )
 from espalier.api.meta import ObjectMeta, Tree
+from espalier.api.resource import Key
 from espalier.runtime import steps
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import Writer
 from espalier.upgrades import context, expected
+from espalier.upgrades.cluster_view import MachineView
 from espalier.upgrades.control_plane_group import ControlPlaneGroup
 from espalier.upgrades.deployment_group import DeploymentGroup
 from espalier.upgrades.group import GroupContext, GroupScope
@@ -154,6 +157,53 @@ def test_a_control_plane_whose_lost_machine_was_replaced_is_paused_before_the_ne
     assert (outcome.reason, begun) == ("ReplacingMachine", [])
 
 
+def test_no_node_is_touched_while_a_machine_that_was_lost_is_missing() -> None:
+    """The two that are left are well, and a majority."""
+    there = PLANES[:2]
+    view = cluster_view(
+        *[machine(name, control_plane=True) for name in there],
+        nodes=[node(name) for name in there],
+        static_pods=pods(*there),
+    )
+    outcome, begun = lived(Accepted(), control_plane(view))
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, begun) == ("ReplacingMachine", [])
+    assert outcome.message.startswith("2 of 3 control plane machines are there")
+
+
+def test_no_node_is_touched_of_a_control_plane_of_the_same_name_that_is_another_one() -> None:
+    scope = control_plane(plane_view())
+    meant = msgspec.structs.replace(scope.owner_reference, uid="2")
+    said = Wait("OwnerNotFound", "KubeadmControlPlane eksa-system/garden does not exist")
+    assert lived(Accepted(), replace(scope, owner_reference=meant)) == (said, [])
+    same = msgspec.structs.replace(scope.owner_reference, uid="1")
+    assert lived(Accepted(), replace(scope, owner_reference=same))[1] == ["a"]
+
+
+def test_no_machine_is_said_to_be_made_with_a_spec_that_nobody_can_read() -> None:
+    view = plane_view(kubelet=NEW)
+    scope = control_plane(view, done=PLANES)
+    members = tuple(replace(one, is_expected=False) for one in scope.members)
+    recorded: list[str] = []
+
+    class Recording(Accepted):
+        async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
+            recorded.append(machine.name)
+
+    lived(Recording(), replace(scope, members=members, data="no spec"))
+    assert recorded == []
+    lived(Recording(), replace(scope, members=members))
+    assert recorded == list(PLANES)
+
+
+def test_a_paused_upgrade_says_which_annotation_is_in_the_way_and_where() -> None:
+    paused = replace(control_plane(plane_view()), paused_cluster=Key("default", "garden"))
+    outcome, begun = lived(Accepted(), paused)
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, begun) == ("Paused", [])
+    assert "Cluster default/garden is paused, remove annotation anywhere.eks.amazonaws.com/paused" in outcome.message
+
+
 def test_no_node_is_touched_while_cluster_api_replaces_one_by_a_machine_more() -> None:
     machines = [machine(name, control_plane=True) for name in (*PLANES, "more")]
     nodes = [node(view.name) for view in machines]
@@ -173,12 +223,9 @@ class AcceptedDeployment(DeploymentGroup):
         return []
 
 
-@pytest.mark.parametrize(("planes", "waits_for"), [((NEW, NEW), ""), ((NEW, OLD), "p1"), ((OLD, NEW), "p0")])
-def test_no_worker_is_begun_before_every_machine_of_the_control_plane_has_the_version(
-    planes: tuple[str, ...], waits_for: str
-) -> None:
-    views = [machine(f"p{index}", version=version, control_plane=True) for index, version in enumerate(planes)]
-    workers = [machine("w0"), machine("w1")]
+def workers_of(view: Any, workers: list[MachineView]) -> GroupScope:
+    """An upgrade of a worker node group that has none of its nodes upgraded yet."""
+    reference = {"apiGroup": "g", "kind": "K", "name": "t"}
     deployment: Tree = {
         "apiVersion": "cluster.x-k8s.io/v1beta2",
         "kind": "MachineDeployment",
@@ -187,12 +234,27 @@ def test_no_worker_is_begun_before_every_machine_of_the_control_plane_has_the_ve
             "clusterName": "garden",
             "selector": {},
             "replicas": 2,
-            "template": {"spec": workers[0].object.tree["spec"]},
+            "template": {"spec": {"clusterName": "garden", "bootstrap": {}, "infrastructureRef": reference}},
         },
     }
     members = [Member(one.name, one, None, None) for one in workers]
     asked: Tree = {"machineDeployment": {"name": "md"}, "machineSpecData": expected.encoded({"version": NEW})}
-    scope = scope_of(MachineDeploymentUpgrade, deployment, cluster_view(*views, *workers), members, **asked)
+    return scope_of(MachineDeploymentUpgrade, deployment, view, members, **asked)
+
+
+def test_workers_that_are_done_wait_for_nothing_more() -> None:
+    """A control plane that is to be upgraded further by then is not theirs to wait for."""
+    view = cluster_view(machine("p", control_plane=True))
+    assert DeploymentGroup().obstacle(workers_of(view, []), None) is None
+
+
+@pytest.mark.parametrize(("planes", "waits_for"), [((NEW, NEW), ""), ((NEW, OLD), "p1"), ((OLD, NEW), "p0")])
+def test_no_worker_is_begun_before_every_machine_of_the_control_plane_has_the_version(
+    planes: tuple[str, ...], waits_for: str
+) -> None:
+    views = [machine(f"p{index}", version=version, control_plane=True) for index, version in enumerate(planes)]
+    workers = [machine("w0"), machine("w1")]
+    scope = workers_of(cluster_view(*views, *workers), workers)
     outcome, begun = lived(AcceptedDeployment(), scope)
     assert isinstance(outcome, Wait)
     if waits_for:

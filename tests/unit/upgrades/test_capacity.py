@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from decimal import Decimal
 from typing import Any
 
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
 from espalier.api.quantities import amount
-from espalier.upgrades.capacity import PodRequest, fits
+from espalier.kube.client import Client
+from espalier.kube.objects import ObjectList
+from espalier.upgrades.capacity import PodRequest, fits, has_room
 from espalier.upgrades.views import Node
+from tests.unit.upgrades.seen import made
 
 READY = [{"type": "Ready", "status": "True"}]
 
@@ -53,9 +57,43 @@ def test_what_is_evicted_has_to_fit_by_requests(pods: list[PodRequest], has_room
     assert fits(pods, [node("a"), node("b")], "a") is has_room
 
 
+def test_of_pods_that_need_the_same_memory_the_one_with_most_cpu_is_placed_first() -> None:
+    """The other way round the small one takes the room of the large one, and a node would not be drained."""
+    moving = [pod("a", "1"), pod("a", "3")]
+    assert fits(moving, [node("a"), node("b", cpu="3"), node("c", cpu="1")], "a")
+
+
 def test_sidecars_count_beside_the_containers() -> None:
     sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}
     assert not fits([pod("a", "3", initContainers=[sidecar])], [node("a"), node("b")], "a")
+
+
+MALFORMED: list[Tree] = [
+    {"metadata": {"name": "p"}, "spec": {"containers": "none"}},
+    {"metadata": {"name": "p"}, "spec": {"containers": [{"resources": {"requests": {"cpu": ["1"]}}}]}},
+    {"spec": {}},
+    {
+        "metadata": {"name": "p"},
+        "spec": {"nodeName": "b", "containers": [{"resources": {"requests": {"cpu": "much"}}}]},
+    },
+]
+
+
+class Cluster(Client):
+    """A workload cluster that lists these pods."""
+
+    def __init__(self, *pods: Tree) -> None:
+        self._pods = pods
+
+    async def pages(self, *_: Any, **__: Any) -> AsyncGenerator[ObjectList, None]:
+        yield ObjectList([made(one) for one in self._pods], "1")
+
+
+@pytest.mark.parametrize("malformed", MALFORMED)
+async def test_of_pods_that_are_none_nothing_is_known_and_the_drain_decides(malformed: Tree) -> None:
+    moving = msgspec.to_builtins(pod("a", "3"))
+    assert not await has_room(Cluster(moving), [node("a"), node("b", "1")], "a")
+    assert await has_room(Cluster(moving, malformed), [node("a"), node("b", "1")], "a")
 
 
 def test_nodes_that_take_no_pods_have_no_room() -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 
-from espalier.api.eksa.upgrades import MachineDeploymentUpgrade
+from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.eksa.upgrades import MachineDeploymentUpgrade, ObjectReference
 from espalier.api.meta import Tree
+from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.objects import Object, encode_json
 from espalier.upgrades import deployment_group, expected
+from espalier.upgrades.annotation_controller import DeploymentSide
 from espalier.upgrades.deployment_group import DeploymentGroup, Sets
 from espalier.upgrades.group import GroupScope, shared_problem
+from espalier.upgrades.sequence import Member
+from tests.unit.upgrades.seen import cluster_view, machine, node
 
 BEFORE: Tree = {"version": "v1.36.3", "bootstrap": {}}
 EDITED: Tree = {"version": "v1.36.3", "bootstrap": {"dataSecretName": "other"}}
@@ -88,3 +95,140 @@ def test_nothing_is_missing_of_a_cluster_that_does_not_answer() -> None:
     view: Any = SimpleNamespace(workload=None, capi_objects=object())
     seen: Any = SimpleNamespace(cluster_view=view, owner=object(), members=())
     assert DeploymentGroup().missing(seen) == []
+
+
+def machine_set(name: str, revision: str, *, version: str = "v1.36.3", labels: Tree | None = None) -> Object:
+    """A MachineSet, or a MachineDeployment: of its revision, with a template."""
+    reference = {"apiGroup": "i", "kind": "DockerMachineTemplate", "name": "t"}
+    spec = {"clusterName": "garden", "bootstrap": {}, "infrastructureRef": reference, "version": version}
+    template: Tree = {"metadata": {"labels": labels or {}}, "spec": spec}
+    annotations = {"machinedeployment.clusters.x-k8s.io/revision": revision}
+    return made(
+        {
+            "apiVersion": "cluster.x-k8s.io/v1beta2",
+            "kind": "MachineSet",
+            "metadata": {"name": name, "namespace": "eksa-system", "uid": name, "annotations": annotations},
+            "spec": {"clusterName": "garden", "selector": {}, "template": template},
+        }
+    )
+
+
+def capi_objects(sets: list[Object], *of: str) -> Any:
+    """These MachineSets; those that are named have a machine each."""
+    return SimpleNamespace(
+        controlled=lambda *_: list(sets),
+        machines_of=lambda one: [SimpleNamespace(name=f"{one.name}-x")] if one.name in of else [],
+        infrastructures=Infrastructures([]),
+        template=lambda *_: None,
+    )
+
+
+def test_the_set_with_the_highest_revision_is_the_one_that_stays() -> None:
+    sets = [machine_set("tenth", "10"), machine_set("second", "2"), machine_set("none", "x")]
+    found = deployment_group.sets_of(capi_objects(sets, "second", "tenth"), machine_set("md", "1"))
+    assert found.latest is not None
+    assert (found.latest.name, found.older) == ("tenth", ("second",))
+
+
+def remaining(latest: Object | None, owner: Object | None) -> list[str]:
+    view: Any = SimpleNamespace(capi_objects=capi_objects([latest] if latest else []))
+    seen: Any = SimpleNamespace(cluster_view=view, owner=owner)
+    return DeploymentGroup().remaining(seen)
+
+
+def test_cluster_api_would_replace_machines_of_another_version_and_none_for_a_label() -> None:
+    owner = machine_set("md", "1")
+    assert remaining(machine_set("s", "1", version="v1.35.4"), owner) == ["MachineSet s (version)"]
+    assert remaining(machine_set("s", "1", labels={"a": "b"}), owner) == []
+    assert remaining(None, owner) == []
+    assert remaining(machine_set("s", "1", version="v1.35.4"), None) == []
+
+
+def test_of_a_worker_node_group_refused_fields_and_older_sets_are_named() -> None:
+    owner = machine_set("md", "1")
+    latest, older = (machine_set(name, revision) for name, revision in (("latest", "2"), ("older", "1")))
+    tree = latest.tree
+    tree["spec"]["template"]["spec"]["failureDomain"] = "elsewhere"
+    asked = owner.tree
+    asked["spec"]["template"]["spec"]["failureDomain"] = "here"
+    objects = capi_objects([older, made(tree)], "older")
+    refused = DeploymentSide().due(objects, made(asked)).refused
+    assert refused == ("failureDomain", "machines of MachineSet older")
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ({"uid": "1"}, ""),
+        ({}, ""),
+        ({"uid": "2"}, "MachineNotFound"),
+        ({"kind": "Banana"}, "MachineNotFound"),
+        ({"namespace": "elsewhere"}, "MachineNotFound"),
+    ],
+)
+def test_a_machine_that_is_named_has_to_be_the_one_that_is_there(reference: Tree, reason: str) -> None:
+    seen = scope(controlled=False)
+    spec = msgspec.structs.replace(seen.upgrade.spec, machines_require_upgrade=[ObjectReference(name="m", **reference)])
+    view = machine("m", version="v1.36.3")
+    named = replace(
+        view, machine=Object(encode_json({**view.object.tree, "metadata": {"name": "m", "uid": "1"}})).decode(Machine)
+    )
+    upgrade: Any = msgspec.structs.replace(seen.upgrade, spec=spec)
+    found = shared_problem(
+        replace(seen, upgrade=upgrade, members=(Member("m", named, None, None),)),
+        "MachineDeployment md",
+        "v1.36.3",
+        BEFORE,
+    )
+    assert (found.reason if found else "") == reason
+
+
+def test_a_machine_of_another_group_is_not_upgraded_with_this_one() -> None:
+    owner = machine_set("md", "1")
+    objects = capi_objects([machine_set("s", "1")], "s")
+    for name, reason in (("s-x", ""), ("other", "MachineOfOthers")):
+        view = machine(name, version="v1.36.3")
+        seen = replace(
+            scope(controlled=False),
+            owner=made(
+                {**owner.tree, "metadata": {**owner.tree["metadata"], "annotations": {"cluster.x-k8s.io/paused": ""}}}
+            ),
+            data=expected.encoded(owner.tree["spec"]["template"]["spec"]),
+            cluster_view=cast(Any, SimpleNamespace(capi_objects=objects)),
+            members=(Member(name, view, None, None),),
+        )
+        upgrade: Any = msgspec.structs.replace(
+            seen.upgrade,
+            spec=msgspec.structs.replace(seen.upgrade.spec, machines_require_upgrade=[ObjectReference(name=name)]),
+        )
+        found = DeploymentGroup().problem(replace(seen, upgrade=upgrade))
+        assert (found.reason if found else "") == reason
+
+
+def test_a_worker_without_a_node_or_with_one_that_is_not_ready_is_missing() -> None:
+    sets = [machine_set("s", "1")]
+    views = [machine(name) for name in ("well", "ill", "alone")]
+    objects = capi_objects(sets, "s")
+    objects.machines_of = lambda _one: views
+    view = cluster_view(nodes=[node("well", control_plane=False), node("ill", ready=False, control_plane=False)])
+    seen: Any = SimpleNamespace(
+        cluster_view=SimpleNamespace(capi_objects=objects, workload=view.workload),
+        owner=machine_set("md", "1"),
+        members=(),
+    )
+    assert DeploymentGroup().missing(seen) == ["node ill is not ready", "Machine alone has no node"]
+
+
+def test_a_machine_whose_files_are_not_those_of_its_template_is_outdated() -> None:
+    template = {"template": {"spec": {"files": [{"path": "/a", "content": "new"}]}}}
+    objects = capi_objects([])
+    objects.template = lambda _kind, name: template if name == "t" else None
+    tree = machine_set("md", "1").tree
+    tree["spec"]["template"]["spec"]["bootstrap"] = {
+        "configRef": {"apiGroup": "b", "kind": "KubeadmConfigTemplate", "name": "t"}
+    }
+    deployment = made(tree).decode(MachineDeployment)
+    for content, names in (("new", []), ("old", ["m"])):
+        config = made({"kind": "C", "metadata": {"name": "m"}, "spec": {"files": [{"path": "/a", "content": content}]}})
+        view = replace(machine("m", version="v1.36.3"), config=config)
+        assert [one.name for one in deployment_group.outdated(objects, deployment, [view])] == names

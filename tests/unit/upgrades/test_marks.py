@@ -14,7 +14,17 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import expected
-from espalier.upgrades.annotation_controller import Context, ControlPlaneSide, Due, advance, end_without_mark
+from espalier.upgrades.annotation_controller import (
+    Context,
+    ControlPlaneSide,
+    Due,
+    _marked,
+    _upgrade_of,
+    advance,
+    end_without_mark,
+    leave_to_hooks,
+    read_cluster,
+)
 from tests.unit.upgrades.seen import machine, made
 
 TEMPLATE = {"apiGroup": "g", "kind": "K", "name": "t"}
@@ -43,6 +53,7 @@ def ended(
     due: Due | None = None,
     of: Object | None = None,
     node_upgrades: tuple[Object, ...] = (),
+    by_hooks: bool = False,
 ) -> tuple[Outcome, list[str]]:
     """How a step over a control plane ends, and what it did, by words."""
     did: list[str] = []
@@ -74,7 +85,7 @@ def ended(
     metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "annotations": annotations}
     owner = made({"kind": "KubeadmControlPlane", "metadata": metadata, "spec": ASKED})
     capi_objects: Any = SimpleNamespace(machine=machine)
-    return asyncio.run(step(Context(tools, Side(), owner, of, capi_objects))), did
+    return asyncio.run(step(Context(tools, Side(), owner, of, capi_objects, by_hooks))), did
 
 
 UNMARKED = ["unmarked", "unpaused"]
@@ -95,6 +106,26 @@ def test_machines_are_replaced_only_where_nothing_differs_or_the_fallback_is_ask
     annotations: dict[str, str], due: Due, did: list[str]
 ) -> None:
     assert ended(advance, annotations, due=due)[1] == did
+
+
+ALONE = {IN_PLACE_CONTROL_PLANE: "true"}
+IGNORED = ["Warning MarkIgnored", "unmarked"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "of", "by_hooks", "did"),
+    [
+        (ALONE, None, True, IGNORED),
+        ({**ALONE, PAUSED_ANNOTATION: "by hand"}, None, True, IGNORED),
+        (ALONE, upgrade(), True, []),
+        (MARKED, None, True, []),
+        (ALONE, None, False, []),
+    ],
+)
+def test_with_hooks_a_mark_begins_nothing_and_what_annotations_began_ends(
+    annotations: dict[str, str], of: Object | None, by_hooks: bool, did: list[str]
+) -> None:
+    assert ended(leave_to_hooks, annotations, of=of, by_hooks=by_hooks)[1] == did
 
 
 BEGUN = made(
@@ -133,3 +164,42 @@ def test_an_upgrade_goes_with_its_mark() -> None:
     assert ended(end_without_mark, MARKED, of=upgrade()) == (Continue(), [])
     assert ended(end_without_mark, {}, of=upgrade()) == (Done(), ["deleted garden-cp-upgrade"])
     assert ended(end_without_mark, {}) == (Done(), [])
+
+
+@pytest.mark.parametrize(("uid", "is_ours"), [("1", True), ("2", False)])
+def test_an_upgrade_that_was_written_by_hand_does_not_go_with_a_mark(uid: str, is_ours: bool) -> None:
+    tree = upgrade().tree
+    owner = {"apiVersion": "v1", "kind": "K", "name": "garden", "uid": uid, "controller": True}
+    found = made({**tree, "metadata": {**tree["metadata"], "ownerReferences": [owner]}})
+    tools: Any = SimpleNamespace(observer=SimpleNamespace(upgrade=lambda *_: found))
+    plane = made({"kind": "KubeadmControlPlane", "metadata": {"name": "garden", "uid": "1"}})
+    assert (_upgrade_of(tools, ControlPlaneSide(), plane) is found) is is_ours
+    tools.observer.upgrade = lambda *_: None
+    assert _upgrade_of(tools, ControlPlaneSide(), plane) is None
+
+
+def test_what_is_being_deleted_is_left_to_cluster_api() -> None:
+    def read(deletion: Tree) -> tuple[Outcome, list[Tree]]:
+        written: list[Tree] = []
+
+        async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+            written.append(patch["metadata"]["annotations"])
+
+        tools: Any = SimpleNamespace(
+            writer=SimpleNamespace(merge=merge), observer=SimpleNamespace(look=lambda _cluster: None)
+        )
+        plane = made({"kind": "K", "metadata": {"name": "garden", "annotations": MARKED, **deletion}})
+        return asyncio.run(read_cluster(Context(tools, ControlPlaneSide(), plane, None))), written
+
+    outcome, written = read({"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert outcome == Done()
+    assert [marks[IN_PLACE_CONTROL_PLANE] for marks in written] == [None]
+    outcome, written = read({})
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, written) == ("Reading", [])
+
+
+def test_only_what_is_or_was_marked_wakes_the_controller_of_marks() -> None:
+    marked, other = (made({"metadata": {"name": "a", "annotations": one}}) for one in (MARKED, {}))
+    assert [_marked(*pair) for pair in ((None, marked), (marked, other), (other, marked))] == [True] * 3
+    assert [_marked(*pair) for pair in ((None, other), (other, other), (other, None))] == [False] * 3

@@ -63,3 +63,13 @@ def test_control_planes_and_worker_node_groups_have_a_mark_each(mark: str) -> No
     for value, is_marked in (("true", True), ("false", False)):
         found = Object(encode_json({"kind": "K", "metadata": {"name": "k", "annotations": {mark: value}}}))
         assert names.is_marked(found) is is_marked
+
+
+def test_upgrades_are_called_like_what_they_upgrade() -> None:
+    found = names.control_plane_upgrade("c"), names.deployment_upgrade("c"), names.node_upgrade("c")
+    assert found == ("c-cp-upgrade", "c-md-upgrade", "c-node-upgrader")
+
+
+@pytest.mark.parametrize(("name", "node"), [("a-node-upgrader", "a"), ("-node-upgrader", None), ("a", None)])
+def test_the_node_of_an_upgrader_is_known_by_its_name(name: str, node: str | None) -> None:
+    assert names.node_of(name) == node

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, NodeUpgrade
-from espalier.api.meta import Tree
+from espalier.api.meta import Condition, Tree
+from espalier.api.resource import Resource
 from espalier.kube.errors import Conflict
+from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Outcome, Wait
-from espalier.upgrades import node_life
+from espalier.upgrades import node_life, node_scope, pod
 from espalier.upgrades.node_context import Context
 from espalier.upgrades.node_scope import NodeScope
 from espalier.upgrades.views import Node
@@ -179,3 +183,107 @@ def test_a_majority_is_kept_of_the_etcd_that_a_control_plane_has_itself(configur
     tree = scope.control_plane.tree
     spec = {**tree["spec"], "kubeadmConfigSpec": {"clusterConfiguration": configuration}}
     assert replace(scope, control_plane=made({**tree, "spec": spec})).has_etcd_on_its_nodes is is_there
+
+
+def node_upgrade(name: str, uid: str, *, completed: bool = False, pod: bool = False) -> Object:
+    """A NodeUpgrade of the control plane, for the machine of its first letter."""
+    conditions = [{"type": "UpgraderPodCreated", "status": "True", "reason": "So"}] if pod else []
+    conditions += [{"type": "Ready", "status": "True", "reason": "Done"}] if completed else []
+    return made(
+        {
+            "apiVersion": NodeUpgrade.resource.api_version,
+            "kind": "NodeUpgrade",
+            "metadata": {"name": name, "namespace": "eksa-system", "uid": uid},
+            "spec": {"machine": {"name": name[0]}, "kubernetesVersion": NEW, "nodeType": "ControlPlane"},
+            "status": {"completed": completed, "conditions": conditions},
+        }
+    )
+
+
+def claimed_by(note: str, *others: Object) -> str:
+    """Who holds the control plane of node a, where it says this and these NodeUpgrades are there."""
+    asking = node_upgrade("a-node-upgrader", "1")
+    found = {one.name: one for one in (asking, *others)}
+
+    def upgrade(kind: Resource, name: str) -> Object | None:
+        return found.get(name) if kind == NodeUpgrade.resource else None
+
+    observer: Any = SimpleNamespace(in_cluster=lambda *_: list(found.values()), upgrade=upgrade)
+    view = cluster_view()
+    view.capi_objects.machine = lambda name: machine(name, control_plane=True)
+    plane = made({"metadata": {"name": "garden", "annotations": {NODE_IN_WORK: note} if note else {}}})
+    return node_scope._claimed_by(observer, view, plane, asking)
+
+
+def test_a_claim_of_ones_own_keeps_nobody_from_going_on() -> None:
+    """Who was broken off between its claim and its pod finds the claim."""
+    assert claimed_by("") == ""
+    assert claimed_by("a-node-upgrader 1") == ""
+    assert (
+        claimed_by("b-node-upgrader 2", node_upgrade("b-node-upgrader", "2")) == "NodeUpgrade b-node-upgrader (node b)"
+    )
+    assert claimed_by("b-node-upgrader 2", node_upgrade("b-node-upgrader", "2", completed=True)) == ""
+    assert claimed_by("b-node-upgrader 2", node_upgrade("b-node-upgrader", "3")) == "", "it is another one"
+    assert claimed_by("", node_upgrade("b-node-upgrader", "2", pod=True)) == "NodeUpgrade b-node-upgrader (node b)"
+
+
+def working(*, silent: float = 0.0, **spec: Any) -> NodeScope:
+    """An upgrade of node a whose pod is at its first step."""
+    scope = scope_of([node("a")], **spec)
+    wanted = pod.pod(pod.Upgrader("eksa-system/a-node-upgrader", "a", "image", "control-plane", NEW, "account"))
+    names = [one["name"] for one in wanted["spec"]["initContainers"]]
+    running = [{"name": names[0], "state": {"running": {}}}]
+    view = cluster_view(nodes=[node("a")], static_pods=pods("a"), silent=silent)
+    view.waiting_for = "its API server does not answer"
+    return replace(scope, pod_object=made({**wanted, "status": {"initContainerStatuses": running}}), cluster_view=view)
+
+
+def test_who_is_at_work_claims_nothing_anew_and_waits_for_nobody() -> None:
+    outcome, written = ended(node_life.claim, working(claimed_by="NodeUpgrade other"))
+    assert (reason(outcome), written) == ("", [])
+
+
+@pytest.mark.parametrize(("silent", "waits"), [(0.0, "CopyingComponents"), (61.0, "WorkloadClusterUnreachable")])
+def test_of_a_step_in_a_cluster_that_is_silent_for_a_minute_that_is_told(silent: float, waits: str) -> None:
+    outcome, _ = ended(node_life.follow_pod, working(silent=silent))
+    assert reason(outcome) == waits
+
+
+def test_before_a_pod_was_made_no_step_is_told_of_a_cluster_that_does_not_answer() -> None:
+    scope = scope_of([node("a")])
+    view: Any = SimpleNamespace(workload=None, unreachable=Wait("WorkloadClusterUnreachable", "it does not answer"))
+    silent: Any = replace(scope, cluster_view=view)
+    outcome, _ = ended(node_life.find_node, silent)
+    assert outcome == Wait("WorkloadClusterUnreachable", "it does not answer")
+    begun = condition("UpgraderPodCreated", "True"), condition("BinariesCopied", "False")
+    told = msgspec.structs.replace(silent.upgrade.status, conditions=list(begun))
+    outcome, _ = ended(
+        node_life.find_node, replace(silent, upgrade=msgspec.structs.replace(silent.upgrade, status=told))
+    )
+    assert isinstance(outcome, Wait)
+    assert outcome.message.startswith("step 1 of ")
+
+
+def condition(type_: str, status: Any) -> Condition:
+    return Condition(type=type_, status=status, reason="So")
+
+
+@pytest.mark.parametrize(("tag", "is_written"), [("v3.6.8", True), ("v3.6.6", False)])
+def test_kubeadm_config_is_what_is_asked_for_before_kubeadm_runs(tag: str, is_written: bool) -> None:
+    present: Tree = {
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kubernetesVersion": OLD,
+        "etcd": {"local": {"imageTag": "v3.6.6"}},
+    }
+    scope = scope_of([node("a")])
+    spec = msgspec.structs.replace(scope.upgrade.spec, etcd_version=tag)
+    scope = replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, spec=spec))
+    written: list[Tree] = []
+
+    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+        written.append(json.loads(patch["data"]["ClusterConfiguration"]))
+
+    config = made({"metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": json.dumps(present)}})
+    workload: Any = SimpleNamespace(kubeadm_config=config, writer=SimpleNamespace(merge=merge))
+    assert asyncio.run(node_life.configure(workload, scope)) == "first-control-plane"
+    assert written == ([present | {"etcd": {"local": {"imageTag": tag}}}] if is_written else [])

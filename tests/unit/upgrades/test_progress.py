@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from espalier.api.meta import Condition, Tree
 from espalier.upgrades import pod, progress
-from espalier.upgrades.node_steps import STEPS
+from espalier.upgrades.node_steps import DRAIN, STEPS
 from espalier.upgrades.views import Pod
 
 DONE: Tree = {"terminated": {"exitCode": 0, "reason": "Completed"}}
@@ -50,6 +50,15 @@ def test_steps_become_true_in_order() -> None:
     ]
     assert found["CNIPluginsUpgraded"].reason == "UpgradingCNIPlugins"
     assert found["KubeadmUpgraded"].reason == "Waiting"
+
+
+def test_what_holds_a_drain_is_told_while_it_drains_and_not_before() -> None:
+    before = [step.container for step in itertools.takewhile(lambda step: step is not DRAIN, STEPS)]
+    for ended, message in ((before, "waiting for pods to go: web-1"), (before[:-1], "")):
+        pod_ = upgrader(dict.fromkeys(ended, DONE))
+        found = by_type(progress.conditions([], pod_, "web-1"))[DRAIN.condition]
+        assert ("waiting for pods to go" in found.message) is bool(message)
+        assert found.message.startswith(message)
 
 
 def test_the_last_words_of_a_container_stand_in_its_condition() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from espalier.api.eksa.release import Bundles
 from espalier.api.meta import Tree
+from espalier.kube.objects import Object, encode_json
 from espalier.releases import Releases
 from espalier.upgrades import expected, images
+from tests.unit.upgrades.seen import machine
 
 CONTROL_PLANE: Tree = {
     "version": "v1.36.3",
@@ -57,6 +61,32 @@ def test_a_worker_whose_template_says_nothing_of_joining_keeps_how_it_found_the_
     joined = {"joinConfiguration": {"discovery": {"bootstrapToken": {"token": "t"}}, "nodeRegistration": {}}}
     _, after = expected.worker_config({}, "t", joined)
     assert after == {"joinConfiguration": {"discovery": {"bootstrapToken": {"token": "t"}}}}
+
+
+@pytest.mark.parametrize("joined", [{}, {"discovery": {"file": {}}}])
+def test_a_worker_gets_all_that_its_template_says(joined: Tree) -> None:
+    asked: Tree = {"files": [{"path": "/a"}], "joinConfiguration": {"nodeRegistration": {"name": "n"}}}
+    _, after = expected.worker_config({"template": {"spec": asked}}, "t", {"joinConfiguration": joined})
+    assert after == asked | {"joinConfiguration": {"nodeRegistration": {"name": "n"}, **joined}}
+
+
+def test_a_machine_says_which_configuration_it_counts_as_made_with() -> None:
+    def said(control_plane: Tree) -> str:
+        found = expected.control_plane_machine(control_plane, "v1.36.3")["metadata"]["annotations"]
+        return str(found["controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"])
+
+    assert said(CONTROL_PLANE) == '{"etcd":{"local":{"imageTag":"v3.6.8"}},"imageRepository":"r"}'
+    assert said({"kubeadmConfigSpec": {}}) == "{}"
+
+
+def test_what_a_node_has_already_is_not_brought_again() -> None:
+    spec: Tree = {"files": [{"path": "/a", "content": "old"}]}
+    config = Object(encode_json({"kind": "KubeadmConfig", "metadata": {"name": "m"}, "spec": spec}))
+    view = replace(machine("m"), config=config)
+    assert expected.changes(view, spec) == ""
+    found = expected.decoded(expected.changes(view, {"files": [{"path": "/a", "content": "new"}]}))
+    assert [file["path"] for file in found["files"]] == ["/a"]
+    assert expected.changes(machine("m"), spec) == "", "what its node has is not known"
 
 
 def test_a_spec_is_carried_as_it_was_and_nothing_else_is_taken_for_one() -> None:

@@ -70,6 +70,12 @@ EVENTS: tuple[EventReason, ...] = (
         "nothing, or take the change back",
         on="KubeadmControlPlane, MachineDeployment",
     ),
+    _warning(
+        "MarkIgnored",
+        "an annotation that asks for an upgrade in place was taken away: the manager does that by runtime hooks",
+        "set `upgradeRolloutStrategy.type` of the Cluster",
+        on="KubeadmControlPlane, MachineDeployment",
+    ),
     _normal("Upgraded", "the machine, or all machines of the group, are upgraded in place", on=_UPGRADES),
 )
 

@@ -77,6 +77,18 @@ def keys_rule(field: str, is_bad: str, message: str, allowed: str, found: str = 
     return Rule(rule, message, f".{field}", found=found.format(first), allowed=allowed)
 
 
+def unchanged(message: str, *fields: str) -> tuple[Rule, ...]:
+    """Fields of a spec that stay as they are."""
+    return tuple(
+        Rule(
+            f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})",
+            message,
+            f".{name}",
+        )
+        for name in fields
+    )
+
+
 _BAD_TAINT = f"!t.key.matches('{LABEL_NAME}')"
 
 NODE_RULES = (

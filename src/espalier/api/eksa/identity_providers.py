@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.eksa.fields import HTTPS_URL, HTTPS_URLS
+from espalier.api.eksa.fields import HTTPS_URL, HTTPS_URLS, unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
@@ -17,18 +17,6 @@ from espalier.api.resource import Resource
 
 _TEXT = {"maxLength": 2048}
 _SHORT = {"maxLength": 512}
-
-
-def _same(*fields: str) -> tuple[Rule, ...]:
-    """Fields of a spec that stay as they are."""
-    return tuple(
-        Rule(
-            f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})",
-            sentences.IDENTITY_CHANGED,
-            f".{name}",
-        )
-        for name in fields
-    )
 
 
 class OIDCRequiredClaim(Part):
@@ -57,8 +45,15 @@ class OIDCConfigSpec(Part):
             found="'%d claims'.format([self.requiredClaims.size()])",
             allowed="one claim",
         ),
-        *_same(
-            "clientId", "issuerUrl", "usernameClaim", "usernamePrefix", "groupsClaim", "groupsPrefix", "requiredClaims"
+        *unchanged(
+            sentences.IDENTITY_CHANGED,
+            "clientId",
+            "issuerUrl",
+            "usernameClaim",
+            "usernamePrefix",
+            "groupsClaim",
+            "groupsPrefix",
+            "requiredClaims",
         ),
     )
 
@@ -140,7 +135,7 @@ class AWSIamConfigSpec(Part):
             found="self.backendMode.join(', ')",
             allowed="EKSConfigMap among others",
         ),
-        *_same("awsRegion", "backendMode", "partition"),
+        *unchanged(sentences.IDENTITY_CHANGED, "awsRegion", "backendMode", "partition"),
     )
 
     aws_region: Annotated[str, Meta(description="Region of AWS, like us-west-2.", extra_json_schema=_SHORT)]

@@ -147,6 +147,14 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "set it beside `credentials-servers`",
     ),
     MetadataKey(
+        f"{GROUP}/credentials-in-workload-clusters",
+        "Secret `vsphere-credentials` in `eksa-system`",
+        Writer.USER,
+        "With `allowed`: workload clusters may have the credentials of the user that makes machines. Whoever is "
+        "administrator of such a cluster can read them.",
+        "give `usernameCP` and `passwordCP` of a user that only reads, or set it (reason `CredentialsNotPermitted`)",
+    ),
+    MetadataKey(
         f"{GROUP}/upgrader-registry",
         "ConfigMap `in-place-upgrade`",
         Writer.USER,
@@ -198,6 +206,19 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         Writer.MANAGER,
         "Generation, and the fields of it that the runtime hooks can't change in place.",
         "take the change back, or set a fallback",
+    ),
+    MetadataKey(
+        f"{GROUP}/in-place-node-has",
+        "Machine",
+        Writer.MANAGER,
+        "What its node had of the bootstrap configuration before the last upgrade by runtime hooks: digests of files, "
+        "kubelet flags, the folder of patches.",
+    ),
+    MetadataKey(
+        f"{GROUP}/in-place-goal",
+        "NodeUpgrade",
+        Writer.MANAGER,
+        "Digest of the bootstrap configuration that runtime hooks bring the node to.",
     ),
     MetadataKey(
         "controlplane.clusters.x-k8s.io/in-place-upgrade-needed",

@@ -62,6 +62,10 @@ REASONS: tuple[Reason, ...] = (
         "CredentialsNotPermitted", "a Secret with credentials is missing, or its annotations do not permit the use"
     ),
     _person("MissingDependentObjects", "an object that the spec names does not exist; create it"),
+    _person("DatacenterConfigInvalid", "the provider lacks what the datacenter config names; its status says what"),
+    _person("MachineConfigInvalid", "the provider lacks what a machine config names; its status says what"),
+    _person("ControlPlaneAddressTaken", "a machine that is not the cluster's has the address of its control plane"),
+    _time("LinkedObjectsNotChecked", "the provider has not checked the linked objects yet"),
     _time(
         "ValuesNotResolved",
         "the provider has not found out yet what an object that the spec names stands for; its status says why",

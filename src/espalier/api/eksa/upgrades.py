@@ -31,6 +31,13 @@ IN_PLACE_REFUSED = f"{GROUP}/in-place-refused"
 UPDATE_IN_PROGRESS = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress"
 """On a Machine that Cluster API has upgraded in place by hooks, as long as that lasts."""
 
+NODE_HAS = f"{GROUP}/in-place-node-has"
+"""On a Machine that Cluster API may have upgraded in place by hooks: files, kubelet flags and the folder of patches
+that its node had before. Cluster API writes what the Machine is to become before it has anything done."""
+
+GOAL = f"{GROUP}/in-place-goal"
+"""On a NodeUpgrade that hooks made: digest of the bootstrap configuration that its Machine is to become."""
+
 RUNTIME_EXTENSION = "espalier-in-place"
 """The ExtensionConfig by which Cluster API finds the hooks."""
 

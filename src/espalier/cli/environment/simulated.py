@@ -27,7 +27,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.providers.kinds import CLUSTER_API_KINDS
-from espalier.providers.registry import PROVIDERS
+from espalier.providers.registry import SIMULATED
 from espalier.releases import Releases
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble, kinds
@@ -85,11 +85,11 @@ class SimulatedEnvironment:
             manager = Manager(client, clock=clock, rng=rng, connect=workloads.connect)
             pods = Pods(workloads, UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)
             stack.push_async_callback(pods.close)
-            made_of = components.of_manager()
+            made_of = components.of_manager(SIMULATED)
             machines = simulator.component(
                 workloads,
                 rng=rng,
-                infrastructures=infrastructures(PROVIDERS).all,
+                infrastructures=infrastructures(SIMULATED).all,
                 kinds=CLUSTER_API_KINDS,
                 timing=Timing(boot=boot_seconds),
                 pods=pods,

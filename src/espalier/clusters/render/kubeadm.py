@@ -124,7 +124,8 @@ def control_plane_config(
     *,
     kubelet_args: Mapping[str, str],
     cri_socket: str,
-    cert_sans: tuple[str, ...],
+    cert_sans: tuple[str, ...] = (),
+    node_name: str = "",
 ) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines; the first arguments come from the provider."""
     control_plane = design.control_plane
@@ -134,7 +135,7 @@ def control_plane_config(
     patches = Patches(directory=PATCHES_FOLDER) if configuration else None
 
     def registration() -> NodeRegistration:
-        return _registration(design, control_plane.labels, taints, kubelet_args, cri_socket)
+        return _registration(design, control_plane.labels, taints, kubelet_args, cri_socket, node_name)
 
     exclusions = admission_exclusions.of(control_plane)
     setup = node_setup.setup(design)
@@ -160,13 +161,16 @@ def worker_config(
     *,
     kubelet_args: Mapping[str, str],
     cri_socket: str,
+    node_name: str = "",
 ) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers; the last arguments come from the provider."""
     configuration = group.kubelet_configuration
     setup = node_setup.setup(design)
     return KubeadmConfigSpec(
         join_configuration=JoinConfiguration(
-            node_registration=_registration(design, group.labels, group.taints or None, kubelet_args, cri_socket),
+            node_registration=_registration(
+                design, group.labels, group.taints or None, kubelet_args, cri_socket, node_name
+            ),
             patches=Patches(directory=PATCHES_FOLDER) if configuration else None,
         ),
         files=[*_kubelet_files(configuration), *setup.files],
@@ -180,6 +184,7 @@ def _registration(
     taints: list[Taint] | None,
     kubelet_args: Mapping[str, str],
     cri_socket: str,
+    name: str,
 ) -> NodeRegistration:
     network = design.spec.cluster_network
     flags = dict(kubelet_args)
@@ -187,7 +192,7 @@ def _registration(
         flags["resolv-conf"] = network.dns.resolv_conf.path
     if labels:
         flags["node-labels"] = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
-    return NodeRegistration(cri_socket=cri_socket, taints=taints, kubelet_extra_args=args(flags))
+    return NodeRegistration(name=name, cri_socket=cri_socket, taints=taints, kubelet_extra_args=args(flags))
 
 
 def _kubelet_files(configuration: dict[str, Any] | None) -> list[File]:

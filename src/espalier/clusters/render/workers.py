@@ -68,7 +68,7 @@ def machine_deployment(
                     version=design.of_group(group).version,
                     bootstrap=Bootstrap(config_ref=reference(KubeadmConfigTemplate.resource, config_template_name)),
                     infrastructure_ref=reference(machine_template, machine_template_name),
-                    failure_domain=design.domains.get(group_name(group), ""),
+                    failure_domain=_failure_domain(design, group),
                 ),
             ),
         ),
@@ -84,6 +84,11 @@ def _meta(design: Design, group: WorkerNodeGroupConfiguration, name: str) -> Obj
         numbers = {FEWEST_ANNOTATION: str(limits.min_count), MOST_ANNOTATION: str(limits.max_count)}
         found.annotations = found.annotations | numbers
     return found
+
+
+def _failure_domain(design: Design, group: WorkerNodeGroupConfiguration) -> str:
+    zone = design.provider.links.zone(design.name, group, design.children)
+    return design.domains.get(group_name(group), zone)
 
 
 def _strategy(group: WorkerNodeGroupConfiguration) -> RolloutStrategy:

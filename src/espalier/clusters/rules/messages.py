@@ -217,6 +217,14 @@ def not_in_release(release: str) -> str:
     return f"release {release} does not have this Kubernetes version"
 
 
+def lacks_components(kind: str, parts: str) -> str:
+    """The Bundles were made before the provider was supported."""
+    return (
+        f"the release has no images for clusters with {kind} ({parts}); use a newer one, or Bundles that have them "
+        "(`espalier releases import`)"
+    )
+
+
 # Configuration of Kubernetes components.
 PROVIDER_ID = "the provider sets names of machines; remove the field"
 BUILT_FLAG = "this flag is set from the cluster's configuration, and another value would break it; remove it"

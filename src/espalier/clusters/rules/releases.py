@@ -9,8 +9,11 @@ import semver
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
+from espalier.api.eksa.release import Bundles
 from espalier.api.violations import Violation
 from espalier.clusters import names
+from espalier.clusters.provider import Provider
+from espalier.clusters.render_input import kubernetes_versions
 from espalier.clusters.rules import messages
 
 MAXIMUM_SKEW = 2
@@ -109,6 +112,17 @@ def managed(
         yield Violation(_VERSION, text, "", messages.left_behind(names_of(_at(late)), MAXIMUM_SKEW))
     if early:
         yield Violation(_VERSION, text, "", messages.overtaken(names_of(_at(early))))
+
+
+def components(spec: eksa.ClusterSpec, provider: Provider, bundles: Bundles | None) -> Iterator[Violation]:
+    """Bundles without components that clusters of a provider need: those that were released before the provider."""
+    entries = bundles.spec.versions_bundles if bundles is not None else []
+    asked = kubernetes_versions(spec)
+    lacking = [name for entry in entries if entry.kube_version in asked for name in provider.lacks(entry)]
+    if bundles is not None and lacking:
+        field = _VERSION if spec.bundles_ref is None else _BUNDLES
+        kind, parts = provider.links.datacenter.kind, ", ".join(dict.fromkeys(lacking))
+        yield Violation(field, spec.eksa_version or bundles.metadata.name, "", messages.lacks_components(kind, parts))
 
 
 def _rises(low: semver.Version | None, high: semver.Version | None) -> bool:

@@ -16,6 +16,10 @@ UNITS = {"containerd": "/usr/local/bin/containerd", "kubelet": "/usr/bin/kubelet
 """Service -> path of its program, as installed by image-builder."""
 
 
+CONTROL_PLANE = {"etc/kubernetes/admin.conf": "kind: Config\n", "var/lib/etcd/member/snap/db": "simulated data\n"}
+"""Path -> text of files that workers lack."""
+
+
 @dataclass(frozen=True)
 class Machine:
     """The versions and images installed on a simulated machine."""
@@ -63,6 +67,8 @@ def make(root: Path, machine: Machine) -> None:
         "etc/hostname": f"{machine.name}\n",
         **{f"etc/systemd/system/{name}.service": f"[Service]\nExecStart={path}\n" for name, path in UNITS.items()},
         **{f"etc/kubernetes/manifests/{pod.name}.yaml": pod.manifest for pod in machine.static_pods},
+        "etc/kubernetes/kubelet.conf": "kind: Config\n",
+        **(CONTROL_PLANE if machine.static_pods else {}),
         "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
         "etc/group": "root:x:0:\n",
         "var/lib/kubelet/kubeadm-flags.env": f'KUBELET_KUBEADM_ARGS="{KUBELET_FLAGS}"\n',

@@ -141,16 +141,28 @@ class Host:
             return 0, version
         if fault := self._faults().get("kubeadm"):
             return 1, f"[upgrade] simulated fault\nerror execution phase: {fault}"
-        if list(arguments[:2]) == ["upgrade", "apply"]:
-            return self._apply(arguments[2])
-        if list(arguments[:2]) == ["upgrade", "node"]:
-            if self._names(MANIFESTS, "*.yaml"):
-                configured = self._configuration()
-                if configured is None:
-                    return 1, "error execution phase preflight: unable to fetch the kubeadm-config ConfigMap"
-                self._render(configured)
-            return 0, "[upgrade] The configuration for this node was successfully updated!"
-        return 1, f"the stand-in for kubeadm knows no {' '.join(arguments)}"
+        if arguments[:2] not in (["upgrade", "apply"], ["upgrade", "node"]):
+            return 1, f"the stand-in for kubeadm knows no {' '.join(arguments)}"
+        is_control_plane = bool(self._names(MANIFESTS, "kube-apiserver.yaml"))
+        access = f"etc/kubernetes/{'admin' if is_control_plane else 'kubelet'}.conf"
+        if not self._text(access):
+            return 1, f"error: couldn't create a client from /{access}: no such file or directory"
+        configured = self._configuration()
+        if configured is None:
+            return 1, f"error: unable to fetch the kubeadm-config ConfigMap: {CONFIGURATION} is not there"
+        if arguments[1] == "apply":
+            if refused := self._refused(arguments[2], version):
+                return 1, f"error execution phase preflight: the version argument is invalid:\n\n\t- {refused}"
+            changed = {**configured, "kubernetesVersion": arguments[2]}
+            if "--dry-run" in arguments:
+                return 0, "[upgrade/successful] finished the dry run"
+            return self._pull(changed) or self._apply(changed)
+        if is_control_plane:
+            if failed := self._pull(configured):
+                return failed
+            self._render(configured)
+        self._write(f"{self._next('kubeadm-kubelet-config')}/config.yaml", "kind: KubeletConfiguration\n")
+        return 0, "[upgrade] The configuration for this node was successfully updated!"
 
     def _configuration(self) -> dict[str, Any] | None:
         """The ClusterConfiguration in kubeadm-config: what kubeadm renders static pods of."""
@@ -160,19 +172,27 @@ class Host:
         tree = json.loads(found["data"]["ClusterConfiguration"])
         return tree if isinstance(tree, dict) else None
 
-    def _apply(self, version: str) -> Ended:
-        configured = self._configuration()
-        if configured is None:
-            return 1, "error execution phase preflight: unable to fetch the kubeadm-config ConfigMap"
-        before = str(configured.get("kubernetesVersion", ""))
-        if _numbers(before) > _numbers(version):
-            return 1, (
-                f'[upgrade/version] FATAL: Specified version to upgrade to "{version}" is lower than the '
-                f'current version "{before}"'
-            )
-        changed = {**configured, "kubernetesVersion": version}
-        self._render(changed)
-        text = json.dumps(changed, indent=2, sort_keys=True)
+    def _refused(self, version: str, own: str) -> str:
+        """Why kubeadm does not go from the API server's version to another: an older minor is none of its reasons."""
+        _, found = self._request("GET", "/version", None)
+        asked, now, known = _numbers(version), _numbers(str(found.get("gitVersion", ""))), _numbers(own)
+        if asked[:2] < (known[0], known[1] - 1):
+            return f'Version to upgrade to "{version}" is lower than the lowest that kubeadm {own} supports'
+        if "-" not in version and asked[:2] > (now[0], now[1] + 1):
+            return f'Version to upgrade to "{version}" is too high; kubeadm goes on by one minor at a time'
+        return ""
+
+    def _pull(self, configuration: dict[str, Any]) -> Ended | None:
+        """A failure where nobody can be asked for images: stand-ins need none, and ask nobody."""
+        repository = str(configuration.get("imageRepository") or "")
+        if not repository.startswith("127.0.0.1:"):
+            return None
+        return 2, f"[preflight] Some fatal errors occurred:\n\t[ERROR ImagePull]: can't pull {repository}/etcd: refused"
+
+    def _apply(self, configuration: dict[str, Any]) -> Ended:
+        version = str(configuration["kubernetesVersion"])
+        self._render(configuration)
+        text = json.dumps(configuration, indent=2, sort_keys=True)
         self._request("PATCH", CONFIGURATION, {"data": {"ClusterConfiguration": text}})
         proxy = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
         status, found = self._request("GET", proxy, None)
@@ -185,18 +205,20 @@ class Host:
 
     def _render(self, configuration: dict[str, Any]) -> None:
         """Write the manifests that differ anew; as kubeadm does, keep what was there, etcd's data included."""
-        number = len(self._names(TEMPORARY, "kubeadm-backup-manifests-*"))
-        backup = f"{TEMPORARY}/kubeadm-backup-manifests-{number}"
+        backup, data = self._next("kubeadm-backup-manifests"), self._next("kubeadm-backup-etcd")
         rendered = static_pods.rendered(configuration, str(configuration.get("kubernetesVersion", "")))
         present = {name: self._text(f"{MANIFESTS}/{name}.yaml") for name in rendered}
         if present.get("etcd"):
-            self._write(f"{TEMPORARY}/kubeadm-backup-etcd-{number}/member/snap/db", self._text(f"{ETCD_DATA}/snap/db"))
+            self._write(f"{data}/etcd/member/snap/db", self._text(f"{ETCD_DATA}/snap/db"))
         for name, text in present.items():
-            if text:
-                self._write(f"{backup}/{name}.yaml", text)
             if text and text != rendered[name].manifest:
+                self._write(f"{backup}/{name}.yaml", text)
                 self._write(f"{MANIFESTS}/{name}.yaml", rendered[name].manifest)
         self._run_static_pods()
+
+    def _next(self, kind: str) -> str:
+        """A folder of kubeadm's for what it replaces, which is there for no other run."""
+        return f"{TEMPORARY}/{kind}-{len(self._names(TEMPORARY, f'{kind}-*'))}"
 
     def _run_static_pods(self) -> None:
         """The kubelet starts static pods of manifests that have changed, and shows in the API which there are."""

@@ -47,7 +47,9 @@ def rendered(configuration: Mapping[str, Any], version: str) -> dict[str, Static
     found = {}
     if not etcd.get("external"):
         image = f"{local.get('imageRepository') or repository}/etcd:{local.get('imageTag') or 'latest'}"
-        found["etcd"] = StaticPod("etcd", image, _flags(local), ("/etc/kubernetes/pki/etcd", "/var/lib/etcd"))
+        data = str(local.get("dataDir") or "/var/lib/etcd")
+        flags = (f"--data-dir={data}", *_flags(local))
+        found["etcd"] = StaticPod("etcd", image, flags, ("/etc/kubernetes/pki/etcd", data))
     for name, part in COMPONENTS.items():
         asked = configuration.get(part) or {}
         paths = ("/etc/kubernetes/pki", *(str(one["hostPath"]) for one in asked.get("extraVolumes") or ()))

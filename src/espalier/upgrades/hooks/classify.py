@@ -6,7 +6,7 @@ classification does not accept is refused here as well, by name, and nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +16,7 @@ from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields, machine_change
 from espalier.clusterapi.classification import BOOTSTRAP_TEMPLATE, Classified, Way, classify
-from espalier.clusterapi.in_place_fields import BOOTSTRAP_TEMPLATE_NAME, is_within
+from espalier.clusterapi.in_place_fields import is_within
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, Template, differences
 from espalier.upgrades import versions
@@ -37,10 +37,6 @@ UNCOMPARED = frozenset(
 """Fields of a machine's spec that never ask for another machine: Cluster API leaves them out of its comparison."""
 
 _TEMPLATE = ("template", "spec")
-_BY_VERSION = (
-    "bootstrap.clusterConfiguration.etcd.local.imageTag",
-    "bootstrap.clusterConfiguration.featureGates.ControlPlaneKubeletLocalMode",
-)
 
 
 class Judgement(NamedTuple):
@@ -49,6 +45,11 @@ class Judgement(NamedTuple):
     patches: dict[str, list[Operation]]
     refused: tuple[str, ...] = ()
     obstacle: str = ""
+
+    @property
+    def is_refused(self) -> bool:
+        """True if anything can't be made in place."""
+        return bool(self.refused or self.obstacle)
 
     def sentence(self, what: str) -> str:
         """Why `what` can't be brought there where it stands; empty when it can."""
@@ -122,16 +123,6 @@ def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastruc
     return _judge(change, infrastructures.of_template(kind), parts)
 
 
-def _is_of_bootstrap(field: str) -> bool:
-    """Whether a field is one of the bootstrap configuration that follows from no version.
-
-    A NodeUpgrade by hooks has versions for its aim: when a hook is called, Cluster API has written what the machine is
-    to become, and nobody knows what its node has.
-    """
-    is_by_version = field == BOOTSTRAP_TEMPLATE_NAME or any(is_within(field, one) for one in _BY_VERSION)
-    return field.startswith("bootstrap.") and not is_by_version
-
-
 def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Part, ...]) -> Judgement:
     old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
     obstacle = versions.obstacle(old, new) if old != new else ""
@@ -139,20 +130,23 @@ def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Pa
     accepted -= {in_place_fields.INFRASTRUCTURE}  # the template by name; what differs in it is said field by field
     if obstacle:
         accepted -= {"version"}
-    others = [field for field in change.accepted if _is_of_bootstrap(field)]
-    accepted -= {*others}
     patches: dict[str, list[Operation]] = {}
-    refused = [*change.refused, *others]
+    refused = [*change.refused]
     for part in parts:
         for path, before, after in _differences(part.before, part.after):
             field = paths.render((*part.field, *path))
             if _means_the_same(before, after) or all(
-                any(is_within(leaf, one) for one in accepted) for leaf in _leaves(field, before, after)
+                _is_accepted(leaf, accepted, refused) for leaf in _leaves(field, before, after)
             ):
                 patches.setdefault(part.name, []).append(_operation((*part.place, *path), after))
             elif field != "version" and not any(is_within(field, one) or is_within(one, field) for one in refused):
                 refused.append(field)
     return Judgement(patches, tuple(refused), obstacle)
+
+
+def _is_accepted(field: str, accepted: Iterable[str], refused: Iterable[str]) -> bool:
+    """True if a field can be made in place, with all items of it: files and flags are refused one by one."""
+    return any(is_within(field, one) for one in accepted) and not any(is_within(one, field) for one in refused)
 
 
 def _machine(spec: Tree, config: Tree, template: Template) -> MachineParts:

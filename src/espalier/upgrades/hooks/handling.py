@@ -57,7 +57,10 @@ class Hooks:
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE, {})
         judgement = classify.of_machine(asked.current, asked.desired, self.infrastructures)
-        return await self._judged(wire.CAN_UPDATE_MACHINE, owner, judgement, f"Machine {name}")
+        answer = await self._judged(wire.CAN_UPDATE_MACHINE, owner, judgement, f"Machine {name}")
+        if judgement.patches and not judgement.is_refused:
+            await self.updates.note([await self.questions.machine(name)])
+        return answer
 
     async def can_update_set(self, body: bytes) -> bytes:
         """Of the machines of a MachineSet."""
@@ -67,9 +70,11 @@ class Hooks:
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE_SET, {})
         judgement = classify.of_set(asked.current, asked.desired, self.infrastructures)
-        return await self._judged(
-            wire.CAN_UPDATE_MACHINE_SET, owner, judgement, f"MachineDeployment {owner.object.key}"
-        )
+        what = f"MachineDeployment {owner.object.key}"
+        answer = await self._judged(wire.CAN_UPDATE_MACHINE_SET, owner, judgement, what)
+        if judgement.patches and not judgement.is_refused:
+            await self.updates.note(await self.questions.machines_of(name, owner.object))
+        return answer
 
     async def update_machine(self, body: bytes) -> bytes:
         """Have a machine upgraded, or say how far that is."""

@@ -5,20 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from espalier.api import conditions
+import msgspec
+from msgspec import json
+
+from espalier.api import conditions, json_trees
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING, NodeUpgrade, NodeUpgradeSpec, ObjectReference
+from espalier.api.eksa.upgrades import (
+    ACCEPTED,
+    GOAL,
+    NODE_HAS,
+    PROGRESSING,
+    UPDATE_IN_PROGRESS,
+    NodeUpgrade,
+    NodeUpgradeSpec,
+    ObjectReference,
+)
 from espalier.api.meta import Condition, ObjectMeta, Tree
 from espalier.api.resource import Key
+from espalier.clusterapi.bootstrap_changes import Traits, changes_since, traits
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.cache import Cache
 from espalier.runtime.writer import Writer, found_by_owner
-from espalier.upgrades import names
-from espalier.upgrades.hooks.queries import Questions, Unanswerable, Wish
+from espalier.upgrades import expected, names
+from espalier.upgrades.hooks.queries import Questions, Unanswerable, Wish, goal
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
 from espalier.upgrades.node_steps import KUBELET, POD_CREATED
 
@@ -42,20 +55,32 @@ class Updates:
         name = desired.machine["metadata"]["name"]
         found = self.node_upgrades.get(Key(SYSTEM_NAMESPACE, names.node_upgrade(name)))
         made = found.decode(NodeUpgrade) if found else None
-        if made is not None and _goal(made) == _sent(desired):
+        if found is not None and made is not None and _reaches(found, made, _sent(desired)):
             return _told(made)
         wish = await self.questions.wish(name)
         if not wish.version:
             return Progress(f"Machine {name} asks for no Kubernetes version", failed=True)
         if found is None or made is None:
             return await self._begin(wish)
-        if _goal(made) == (wish.version, wish.etcd):
+        if _reaches(found, made, (wish.version, wish.etcd, wish.goal)):
             return _told(made)
         if not is_ours(found):
             message = f"NodeUpgrade {found.name} is there and brings the node to {made.spec.kubernetes_version}"
             return Progress(f"{message}: delete it, the machine is to be {wish.version}", LATER)
         await self.writer.delete(NodeUpgrade.resource, found, found_by_owner)
         return Progress(f"waiting for an earlier NodeUpgrade {found.name} to be gone", SOON)
+
+    async def note(self, machines: Sequence[Object]) -> None:
+        """Write down at Machines what their nodes have, before Cluster API writes what they are to become.
+
+        One that is being updated has its note. Raises `Conflict` where a Machine changed meanwhile, and other
+        `KubeError`s: then Cluster API asks again, and those that have their note are not written twice.
+        """
+        waiting = [one for one in machines if UPDATE_IN_PROGRESS not in one.metadata.annotations]
+        for machine, config in await self.questions.with_configs(waiting):
+            if config is not None:
+                has = json.encode(traits(config.tree.get("spec") or {}), order="sorted").decode()
+                await self.writer.merge(Machine.resource, machine, {"metadata": {"annotations": {NODE_HAS: has}}})
 
     async def _begin(self, wish: Wish) -> Progress:
         try:
@@ -71,11 +96,13 @@ class Updates:
         is_control_plane = CONTROL_PLANE_LABEL in labels
         group = {DEPLOYMENT_NAME_LABEL: labels[DEPLOYMENT_NAME_LABEL]} if DEPLOYMENT_NAME_LABEL in labels else {}
         is_first = is_control_plane and await self.questions.is_first(cluster, wish.version)
+        changes = changes_since(_node_has(machine), wish.bootstrap)
         return NodeUpgrade(
             metadata=ObjectMeta(
                 name=names.node_upgrade(machine.name),
                 namespace=machine.namespace,
                 labels={CLUSTER_NAME_LABEL: cluster, **group},
+                annotations={GOAL: wish.goal},
                 owner_references=[owners.owner_reference(machine)],
             ),
             spec=NodeUpgradeSpec(
@@ -90,6 +117,7 @@ class Updates:
                 etcd_version=wish.etcd,
                 node_type="ControlPlane" if is_control_plane else "Worker",
                 first_node_to_be_upgraded=is_first,
+                bootstrap_changes=expected.encoded(changes) if changes else "",
             ),
         )
 
@@ -101,18 +129,32 @@ def is_ours(node_upgrade: Object) -> bool:
     )
 
 
-def _goal(made: NodeUpgrade) -> tuple[str, str | None]:
-    return made.spec.kubernetes_version, made.spec.etcd_version
+def _node_has(machine: Object) -> Traits:
+    """The traits that the node of a machine had before this update. Raises `Unanswerable`."""
+    try:
+        return json_trees.decode(machine.metadata.annotations.get(NODE_HAS, ""), Traits)
+    except msgspec.MsgspecError:
+        raise Unanswerable(
+            f"annotation {NODE_HAS} of Machine {machine.name} does not tell what the node has, so what it lacks is not "
+            "known: delete the Machine to have it replaced"
+        ) from None
 
 
-def _sent(desired: MachineObjects) -> tuple[str, str | None]:
+def _reaches(found: Object, made: NodeUpgrade, wanted: tuple[str, str | None, str]) -> bool:
+    """True if a NodeUpgrade is for this version, etcd and bootstrap configuration; earlier ones name no third."""
+    noted = found.metadata.annotations.get(GOAL, wanted[2])
+    return (made.spec.kubernetes_version, made.spec.etcd_version, noted) == wanted
+
+
+def _sent(desired: MachineObjects) -> tuple[str, str | None, str]:
     """What a call says that a machine is to become."""
     version = (desired.machine.get("spec") or {}).get("version", "")
     is_control_plane = CONTROL_PLANE_LABEL in (desired.machine["metadata"].get("labels") or {})
-    tree: Tree | None = desired.bootstrap_config if is_control_plane else None
-    for step in ("spec", "clusterConfiguration", "etcd", "local"):
+    bootstrap: Tree = (desired.bootstrap_config or {}).get("spec") or {}
+    tree: Tree | None = bootstrap if is_control_plane else None
+    for step in ("clusterConfiguration", "etcd", "local"):
         tree = (tree or {}).get(step)
-    return version, (tree or {}).get("imageTag") or None
+    return version, (tree or {}).get("imageTag") or None, goal(bootstrap)
 
 
 def _told(made: NodeUpgrade) -> Progress:

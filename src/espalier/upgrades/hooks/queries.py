@@ -6,9 +6,12 @@ a machine replaced that was to stay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NamedTuple
+
+from msgspec import json
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
@@ -16,9 +19,11 @@ from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, UPDATE_IN_PROGRESS
 from espalier.api.identity import ClusterIdentity
+from espalier.api.meta import OwnerReference, Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import kubeconfig, kubernetes_versions
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.clusterapi.machine_change import bootstrap_for_comparison
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.remote import RemoteClients
@@ -49,6 +54,13 @@ class Wish(NamedTuple):
     machine: Object
     version: str
     etcd: str | None
+    bootstrap: Tree
+    """Spec of its KubeadmConfig."""
+
+    @property
+    def goal(self) -> str:
+        """Digest of that, as of a machine that joined."""
+        return goal(self.bootstrap)
 
 
 @dataclass(frozen=True)
@@ -78,16 +90,41 @@ class Questions:
 
         A call says no more than which machine: who can reach the hooks, but not change machines, has no node upgraded.
         """
-        found = await self.client.get(Machine.resource, machine, SYSTEM_NAMESPACE)
+        found = await self.machine(machine)
         if UPDATE_IN_PROGRESS not in found.metadata.annotations:
             raise Unanswerable(f"Machine {machine} is not being updated: annotation {UPDATE_IN_PROGRESS} is missing")
-        decoded = found.decode(Machine)
-        config, etcd = decoded.spec.bootstrap.config_ref, None
-        if CONTROL_PLANE_LABEL in found.metadata.labels and config is not None:
-            named = f"metadata.name={config.name}"
-            configs = (await self.client.list(KubeadmConfig.resource, SYSTEM_NAMESPACE, fields=named)).items
-            etcd = next((_etcd(one.decode(KubeadmConfig)) for one in configs), None)
-        return Wish(found, decoded.spec.version, etcd)
+        config = (await self.with_configs([found]))[0][1]
+        if config is None:
+            raise Unanswerable(f"the KubeadmConfig of Machine {machine} does not exist")
+        etcd = _etcd(config.decode(KubeadmConfig)) if CONTROL_PLANE_LABEL in found.metadata.labels else None
+        return Wish(found, found.decode(Machine).spec.version, etcd, config.tree.get("spec") or {})
+
+    async def machine(self, name: str) -> Object:
+        """A Machine. Raises `KubeError`."""
+        return await self.client.get(Machine.resource, name, SYSTEM_NAMESPACE)
+
+    async def machines_of(self, set_: str, deployment: Object) -> list[Object]:
+        """The machines of a MachineSet of a deployment. Raises `KubeError`."""
+        cluster = deployment.metadata.labels.get(CLUSTER_NAME_LABEL, "")
+        return [
+            found
+            for found in await self._of_cluster(Machine.resource, cluster)
+            if any(one.controller and (one.kind, one.name) == ("MachineSet", set_) for one in _owners(found))
+        ]
+
+    async def with_configs(self, machines: Sequence[Object]) -> list[tuple[Object, Object | None]]:
+        """Each machine with its KubeadmConfig, read afterwards; None for one that is gone. Raises `KubeError`."""
+        refs = [found.decode(Machine).spec.bootstrap.config_ref for found in machines]
+        named = {one.name for one in refs if one is not None}
+        labels = f"{CLUSTER_NAME_LABEL}={machines[0].metadata.labels.get(CLUSTER_NAME_LABEL, '')}" if machines else ""
+        fields = f"metadata.name={next(iter(named))}" if len(named) == 1 else ""
+        configs: dict[str, Object] = {}
+        if named:
+            labels = "" if fields else labels
+            listed = await self.client.list(KubeadmConfig.resource, SYSTEM_NAMESPACE, labels=labels, fields=fields)
+            configs = {found.name: found for found in listed.items}
+        pairs = zip(machines, refs, strict=True)
+        return [(found, configs.get(one.name) if one else None) for found, one in pairs]
 
     async def is_first(self, name: str, version: str) -> bool:
         """Whether no control plane node of a cluster has this version yet, or a later one.
@@ -114,6 +151,15 @@ class Questions:
             return []
         found = await self.client.list(resource, SYSTEM_NAMESPACE, labels=f"{CLUSTER_NAME_LABEL}={cluster}")
         return found.items
+
+
+def goal(bootstrap: Tree) -> str:
+    """Digest of the spec of a KubeadmConfig: of what machines are compared by."""
+    return sha256(json.encode(bootstrap_for_comparison(bootstrap), order="sorted")).hexdigest()[:16]
+
+
+def _owners(found: Object) -> Sequence[OwnerReference]:
+    return found.metadata.owner_references
 
 
 def _etcd(config: KubeadmConfig) -> str | None:

@@ -19,12 +19,12 @@ NAMES = [layer.name for layer in LAYERS]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_base_has_a_story(case: str) -> None:
+def test_the_base_layer_has_a_golden_story(case: str) -> None:
     told(f"layers/base-{case}", text(case, layers=LAYERS[:1]))
 
 
 @pytest.mark.parametrize("number", range(1, len(LAYERS)), ids=NAMES[1:])
-def test_each_layer_has_a_story_of_what_it_changes(number: int) -> None:
+def test_each_layer_has_a_golden_story_of_its_changes(number: int) -> None:
     cases = [DIGESTS] if LAYERS[number] is images_by_digest.LAYER else CASES
     changed = difference(LAYERS[:number], LAYERS[: number + 1], cases)
     assert changed, "a layer that changes nothing is none"

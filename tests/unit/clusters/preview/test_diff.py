@@ -65,7 +65,7 @@ def test_data_of_secrets_is_hidden_and_their_names_are_not() -> None:
 
 
 @pytest.mark.parametrize(("text", "lines"), [("a", "1 line"), ("a\nb", "2 lines")])
-def test_contents_of_files_are_told_apart_by_their_digests(text: str, lines: str) -> None:
+def test_contents_of_files_are_distinguished_by_their_digests(text: str, lines: str) -> None:
     (change,) = changes({"files": [{"path": "/a", "content": text}]}, {"files": [{"path": "/a", "content": "other"}]})
     assert change.field == "spec.files[/a].content"
     assert change.old.startswith(f"({lines}, sha256 ")

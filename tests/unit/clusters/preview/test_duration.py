@@ -30,7 +30,7 @@ def test_nodes_go_one_after_the_other_and_groups_of_workers_side_by_side() -> No
     assert in_place(GROUPS, fleet("180", "60", "70")) == Duration((3 + 2) * 70.0, 70.0, 3)
 
 
-def test_what_no_machine_tells_is_assumed() -> None:
+def test_durations_without_measured_machines_are_assumed() -> None:
     assert in_place(GROUPS, fleet("soon")) == Duration(5 * UNKNOWN_IN_PLACE, UNKNOWN_IN_PLACE, 0)
 
 

@@ -238,7 +238,7 @@ def told_set(scope: Scope, deployment: str, version: str) -> tuple[list[SeenMach
     return [SeenMachine(one)], msgspec.convert(tree, MachineSet)
 
 
-def test_without_machines_to_look_at_they_are_counted_by_what_is_reported() -> None:
+def test_unreadable_machines_are_counted_by_reported_replicas() -> None:
     scope = changed(kubernetesVersion="1.36")
     counted = {group.name: group for group in groups(foresee(scope), None, KNOWN)}
     named = told(scope)

@@ -206,6 +206,10 @@ CASES: dict[str, tuple[str, Callable[[], Case]]] = {
 
 NOT_BY_A_STEP = {
     "EksdReleaseInvalid": "the releases of this build have theirs; `validity` says it, as it does the other problems",
+    "CredentialsNotPermitted": "decided as a missing object is: `test_references`",
+    "DatacenterConfigInvalid": "of a provider: `tests/unit/providers`",
+    "MachineConfigInvalid": "of a provider: `tests/unit/providers`",
+    "ControlPlaneAddressTaken": "of a provider: `tests/unit/providers`",
     "ManagesClusters": "of a record, when it is deleted",
     "ObjectRefused": "the API server's answer to a write",
     "TooManyWrites": "other writers",

@@ -51,12 +51,12 @@ def test_drift_is_named_and_brought_back_only_where_the_annotation_says_so() -> 
     assert change.fields == (FieldChange("spec.replicas", 9, 2),)
 
 
-def test_without_layers_drift_is_not_looked_for() -> None:
+def test_without_layers_drift_is_not_compared() -> None:
     scope = replace(settled(scale=9), isolation=Isolation.GATE)
     assert foresee(scope).drift == ()
 
 
-def test_a_change_is_told_with_the_value_before_and_after() -> None:
+def test_a_change_shows_the_values_before_and_after() -> None:
     foreseen = foresee(made(objects=objects(), workerNodeGroupConfigurations=MORE))
     assert said(foreseen) == [("change", "MachineDeployment garden-md-0")]
     assert foreseen.objects[0].fields == (FieldChange("spec.replicas", 2, 4),)

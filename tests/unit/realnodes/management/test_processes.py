@@ -118,7 +118,7 @@ def test_pauses_double_up_to_a_limit() -> None:
     assert [backoff.delay(failures) for failures in (1, 2, 3, 7, 1000)] == [0.5, 1.0, 2.0, 30.0, 30.0]
 
 
-async def test_a_program_that_does_not_start_says_its_last_words_and_takes_the_others_down(tmp_path: Path) -> None:
+async def test_a_program_that_does_not_start_shows_its_last_output_and_stops_the_others(tmp_path: Path) -> None:
     async def never() -> bool:
         return False
 

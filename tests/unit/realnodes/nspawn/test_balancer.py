@@ -126,7 +126,7 @@ async def test_nobody_notices_one_that_is_gone(listener: Listener, servers: list
     assert {await ask(listener) for _ in range(6)} == {servers[0].host, servers[2].host}
 
 
-async def test_who_is_connected_to_one_that_went_down_is_told(listener: Listener, servers: list[ApiServer]) -> None:
+async def test_connections_to_a_backend_that_went_down_are_closed(listener: Listener, servers: list[ApiServer]) -> None:
     await check(listener)
     reader, writer = await asyncio.open_connection(listener.address, listener.port, ssl=no_verification())
     writer.write(b"stay\n")

@@ -35,7 +35,7 @@ async def test_what_can_not_be_started_apart_says_why(tmp_path: Path) -> None:
         await start_apart(["sleep", "1"], pid=tmp_path / "pid", log=tmp_path / "log", groups=[Path("/nowhere")])
 
 
-async def test_a_command_that_fails_is_told_with_its_last_words() -> None:
+async def test_a_failed_command_is_reported_with_its_last_output() -> None:
     with pytest.raises(CommandFailed, match=r"^sh -c echo dry >&2; exit 3: exit code 3: dry$"):
         await run("sh", "-c", "echo dry >&2; exit 3")
 

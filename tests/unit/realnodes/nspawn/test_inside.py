@@ -27,7 +27,7 @@ def test_a_node_without_a_range_has_none(tmp_path: Path) -> None:
     assert inside.pod_range(NodeFolder(tmp_path / "esp-0")) is None
 
 
-def test_the_last_words_are_those_of_the_commands(tmp_path: Path) -> None:
+def test_the_last_lines_are_those_of_the_commands(tmp_path: Path) -> None:
     said = [
         "Cloud-init v. 22.4.2 running 'modules:final' at Sat, 21 Nov 2026 15:44:50 +0000.",
         "ci-info: no authorized SSH keys fingerprints found for user debian.",

@@ -131,7 +131,7 @@ async def test_a_manifest_is_also_had_by_its_digest_and_asked_about_without_its_
         "/v2/kubernetes/kube-proxy/blobs/sha256:..%2f..%2fetc%2fpasswd",
     ],
 )
-async def test_what_no_base_has_is_refused_in_the_words_of_the_protocol(
+async def test_an_unknown_image_is_refused_with_an_error_of_the_registry_protocol(
     served: aiohttp.ClientSession, path: str
 ) -> None:
     async with served.get(path) as answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import random
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -15,15 +16,16 @@ import msgspec
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
-from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NAMESPACE, NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, UPDATE_IN_PROGRESS, NodeUpgrade
+from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, NODE_HAS, UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition, Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.cli.environment.management import install_definitions
+from espalier.clusterapi.bootstrap_changes import Traits, traits
 from espalier.clusters import plan
 from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import ClusterAPIObjects
@@ -37,10 +39,11 @@ from espalier.providers.registry import PROVIDERS
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Done, Wait
+from espalier.runtime.owners import owner_reference
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from espalier.runtime.writer import Writer
-from espalier.upgrades import context, node_upgrade
+from espalier.upgrades import context, expected, node_upgrade
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import LATER, SOON, Updates
@@ -92,6 +95,15 @@ class Environment:
     async def refusal(self, type_: type[KubeObject], name: str) -> str:
         found = await self.client.get(type_.resource, name, SYSTEM_NAMESPACE)
         return found.metadata.annotations.get(IN_PLACE_REFUSED, "")
+
+    async def store(self, objects: Tree) -> None:
+        """A Machine and its KubeadmConfig."""
+        for kind, name in ((Machine, "machine"), (KubeadmConfig, "bootstrapConfig")):
+            await self.client.apply(kind.resource, objects[name])
+
+    async def node_has(self, name: str = "garden-abcde") -> Traits:
+        found = await self.client.get(Machine.resource, name, SYSTEM_NAMESPACE)
+        return msgspec.json.decode(found.metadata.annotations[NODE_HAS], type=Traits)
 
     async def node_upgrade(self) -> NodeUpgrade:
         return (await self.client.get(NodeUpgrade.resource, NODE_UPGRADE, SYSTEM_NAMESPACE)).decode(NodeUpgrade)
@@ -180,6 +192,7 @@ async def test_another_version_is_accepted_whole() -> None:
         await here.owner(KubeadmControlPlane, "Fail")
         await here.owner(MachineDeployment, "Fail")
         asked = versions(machine_objects)
+        await here.store(asked["current"])
         answer = await here.ask(wire.CAN_UPDATE_MACHINE, **asked)
         assert answer["status"] == "Success"
         assert compared(patched(asked["current"], answer)) == compared(asked["desired"])
@@ -194,6 +207,7 @@ async def test_what_can_not_be_made_fails_the_call_and_the_sentence_stands_at_it
         changed = {"count": 1, "certSans": ["garden.example"]}
         current = machine_objects(kubernetesVersion="1.35")
         desired = machine_objects(kubernetesVersion="1.36", controlPlaneConfiguration=changed)
+        await here.store(current)
         answer = await here.ask(wire.CAN_UPDATE_MACHINE, current=current, desired=desired)
         field = "bootstrap.clusterConfiguration.apiServer.certSANs"
         assert answer["status"] == "Failure"
@@ -243,7 +257,8 @@ async def machine(here: Environment, *, node_versions: Mapping[str, str] | None 
     if worker:
         del labels["cluster.x-k8s.io/control-plane"]
         labels["cluster.x-k8s.io/deployment-name"] = "garden-md-0"
-    desired["machine"]["metadata"]["annotations"] = {UPDATE_IN_PROGRESS: ""}
+    has = msgspec.json.encode(traits(machine_objects(kubernetesVersion="1.35")["bootstrapConfig"]["spec"])).decode()
+    desired["machine"]["metadata"]["annotations"] = {UPDATE_IN_PROGRESS: "", NODE_HAS: has}
     await here.client.create(Machine.resource, desired["machine"])
     await here.client.create(KubeadmConfig.resource, desired["bootstrapConfig"])
     for name, version in (node_versions or {"garden-abcde": OLD}).items():
@@ -385,3 +400,96 @@ async def test_another_version_than_the_stored_one_is_not_believed() -> None:
         assert (await here.node_upgrade()).spec.kubernetes_version == NEW
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert (await here.node_upgrade()).metadata.deletion_timestamp is None
+
+
+POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
+
+
+def audited(policy: str) -> Tree:
+    return machine_objects(controlPlaneConfiguration={"count": 3, "auditPolicyContent": policy})
+
+
+async def accepted(here: Environment, current: Tree, desired: Tree) -> Tree:
+    """Cluster API asks whether a machine may become another, and writes it."""
+    answer = await here.ask(wire.CAN_UPDATE_MACHINE, current=current, desired=desired)
+    assert answer["status"] == "Success", answer
+    written = patched(current, answer)
+    assert compared(written) == compared(desired)
+    written["machine"]["metadata"]["annotations"] = {UPDATE_IN_PROGRESS: ""}
+    await here.store(written)
+    return written
+
+
+async def test_a_file_that_cluster_api_has_overwritten_reaches_the_node_all_the_same() -> None:
+    async with env() as here:
+        await here.owner(KubeadmControlPlane, "Fail")
+        await machine(here)
+        await here.client.delete(Machine.resource, "garden-abcde", SYSTEM_NAMESPACE)
+        await here.store(audited("before"))
+        desired = await accepted(here, audited("before"), audited(POLICY))
+        had = await here.node_has()
+        assert "/etc/kubernetes/audit-policy.yaml" in had.files
+        await here.ask(wire.CAN_UPDATE_MACHINE, current=desired, desired=audited("later"))
+        assert await here.node_has() == had, "what the node has is not told by what it is to become"
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        changes = expected.decoded((await here.node_upgrade()).spec.bootstrap_changes)
+        assert [(one["path"], base64.b64decode(one["content"]).decode()) for one in changes["files"]] == [
+            ("/etc/kubernetes/audit-policy.yaml", POLICY)
+        ]
+
+
+async def test_a_node_upgrade_for_other_files_of_the_same_version_is_not_taken_for_the_answer() -> None:
+    async with env() as here:
+        desired = await machine(here)
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        await here.report("Upgraded", "node has it", completed=True)
+        desired["bootstrapConfig"]["spec"]["files"] = [{"path": "/etc/kubernetes/a", "content": "a"}]
+        await here.store(desired)
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert "waiting for an earlier NodeUpgrade" in answer["message"]
+        await asyncio.sleep(0.05)  # its event
+        await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        changes = expected.decoded((await here.node_upgrade()).spec.bootstrap_changes)
+        assert "/etc/kubernetes/a" in [one["path"] for one in changes["files"]]
+
+
+async def test_of_a_machine_whose_node_has_nobody_knows_what_nothing_is_done_and_the_answer_says_what_helps() -> None:
+    async with env() as here:
+        desired = await machine(here, worker=True)
+        patch = {"metadata": {"annotations": {NODE_HAS: None}}}
+        await here.client.patch(Machine.resource, "garden-abcde", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+        answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
+        assert (answer["status"], answer["retryAfterSeconds"]) == ("Success", LATER)
+        assert answer["message"].endswith("is not known: delete the Machine to have it replaced")
+        with pytest.raises(NotFound):
+            await here.node_upgrade()
+
+
+OWNERS = ("old", "other")
+
+
+async def test_of_a_machine_set_each_machine_tells_what_its_node_has_and_a_refused_change_notes_nothing() -> None:
+    async with env() as here:
+        await here.owner(MachineDeployment, "Fail")
+        sets = {name: await here.client.apply(MachineSet.resource, set_objects(name)["machineSet"]) for name in OWNERS}
+        for name, set_ in (("a", "old"), ("b", "old"), ("c", "other")):
+            objects = machine_objects(kubernetesVersion="1.35")
+            for tree in objects.values():
+                tree["metadata"]["name"] = name
+            objects["machine"]["spec"]["bootstrap"]["configRef"]["name"] = name
+            objects["machine"]["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner_reference(sets[set_]))]
+            objects["bootstrapConfig"]["spec"]["files"] = [{"path": f"/etc/kubernetes/{name}", "content": "a"}]
+            await here.store(objects)
+        tainted = [{"name": "md-0", "count": 2, "labels": {"tier": "front"}}]
+        refused = set_objects("new", kubernetesVersion="1.36", workerNodeGroupConfigurations=tainted)
+        asked = versions(set_objects, "old", "new")
+        await here.ask(wire.CAN_UPDATE_MACHINE_SET, current=asked["current"], desired=refused)
+        with pytest.raises(KeyError):
+            await here.node_has("a")
+        assert (await here.ask(wire.CAN_UPDATE_MACHINE_SET, **asked))["status"] == "Success"
+        assert [[*(await here.node_has(name)).files] for name in ("a", "b")] == [
+            ["/etc/kubernetes/a"],
+            ["/etc/kubernetes/b"],
+        ]
+        with pytest.raises(KeyError):
+            await here.node_has("c")

@@ -1,0 +1,36 @@
+"""What cloud-init makes of the operating system of machines: users, time servers, and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.api.capi.kubeadm import BootstrapUser, Ntp
+from espalier.api.eksa.host_os import HostOSConfiguration, UserConfiguration
+
+NODE_NAME = "{{ ds.meta_data.hostname }}"
+"""The name of a machine, which cloud-init gets from the infrastructure."""
+
+NAMED = (
+    f'hostname "{NODE_NAME}"',
+    f'echo "{NODE_NAME}" > /etc/hostname',
+    f"printf '%s\\n' '127.0.0.1 localhost' '127.0.0.1 {NODE_NAME}' '::1 ipv6-localhost ipv6-loopback' > /etc/hosts",
+)
+"""Commands, before kubeadm: a machine has that name, and finds itself by it."""
+
+
+def users(asked: Sequence[UserConfiguration]) -> list[BootstrapUser]:
+    """The first user, with the first of his keys, as in EKS Anywhere. A key has no comment: that would be content."""
+    return [
+        BootstrapUser(
+            name=user.name,
+            sudo="ALL=(ALL) NOPASSWD:ALL",
+            ssh_authorized_keys=[" ".join(key.split()[:2]) for key in user.ssh_authorized_keys[:1] if key.strip()],
+        )
+        for user in asked[:1]
+    ]
+
+
+def ntp(asked: HostOSConfiguration | None) -> Ntp | None:
+    """Where machines get the time, if that is asked for."""
+    servers = asked.ntp_configuration if asked is not None else None
+    return Ntp(enabled=True, servers=servers.servers) if servers is not None else None

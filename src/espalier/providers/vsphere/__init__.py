@@ -1,0 +1,1 @@
+"""Provider vSphere: machines are virtual machines, cloned from templates of a vCenter."""

@@ -1,0 +1,160 @@
+"""Questions to a vCenter, and its answers. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from espalier.providers.vsphere.kinds import VSphereDatacenterConfigSpec
+
+
+class Sort(enum.Enum):
+    """A sort of inventory object: the folder of a datacenter that it is in, and its name in messages."""
+
+    DATACENTER = ("", "datacenter")
+    NETWORK = ("network", "network")
+    DATASTORE = ("datastore", "datastore")
+    FOLDER = ("vm", "folder")
+    TEMPLATE = ("vm", "template")
+    RESOURCE_POOL = ("host", "resource pool")
+    COMPUTE_CLUSTER = ("host", "compute cluster")
+
+    def __init__(self, section: str, label: str) -> None:
+        self.section = section
+        self.label = label
+
+
+class Question(NamedTuple):
+    """Asks for the inventory objects of a path, or of a name anywhere in the datacenter. `*` stands for any part of a
+    name."""
+
+    sort: Sort
+    datacenter: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The absolute path, as a pattern; empty for a name that may be in any folder."""
+        datacenter = f"/{self.datacenter.strip('/')}"
+        if self.sort is Sort.DATACENTER:
+            return datacenter
+        if self.name.startswith("/"):
+            return self.name.rstrip("/")
+        if not self.name:
+            return f"{datacenter}/{self.sort.section}"
+        return f"{datacenter}/{self.sort.section}/{self.name.strip('/')}" if "/" in self.name else ""
+
+    def __str__(self) -> str:
+        return f"{self.sort.label} {self.name or self.path}"
+
+
+class Server(msgspec.Struct, frozen=True):
+    """A vCenter, and how its certificate is verified."""
+
+    host: str
+    """With a port, unless it is 443."""
+    thumbprint: str = ""
+    """SHA-1 of the certificate; empty: by the authorities that this machine trusts."""
+    insecure: bool = False
+    """Without a thumbprint, the certificate is not verified."""
+
+    @property
+    def permission(self) -> str:
+        """The name by which a Secret must permit that its credentials are sent there: whoever permits a server does not
+        permit what merely answers in its place."""
+        return f"insecure:{self.host}" if self.insecure and not self.thumbprint else self.host
+
+
+def server_of(spec: VSphereDatacenterConfigSpec) -> Server:
+    """The vCenter of a datacenter."""
+    return Server(spec.server, spec.thumbprint, spec.insecure)
+
+
+class Credentials(NamedTuple):
+    """An account. Its repr has no password."""
+
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.username!r})"
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """All that is asked in one session."""
+
+    server: Server
+    questions: frozenset[Question] = frozenset()
+    addresses: frozenset[str] = frozenset()
+    """IP addresses that no machine may have yet."""
+
+
+class Template(msgspec.Struct, frozen=True):
+    """A virtual machine that machines may be cloned from."""
+
+    is_template: bool
+    disks: tuple[int, ...]
+    """Bytes of each disk."""
+    has_snapshot: bool
+    tags: frozenset[str]
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """What a vCenter said."""
+
+    paths: Mapping[Question, tuple[str, ...]] = {}
+    """Paths of the matching inventory objects, sorted."""
+    lacking: Mapping[str, tuple[str, ...]] = {}
+    """By path: privileges that the account lacks."""
+    templates: Mapping[str, Template] = {}
+    """By path."""
+    holders: Mapping[str, str] = {}
+    """By address: the virtual machine that has it."""
+
+
+class VCenterError(Exception):
+    """The vCenter gave no answers. `reason` is CamelCase, the message says what to do."""
+
+    def __init__(self, reason: str, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.refused = refused
+        """True if the account was refused: each further attempt counts."""
+
+
+class LookUp(Protocol):
+    """Asks a vCenter. Raises `VCenterError`."""
+
+    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+        """All answers."""
+
+
+PRIVILEGES: Mapping[Sort, tuple[str, ...]] = {
+    Sort.DATASTORE: ("Datastore.AllocateSpace", "Datastore.Browse", "Datastore.FileManagement"),
+    Sort.NETWORK: ("Network.Assign",),
+    Sort.RESOURCE_POOL: ("Resource.AssignVMToPool",),
+    Sort.FOLDER: (
+        "VirtualMachine.Config.AddExistingDisk",
+        "VirtualMachine.Config.AddNewDisk",
+        "VirtualMachine.Config.AddRemoveDevice",
+        "VirtualMachine.Config.AdvancedConfig",
+        "VirtualMachine.Config.CPUCount",
+        "VirtualMachine.Config.DiskExtend",
+        "VirtualMachine.Config.EditDevice",
+        "VirtualMachine.Config.Memory",
+        "VirtualMachine.Config.RemoveDisk",
+        "VirtualMachine.Config.Settings",
+        "VirtualMachine.Interact.PowerOff",
+        "VirtualMachine.Interact.PowerOn",
+        "VirtualMachine.Inventory.CreateFromExisting",
+        "VirtualMachine.Inventory.Delete",
+        "VirtualMachine.State.CreateSnapshot",
+        "VirtualMachine.State.RemoveSnapshot",
+    ),
+    Sort.TEMPLATE: ("VirtualMachine.Provisioning.DeployTemplate",),
+}
+"""What Cluster API's provider does with objects of a sort, as vSphere names it (documentation of Cluster API Provider
+vSphere: required privileges)."""

@@ -1,0 +1,426 @@
+"""Answers from a vCenter over the network: SOAP through pyvmomi, tags through REST.
+
+Everything blocks, so it runs in threads of its own. A vCenter is somebody else's program: what it sends is bounded in
+size and time, and nothing is sent before its certificate was verified.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import fnmatch
+import hashlib
+import http.client
+import importlib
+import ipaddress
+import json
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from typing import Any
+from urllib.parse import quote
+
+from espalier.providers.vsphere.checks.questions import (
+    PRIVILEGES,
+    Answers,
+    Asked,
+    Credentials,
+    Question,
+    Server,
+    Sort,
+    Template,
+    VCenterError,
+)
+
+CONNECT = 10.0
+"""Seconds until a connection stands, and that a vCenter may be silent in an answer."""
+LONGEST = 60.0
+"""Seconds for all answers of a session."""
+LARGEST = 64 * 1024 * 1024
+"""Bytes that a session reads."""
+PAGE = 1000
+MOST_OBJECTS = 20_000
+"""Inventory objects of a sort that are gone through for a name without a path."""
+
+UNREACHABLE = "VCenterUnreachable"
+NOT_VERIFIED = "CertificateNotVerified"
+LOGIN_REFUSED = "LoginRefused"
+UNEXPECTED = "UnexpectedAnswer"
+
+Address = tuple[str, int]
+Resolve = Callable[[str, int], Sequence[Address]]
+
+
+def resolved(host: str, port: int) -> Sequence[Address]:
+    """The addresses of a host, of which none may be this machine's own or link-local: a tenant names the server."""
+    found = [entry[4][:2] for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    for address, _ in found:
+        ip = ipaddress.ip_address(str(address).partition("%")[0])
+        if ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast:
+            raise VCenterError(UNREACHABLE, f"{host} is {ip}; a vCenter is not on the machine of the manager")
+    return [(str(address), int(port)) for address, port in found]
+
+
+class VCenters:
+    """Sessions with vCenters: one at a time with each, in a thread of its own. One that is slow holds up no other."""
+
+    def __init__(self, resolve: Resolve = resolved) -> None:
+        self._resolve = resolve
+        self._threads: dict[str, ThreadPoolExecutor] = {}
+
+    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+        """All answers, in one session that ends with this."""
+        host = asked.server.host
+        thread = self._threads.get(host)
+        if thread is None:  # as many as Secrets permit
+            thread = self._threads[host] = ThreadPoolExecutor(1, thread_name_prefix=f"vcenter-{len(self._threads)}")
+        session = _Session(asked.server, self._resolve)
+        answers = asyncio.get_running_loop().run_in_executor(thread, session.ask, asked, credentials)
+        try:
+            async with asyncio.timeout(LONGEST):
+                return await asyncio.shield(answers)
+        except TimeoutError as error:
+            message = f"{asked.server.host} did not answer all questions within {LONGEST:g} s"
+            raise VCenterError(UNREACHABLE, message) from error
+        finally:
+            session.abort()  # a thread that still reads ends with an error, which nobody waits for
+            answers.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+class _Session:
+    """One login. Not to be used twice."""
+
+    def __init__(self, server: Server, resolve: Resolve) -> None:
+        self._server = server
+        self._resolve = resolve
+        self._sockets: list[ssl.SSLSocket] = []
+        self._left = LARGEST
+        self._aborted = False
+        self._context = self._tls()
+
+    def ask(self, asked: Asked, credentials: Credentials) -> Answers:
+        """All answers. Blocks. Raises `VCenterError`."""
+        host, fault = self._server.host, _pyvmomi().vmodl.MethodFault
+        try:
+            with _Soap(self._connection, credentials) as soap:
+                return self._answers(soap, asked, credentials)
+        except VCenterError:
+            raise
+        except ssl.SSLCertVerificationError as error:
+            message = f"the certificate of {host} can't be verified: {error.verify_message or error}; {_HOW_TO_VERIFY}"
+            raise VCenterError(NOT_VERIFIED, message) from error
+        except fault as error:
+            raise VCenterError(UNEXPECTED, f"{host} refused a request: {_brief(error.msg or repr(error))}") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise VCenterError(UNREACHABLE, f"{host} can't be reached: {_brief(error)}") from error
+        except Exception as error:  # whatever a parser makes of an answer of somebody else's program
+            what = f"{type(error).__name__}: {_brief(error)}"
+            raise VCenterError(UNEXPECTED, f"{host} does not answer as a vCenter does ({what})") from error
+        finally:
+            for one in self._sockets:
+                one.close()
+
+    def abort(self) -> None:
+        """End all connections. From any thread."""
+        self._aborted = True
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def _answers(self, soap: _Soap, asked: Asked, credentials: Credentials) -> Answers:
+        found = {question: soap.find(question) for question in asked.questions}
+        lacking: dict[str, tuple[str, ...]] = {}
+        for question, objects in found.items():
+            lacking |= soap.lacking(objects, PRIVILEGES.get(question.sort, ()))
+        machines = {
+            path: machine
+            for question, objects in found.items()
+            if question.sort is Sort.TEMPLATE
+            for path, machine in objects.items()
+        }
+        tags = _Tags(self._connection(), credentials).of(machines) if machines else {}
+        return Answers(
+            paths={question: tuple(sorted(objects)) for question, objects in found.items()},
+            lacking=lacking,
+            templates={path: soap.template(machine, tags.get(path, frozenset())) for path, machine in machines.items()},
+            holders=soap.holders(asked.addresses),
+        )
+
+    def _connection(self, *_: object, **__: object) -> http.client.HTTPSConnection:
+        host, port = split(self._server.host)
+        made = http.client.HTTPSConnection(host, port, timeout=CONNECT, context=self._context)
+        made._create_connection = self._connect  # type: ignore[attr-defined]  # no other way to choose the address
+        return made
+
+    def _connect(self, address: Address, timeout: float, _source: object = None) -> socket.socket:
+        failure: OSError | None = None
+        for one in self._resolve(*address):
+            try:
+                return socket.create_connection(one, timeout)
+            except OSError as error:
+                failure = error
+        raise failure or OSError("its name has no address")
+
+    def _tls(self) -> ssl.SSLContext:
+        """A context whose sockets verify, count and can be ended."""
+        session, pinned = self, self._server.thumbprint.replace(":", "").lower()
+
+        class Socket(ssl.SSLSocket):
+            def do_handshake(self, block: bool = False) -> None:
+                session._sockets.append(self)
+                super().do_handshake(block)
+                found = hashlib.sha1(self.getpeercert(binary_form=True) or b"").hexdigest()  # noqa: S324 - vSphere's
+                if pinned and found != pinned:
+                    raise VCenterError(
+                        NOT_VERIFIED,
+                        f"the certificate of {session._server.host} has thumbprint {_colons(found)}, and "
+                        f"spec.thumbprint is {_colons(pinned)}; if it was renewed, correct the field",
+                    )
+
+            def recv_into(self, *args: Any, **options: Any) -> int:
+                if session._aborted:
+                    raise OSError("the session has ended")
+                read = super().recv_into(*args, **options)
+                session._left -= read
+                if session._left < 0:
+                    raise VCenterError(UNEXPECTED, f"{session._server.host} sent more than {LARGEST >> 20} MiB")
+                return read
+
+        context = ssl.create_default_context()
+        if pinned or self._server.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        context.sslsocket_class = Socket
+        return context
+
+
+class _Soap:
+    """The inventory, over SOAP."""
+
+    def __init__(self, connection: Callable[..., http.client.HTTPSConnection], credentials: Credentials) -> None:
+        library = _pyvmomi()
+        vim = self._vim = library.vim
+        self._query = library.vmodl.query.PropertyCollector
+        stub = library.SoapStubAdapter(host="vcenter", version=_version(connection()))
+        stub.scheme = connection
+        self._content = vim.ServiceInstance("ServiceInstance", stub).RetrieveContent()
+        try:
+            self._session = self._content.sessionManager.Login(credentials.username, credentials.password)
+        except (vim.fault.InvalidLogin, vim.fault.NoPermission) as error:
+            message = f"{credentials.username} can't log in; correct the Secret with the credentials"
+            raise VCenterError(LOGIN_REFUSED, message, refused=True) from error
+
+    def __enter__(self) -> _Soap:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(Exception):  # the vCenter ends idle sessions by itself
+            self._content.sessionManager.Logout()
+
+    def find(self, question: Question) -> Mapping[str, Any]:
+        """The inventory objects of a question, by path."""
+        of_sort = self._type(question.sort)
+        if path := question.path:
+            found = dict(self._walk(path)) if _is_pattern(path) else self._at(path)
+        else:
+            found = self._anywhere(question)
+        return {path: one for path, one in found.items() if isinstance(one, of_sort)}
+
+    def lacking(self, objects: Mapping[str, Any], privileges: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """By path, the privileges that this session lacks."""
+        if not objects or not privileges:
+            return {}
+        paths = {one._moId: path for path, one in objects.items()}
+        answers = self._content.authorizationManager.HasPrivilegeOnEntities(
+            list(objects.values()), self._session.key, list(privileges)
+        )
+        missing = {
+            paths[answer.entity._moId]: tuple(one.privId for one in answer.privAvailability if not one.isGranted)
+            for answer in answers
+        }
+        return {path: ids for path, ids in missing.items() if ids}
+
+    def template(self, machine: Any, tags: frozenset[str]) -> Template:
+        """What matters of a virtual machine that others are cloned from."""
+        disk = self._vim.vm.device.VirtualDisk
+        read = self._properties([machine], ["config.template", "config.hardware.device", "snapshot"])[0][1]
+        disks = tuple(
+            one.capacityInBytes or one.capacityInKB * 1024
+            for one in read.get("config.hardware.device", ())
+            if isinstance(one, disk)
+        )
+        return Template(bool(read.get("config.template")), disks, read.get("snapshot") is not None, tags)
+
+    def holders(self, addresses: Iterable[str]) -> dict[str, str]:
+        """By address, the name of a virtual machine that has it."""
+        index = self._content.searchIndex
+        found = {one: index.FindAllByIp(None, one, True) for one in sorted(addresses)}
+        return {address: str(machines[0].name) for address, machines in found.items() if machines}
+
+    def _type(self, sort: Sort) -> Any:
+        vim = self._vim
+        return {
+            Sort.DATACENTER: vim.Datacenter,
+            Sort.NETWORK: vim.Network,
+            Sort.DATASTORE: vim.Datastore,
+            Sort.FOLDER: vim.Folder,
+            Sort.TEMPLATE: vim.VirtualMachine,
+            Sort.RESOURCE_POOL: vim.ResourcePool,
+            Sort.COMPUTE_CLUSTER: vim.ClusterComputeResource,
+        }[sort]
+
+    def _at(self, path: str) -> dict[str, Any]:
+        found = self._content.searchIndex.FindByInventoryPath(path)
+        return {path: found} if found is not None else {}
+
+    def _walk(self, pattern: str) -> Iterator[tuple[str, Any]]:
+        """The objects whose paths match, part by part: a `*` does not match a slash."""
+        level = [("", self._content.rootFolder)]
+        for part in pattern.strip("/").split("/"):
+            level = [
+                (f"{path}/{name}", child)
+                for path, parent in level
+                for name, child in self._children(parent)
+                if fnmatch.fnmatchcase(name, part)
+            ]
+        yield from level
+
+    def _children(self, parent: Any) -> list[tuple[str, Any]]:
+        vim = self._vim
+        if isinstance(parent, vim.Folder):
+            children = list(parent.childEntity)
+        elif isinstance(parent, vim.Datacenter):
+            children = [parent.vmFolder, parent.hostFolder, parent.networkFolder, parent.datastoreFolder]
+        elif isinstance(parent, vim.ComputeResource):
+            children = [parent.resourcePool]
+        elif isinstance(parent, vim.ResourcePool):
+            children = list(parent.resourcePool)
+        else:
+            children = []
+        return [(read.get("name", ""), one) for one, read in self._properties(children[:MOST_OBJECTS], ["name"])]
+
+    def _anywhere(self, question: Question) -> dict[str, Any]:
+        """Objects of a name in any folder of the datacenter."""
+        datacenters = self._at(f"/{question.datacenter.strip('/')}")
+        views = self._content.viewManager
+        found: dict[str, Any] = {}
+        for datacenter in datacenters.values():
+            view = views.CreateContainerView(datacenter, [self._type(question.sort)], True)
+            try:
+                objects = list(view.view)[:MOST_OBJECTS]
+            finally:
+                view.Destroy()
+            for one, read in self._properties(objects, ["name"]):
+                if fnmatch.fnmatchcase(read.get("name", ""), question.name):
+                    found[self._path(one)] = one
+        return found
+
+    def _path(self, one: Any) -> str:
+        parts: list[str] = []
+        while one is not None and one != self._content.rootFolder and len(parts) < 64:
+            read = self._properties([one], ["name", "parent"])[0][1]
+            parts.append(read.get("name", ""))
+            one = read.get("parent")
+        return "".join(f"/{part}" for part in reversed(parts))
+
+    def _properties(self, objects: Sequence[Any], names: Sequence[str]) -> list[tuple[Any, dict[str, Any]]]:
+        """Properties of objects, in their order, in as few requests as pages."""
+        if not objects:
+            return []
+        query = self._query
+        types = {type(one) for one in objects}
+        spec = query.FilterSpec(
+            objectSet=[query.ObjectSpec(obj=one) for one in objects],
+            propSet=[query.PropertySpec(type=one, pathSet=list(names)) for one in types],
+        )
+        collector = self._content.propertyCollector
+        page = collector.RetrievePropertiesEx([spec], query.RetrieveOptions(maxObjects=PAGE))
+        read: dict[str, dict[str, Any]] = {}
+        while page is not None:
+            for one in page.objects:
+                read[one.obj._moId] = {prop.name: prop.val for prop in one.propSet}
+            page = collector.ContinueRetrievePropertiesEx(page.token) if page.token else None
+        return [(one, read.get(one._moId, {})) for one in objects]
+
+
+def _version(connection: http.client.HTTPSConnection) -> str:
+    """The newest version of the API that both sides speak."""
+    versions = _pyvmomi().VmomiSupport
+    with closing(connection):
+        connection.request("GET", "/sdk/vimServiceVersions.xml")
+        spoken = set(re.findall(rb"<version>([0-9.]+)</version>", connection.getresponse().read()))
+    for version in versions.GetServiceVersions("vim25"):
+        if versions.versionIdMap[version].encode() in spoken:
+            return str(version)
+    raise OSError("it names no version of vSphere's API that this program speaks")
+
+
+class _Tags:
+    """Tags, which SOAP does not know."""
+
+    def __init__(self, connection: http.client.HTTPSConnection, credentials: Credentials) -> None:
+        self._connection = connection
+        self._headers = {"content-type": "application/json"}
+        account = f"{credentials.username}:{credentials.password}".encode()
+        login = {"authorization": f"Basic {base64.b64encode(account).decode()}"}
+        self._headers["vmware-api-session-id"] = self._call("POST", "session", headers=login)
+
+    def of(self, machines: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+        """By path, the names of the tags of virtual machines."""
+        found = {}
+        names: dict[str, str] = {}
+        try:
+            for path, machine in machines.items():
+                of = {"object_id": {"id": machine._moId, "type": "VirtualMachine"}}
+                ids = self._call("POST", "tagging/tag-association?~action=list-attached-tags", of) or ()
+                for one in ids:
+                    if one not in names:
+                        names[one] = self._call("GET", f"tagging/tag/id:{quote(one, safe=':')}")["name"]
+                found[path] = frozenset(names[one] for one in ids)
+        finally:
+            self._call("DELETE", "session")
+            self._connection.close()
+        return found
+
+    def _call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
+        content = json.dumps(body) if body is not None else None
+        self._connection.request(method, f"/rest/com/vmware/cis/{path}", content, {**self._headers, **(headers or {})})
+        answer = self._connection.getresponse()
+        read = answer.read()
+        if answer.status >= http.client.BAD_REQUEST:
+            raise OSError(f"{method} {path.partition('?')[0]} was answered by {answer.status}")
+        return json.loads(read)["value"] if read.strip() else None
+
+
+_HOW_TO_VERIFY = "set spec.thumbprint, or have this machine trust its authority"
+_LONGEST_SAYING = 300
+
+
+def _pyvmomi() -> Any:
+    """The library, which takes 0.2 s to load: in managers that have such clusters. Its types are incomplete."""
+    return importlib.import_module("pyVmomi")
+
+
+def split(server: str) -> Address:
+    """Host and port of a server, as `spec.server` has it."""
+    host, colon, port = server.rpartition(":")
+    if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
+        host, port = server, "443"
+    return host.strip("[]"), int(port)
+
+
+def _is_pattern(path: str) -> bool:
+    return any(one in path for one in "*?[")
+
+
+def _colons(digest: str) -> str:
+    return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2)).upper()
+
+
+def _brief(words: object) -> str:
+    """What somebody else's program says, in one line that fits a status."""
+    said = " ".join(str(words).split())
+    return said if len(said) <= _LONGEST_SAYING else f"{said[:_LONGEST_SAYING]}..."

@@ -1,0 +1,240 @@
+"""`infrastructure.cluster.x-k8s.io/v1beta2`: the kinds of Cluster API's provider for vSphere (CAPV).
+
+Typed as far as we write or read them. Decision 0095 says why it is v1beta2, which the provider stores.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.capi.cluster import CONTRACT, Endpoint, FailureDomain
+from espalier.api.capi.machine import MachineAddress, TemplateMeta
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
+from espalier.api.meta import Condition, Observed, Part
+from espalier.api.resource import Resource
+from espalier.clusterapi.infrastructure import GROUP, Infrastructure, Initialization
+
+VERSION = "v1beta2"
+
+CLUSTER_COLUMN = Column(
+    "Cluster", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", "string", "Cluster the object belongs to"
+)
+
+
+class IdentityReference(Part):
+    """What has the credentials for the vCenter."""
+
+    kind: str
+    name: str
+
+
+class VSphereClusterSpec(Part):
+    """The spec of a VSphereCluster."""
+
+    server: str = ""
+    thumbprint: str = ""
+    identity_ref: IdentityReference | None = None
+    control_plane_endpoint: Endpoint | None = None
+
+
+class VSphereClusterStatus(Observed, frozen=True):
+    """The status of a VSphereCluster."""
+
+    initialization: Initialization = Initialization()
+    failure_domains: Annotated[list[FailureDomain], Meta(extra_json_schema=listing("name"))] = []
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "vsphereclusters", "VSphereCluster"),
+    categories=("cluster-api",),
+    columns=(
+        CLUSTER_COLUMN,
+        Column("Server", ".spec.server", "string", "vCenter"),
+        Column("ControlPlane Endpoint", ".spec.controlPlaneEndpoint.host", "string", "Address of the API server"),
+        AGE,
+    ),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class VSphereCluster(KubeObject, kw_only=True):
+    """The infrastructure of a cluster on vSphere."""
+
+    spec: VSphereClusterSpec = msgspec.field(default_factory=VSphereClusterSpec)
+    status: VSphereClusterStatus = VSphereClusterStatus()
+
+
+class NetworkDevice(Part):
+    """A network card of a machine."""
+
+    network_name: str
+    dhcp4: bool | None = None
+
+
+class MachineNetwork(Part):
+    """The network cards of a machine."""
+
+    devices: Annotated[list[NetworkDevice], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class VSphereMachineSpec(Part):
+    """One virtual machine."""
+
+    provider_id: str = msgspec.field(default="", name="providerID")
+    failure_domain: str = ""
+    server: str = ""
+    thumbprint: str = ""
+    datacenter: str = ""
+    datastore: str = ""
+    folder: str = ""
+    resource_pool: str = ""
+    storage_policy_name: str = ""
+    template: str = ""
+    clone_mode: str = ""
+    num_cpus: int | None = msgspec.field(default=None, name="numCPUs")
+    memory_mi_b: int | None = msgspec.field(default=None, name="memoryMiB")
+    disk_gi_b: int | None = msgspec.field(default=None, name="diskGiB")
+    network: MachineNetwork | None = None
+    tag_ids: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = msgspec.field(default_factory=list, name="tagIDs")
+
+
+class VSphereMachineStatus(Observed, frozen=True):
+    """The status of a VSphereMachine."""
+
+    initialization: Initialization = Initialization()
+    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "vspheremachines", "VSphereMachine"),
+    categories=("cluster-api",),
+    columns=(
+        CLUSTER_COLUMN,
+        Column("Provider ID", ".spec.providerID", "string", "The infrastructure's name of the machine", 10),
+        Column("Template", ".spec.template", "string", "Template that it was cloned from", 10),
+        AGE,
+    ),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class VSphereMachine(KubeObject, kw_only=True):
+    """The infrastructure of a machine on vSphere."""
+
+    spec: VSphereMachineSpec = msgspec.field(default_factory=VSphereMachineSpec)
+    status: VSphereMachineStatus = VSphereMachineStatus()
+
+
+class VSphereMachineTemplateResource(Part):
+    """The template of new VSphereMachines."""
+
+    spec: VSphereMachineSpec
+    metadata: TemplateMeta | None = None
+
+
+class VSphereMachineTemplateSpec(Part):
+    """The spec of a VSphereMachineTemplate."""
+
+    template: VSphereMachineTemplateResource
+
+
+@kind(
+    Resource(GROUP, VERSION, "vspheremachinetemplates", "VSphereMachineTemplate"),
+    categories=("cluster-api",),
+    columns=(AGE,),
+    labels=CONTRACT,
+    partly=True,
+)
+class VSphereMachineTemplate(KubeObject, kw_only=True):
+    """The template of VSphereMachines; immutable, so other content gets another name."""
+
+    spec: VSphereMachineTemplateSpec
+
+
+class TaggedPlace(Part):
+    """A place that a tag of the vCenter names."""
+
+    name: str
+    type: str
+    tag_category: str
+
+
+class Topology(Part):
+    """What machines in a failure domain use."""
+
+    datacenter: str
+    compute_cluster: str = ""
+    datastore: str = ""
+    networks: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class VSphereFailureDomainSpec(Part):
+    """The spec of a VSphereFailureDomain."""
+
+    region: TaggedPlace
+    zone: TaggedPlace
+    topology: Topology
+
+
+@kind(
+    Resource(GROUP, VERSION, "vspherefailuredomains", "VSphereFailureDomain", namespaced=False),
+    categories=("cluster-api",),
+    columns=(AGE,),
+    labels=CONTRACT,
+    partly=True,
+)
+class VSphereFailureDomain(KubeObject, kw_only=True):
+    """A part of a vCenter that fails as a whole."""
+
+    spec: VSphereFailureDomainSpec
+
+
+class PlacementConstraint(Part):
+    """Where machines go in a failure domain."""
+
+    folder: str = ""
+    resource_pool: str = ""
+
+
+class VSphereDeploymentZoneSpec(Part):
+    """The spec of a VSphereDeploymentZone."""
+
+    server: str = ""
+    failure_domain: str = ""
+    placement_constraint: PlacementConstraint | None = None
+
+
+@kind(
+    Resource(GROUP, VERSION, "vspheredeploymentzones", "VSphereDeploymentZone", namespaced=False),
+    categories=("cluster-api",),
+    columns=(AGE,),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class VSphereDeploymentZone(KubeObject, kw_only=True):
+    """A failure domain for machines of clusters, by the name that their `failureDomain` has."""
+
+    spec: VSphereDeploymentZoneSpec
+
+
+KINDS: tuple[type[KubeObject], ...] = (
+    VSphereCluster,
+    VSphereMachine,
+    VSphereMachineTemplate,
+    VSphereFailureDomain,
+    VSphereDeploymentZone,
+)
+
+INFRASTRUCTURE = Infrastructure(
+    VSphereCluster.resource,
+    VSphereMachine.resource,
+    VSphereMachineTemplate.resource,
+    provider_id="vsphere://{name}",
+    image_fields=frozenset({"template.spec.template"}),
+    provisioning_fields=frozenset({"template.spec.cloneMode"}),
+)

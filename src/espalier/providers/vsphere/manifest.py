@@ -1,0 +1,104 @@
+"""The manifest with which a cluster on vSphere begins."""
+
+from __future__ import annotations
+
+
+def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
+    """As the CLI of EKS Anywhere generates it, with comments."""
+    return f"""\
+# Credentials are not in here: before this is applied, Secret vsphere-credentials in eksa-system has username and
+# password of a user that makes machines, usernameCP and passwordCP of one that may only read (it is known in the
+# cluster), and annotations anywhere.eks.amazonaws.com/credentials-servers with the vCenter's name, as in spec.server
+# below, and anywhere.eks.amazonaws.com/credentials-namespaces with the namespaces whose clusters may use it.
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: Cluster
+metadata:
+  name: {name}
+spec:
+  clusterNetwork:
+    cniConfig:
+      cilium: {{}}
+    # One range each; they can't be changed later.
+    pods:
+      cidrBlocks:
+      - 192.168.0.0/16
+    services:
+      cidrBlocks:
+      - 10.96.0.0/12
+  controlPlaneConfiguration:
+    # 1, 3 or 5.
+    count: 3
+    endpoint:
+      # The address of the API server: free, in the network of the machines, and not given out by DHCP.
+      # kube-vip keeps it on one of the machines. It can't be changed later.
+      host: "192.0.2.10"
+    machineGroupRef:
+      kind: VSphereMachineConfig
+      name: {name}-cp
+  datacenterRef:
+    kind: VSphereDatacenterConfig
+    name: {name}
+  # One minor version at a time; the template of the machines below must be of the same.
+  kubernetesVersion: "{kubernetes_version}"
+  # The cluster that manages this one; with its own name, this one is a management cluster.
+  managementCluster:
+    name: {management_cluster}
+  workerNodeGroupConfigurations:
+  - count: 2
+    name: md-0
+    machineGroupRef:
+      kind: VSphereMachineConfig
+      name: {name}
+
+---
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: VSphereDatacenterConfig
+metadata:
+  name: {name}
+spec:
+  # Name or address of the vCenter, without https://. Server, datacenter and network can't be changed later.
+  server: "vcenter.example.com"
+  # SHA-1 thumbprint of its certificate, needed unless the manager trusts the authority that signed it.
+  thumbprint: ""
+  # With true, anybody who answers at the address gets the credentials.
+  insecure: false
+  datacenter: "Datacenter"
+  # A name, or a path like /Datacenter/network/VM Network. DHCP gives addresses to machines there.
+  network: "VM Network"
+
+---
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: VSphereMachineConfig
+metadata:
+  name: {name}-cp
+spec:
+{_machines(kubernetes_version)}
+---
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: VSphereMachineConfig
+metadata:
+  name: {name}
+spec:
+{_machines(kubernetes_version)}"""
+
+
+def _machines(kubernetes_version: str) -> str:
+    return f"""\
+  # Names, or inventory paths.
+  datastore: "Datastore"
+  folder: "Folder"
+  resourcePool: "Resources"
+  # What machines are cloned from: with this operating system, and Kubernetes of the cluster's version.
+  template: "ubuntu-{kubernetes_version.replace(".", "-")}"
+  # ubuntu, redhat or bottlerocket, which needs EKS Anywhere's build of Cluster API. It can't be changed later.
+  osFamily: ubuntu
+  memoryMiB: 8192
+  numCPUs: 2
+  # That of the template, or more.
+  diskGiB: 25
+  users:
+  - name: capv
+    sshAuthorizedKeys:
+    # Your public key; without one, nobody logs in to the machines.
+    - ""
+"""

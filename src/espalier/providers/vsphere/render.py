@@ -1,0 +1,263 @@
+"""Renders the objects of Cluster API's provider for vSphere from a design."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.capi.etcdadm import EtcdadmConfigSpec
+from espalier.api.capi.kubeadm import KubeadmConfigSpec
+from espalier.api.core import SECRET, Secret
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.kinds import KubeObject
+from espalier.clusters.provider import Name
+from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.render.cluster import meta
+from espalier.clusters.render_input import Components, Design
+from espalier.clusters.rendered import Settings
+from espalier.kube.objects import Object
+from espalier.providers.vsphere.cluster_api import (
+    IdentityReference,
+    MachineNetwork,
+    NetworkDevice,
+    PlacementConstraint,
+    TaggedPlace,
+    Topology,
+    VSphereCluster,
+    VSphereClusterSpec,
+    VSphereDeploymentZone,
+    VSphereDeploymentZoneSpec,
+    VSphereFailureDomain,
+    VSphereFailureDomainSpec,
+    VSphereMachineSpec,
+    VSphereMachineTemplate,
+    VSphereMachineTemplateResource,
+    VSphereMachineTemplateSpec,
+)
+from espalier.providers.vsphere.kinds import FailureDomain, VSphereDatacenterConfigSpec, VSphereMachineConfig
+from espalier.providers.vsphere.linked import (
+    administrator,
+    datacenter,
+    datacenters,
+    for_version,
+    machine_config,
+    of_group,
+    value,
+    zone_name,
+)
+
+CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
+API_PORT = 6443
+
+_KUBELET_ARGS = {"cloud-provider": "external"}
+_OWN_KUBELET_ARGS = {"anonymous-auth": "false", "read-only-port": "0", "tls-cipher-suites": kubeadm.CIPHER_SUITES}
+"""A KubeletConfiguration can say these: where one is given, they are left to it and to the defaults of kubeadm."""
+
+_LEAST_MEMORY, _USUAL_MEMORY, _ETCD_MEMORY = 2048, 8192, 8192
+_LEAST_CPUS, _LEAST_DISK = 2, 20
+"""As in EKS Anywhere, and CAPV: smaller numbers are raised."""
+
+REGION, ZONE = "k8s-region", "k8s-zone"
+"""Categories of tags in the vCenter."""
+
+_MOVE = {"clusterctl.cluster.x-k8s.io/move": "true"}
+
+
+def infrastructure_cluster(design: Design) -> VSphereCluster:
+    """The VSphereCluster: the vCenter, who logs in there, and the address of the API server."""
+    spec = datacenter(design).spec
+    return VSphereCluster(
+        metadata=meta(design, design.name),
+        spec=VSphereClusterSpec(
+            server=spec.server,
+            thumbprint=thumbprint(spec),
+            identity_ref=IdentityReference(kind=SECRET.kind, name=credentials_name(design.name)),
+            control_plane_endpoint=Endpoint(host=host(design.spec), port=API_PORT),
+        ),
+    )
+
+
+def control_plane_config(design: Design) -> KubeadmConfigSpec:
+    """The kubeadm configuration of control plane machines."""
+    configuration = design.control_plane.kubelet_configuration
+    config = kubeadm.control_plane_config(
+        design, kubelet_args=_kubelet_args(configuration), cri_socket=CRI_SOCKET, node_name=host_os.NODE_NAME
+    )
+    vip = kube_vip.file(image(design, "kube_vip"), host(design.spec))
+    made = _of_machine(config, of_group(design, None))
+    return replace(
+        made,
+        files=[vip, *made.files],
+        pre_kubeadm_commands=[*made.pre_kubeadm_commands, kube_vip.FIRST_MACHINE],
+    )
+
+
+def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+    """The kubeadm configuration of workers."""
+    config = kubeadm.worker_config(
+        design,
+        group,
+        kubelet_args=_kubelet_args(group.kubelet_configuration),
+        cri_socket=CRI_SOCKET,
+        node_name=host_os.NODE_NAME,
+    )
+    return _of_machine(config, of_group(design, group))
+
+
+def _kubelet_args(configuration: object) -> dict[str, str]:
+    return _KUBELET_ARGS | ({} if configuration else _OWN_KUBELET_ARGS)
+
+
+def _of_machine(config: KubeadmConfigSpec, asked: VSphereMachineConfig) -> KubeadmConfigSpec:
+    """The same with users, time servers, and the name of the machine."""
+    return replace(
+        config,
+        users=host_os.users(asked.spec.users),
+        ntp=host_os.ntp(asked.spec.host_os_configuration),
+        pre_kubeadm_commands=[*config.pre_kubeadm_commands, *host_os.NAMED],
+    )
+
+
+def machine_template(
+    design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+) -> VSphereMachineTemplate:
+    """The VSphereMachineTemplate of the control plane or of a group."""
+    return _template(design, name, of_group(design, group), components)
+
+
+def etcd_config(design: Design) -> EtcdadmConfigSpec:
+    """How a machine becomes a member of etcd."""
+    asked = _etcd_machines(design).spec
+    return replace(
+        etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
+        users=host_os.users(asked.users),
+        ntp=host_os.ntp(asked.host_os_configuration),
+        pre_etcdadm_commands=list(host_os.NAMED),
+    )
+
+
+def etcd_machine_template(design: Design, name: str) -> VSphereMachineTemplate:
+    """What the machines of etcd are made of."""
+    return _template(design, name, _etcd_machines(design), design.of_control_plane, least_memory=_ETCD_MEMORY)
+
+
+def _etcd_machines(design: Design) -> VSphereMachineConfig:
+    asked = design.spec.external_etcd_configuration
+    return machine_config(design, asked.machine_group_ref if asked is not None else None)
+
+
+def settings(_design: Design) -> Settings:
+    """A cloud controller of its own knows the machines."""
+    return Settings(controller_manager={"cloud-provider": "external"})
+
+
+def no_proxy(design: Design) -> Sequence[str]:
+    """The vCenter, and the API server."""
+    return [datacenter(design).spec.server, host(design.spec)]
+
+
+def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
+    """The Secret with credentials, and the objects of failure domains."""
+    yield Name(SECRET, credentials_name(name))
+    for one in datacenters(children).values():
+        for domain in one.spec.failure_domains:
+            for resource in (VSphereFailureDomain.resource, VSphereDeploymentZone.resource):
+                yield Name(resource, zone_name(name, one.metadata.name, domain.name))
+
+
+def extras(design: Design) -> Iterable[KubeObject]:
+    """The same, with content."""
+    login, where = administrator(design), datacenter(design)
+    metadata = meta(design, credentials_name(design.name))
+    metadata.labels = metadata.labels | _MOVE
+    yield Secret(metadata=metadata, type="Opaque", data={"username": login.user, "password": login.password})
+    for domain in where.spec.failure_domains:
+        yield from _failure_domain(design, where.metadata.name, where.spec, domain)
+
+
+def _failure_domain(
+    design: Design, of: str, spec: VSphereDatacenterConfigSpec, domain: FailureDomain
+) -> Iterator[KubeObject]:
+    name = zone_name(design.name, of, domain.name)
+    yield VSphereFailureDomain(
+        metadata=meta(design, name, namespaced=False),
+        spec=VSphereFailureDomainSpec(
+            region=TaggedPlace(name=spec.datacenter, type="Datacenter", tag_category=REGION),
+            zone=TaggedPlace(name=domain.compute_cluster, type="ComputeCluster", tag_category=ZONE),
+            topology=Topology(
+                datacenter=spec.datacenter,
+                compute_cluster=domain.compute_cluster,
+                datastore=domain.datastore,
+                networks=[domain.network],
+            ),
+        ),
+    )
+    yield VSphereDeploymentZone(
+        metadata=meta(design, name, namespaced=False),
+        spec=VSphereDeploymentZoneSpec(
+            server=spec.server,
+            failure_domain=name,
+            placement_constraint=PlacementConstraint(folder=domain.folder, resource_pool=domain.resource_pool),
+        ),
+    )
+
+
+def credentials_name(cluster: str) -> str:
+    """Of the Secret by which the machines of a cluster are made, as in EKS Anywhere."""
+    return f"{cluster}-vsphere-credentials"
+
+
+def image(design: Design, name: str) -> str:
+    """An image of the release for vSphere; `lacks` says which there must be."""
+    found = getattr(design.of_control_plane.bundle.v_sphere, name, None)
+    return str(found.uri) if found is not None else ""
+
+
+def host(spec: eksa.ClusterSpec) -> str:
+    """The address of the API server."""
+    endpoint = spec.control_plane_configuration.endpoint if spec.control_plane_configuration else None
+    return endpoint.host if endpoint is not None else ""
+
+
+def thumbprint(spec: VSphereDatacenterConfigSpec) -> str:
+    """Of the vCenter's certificate, as vCenters print it; empty if nobody is to look at it."""
+    return "" if spec.insecure else spec.thumbprint.upper()
+
+
+def _template(
+    design: Design, name: str, config: VSphereMachineConfig, components: Components, *, least_memory: int = 0
+) -> VSphereMachineTemplate:
+    asked, where = config.spec, datacenter(design).spec
+
+    def path(field: str, given: str) -> str:
+        return design.resolved.get(value(config, field), given)
+
+    networks = asked.networks or [where.network]
+    machine = VSphereMachineSpec(
+        server=where.server,
+        datacenter=where.datacenter,
+        datastore=path("datastore", asked.datastore),
+        folder=path("folder", asked.folder),
+        resource_pool=path("resourcePool", asked.resource_pool),
+        storage_policy_name=asked.storage_policy_name,
+        template=path("template", asked.template) or path(for_version(components.bundle.kube_version), ""),
+        clone_mode=asked.clone_mode or "",
+        num_cpus=max(asked.num_cpus, _LEAST_CPUS),
+        memory_mi_b=max(asked.memory_mi_b or _USUAL_MEMORY, least_memory, _LEAST_MEMORY),
+        disk_gi_b=max(asked.disk_gi_b, _LEAST_DISK) if asked.disk_gi_b else None,
+        network=MachineNetwork(devices=[_device(where, one) for one in networks]),
+        tag_ids=asked.tags,
+    )
+    return VSphereMachineTemplate(
+        metadata=meta(design, name),
+        spec=VSphereMachineTemplateSpec(template=VSphereMachineTemplateResource(spec=machine)),
+    )
+
+
+def _device(where: VSphereDatacenterConfigSpec, network: str) -> NetworkDevice:
+    is_path = network.startswith("/")
+    name = network if is_path else f"/{where.datacenter.strip('/')}/network/{network}"
+    return NetworkDevice(network_name=name, dhcp4=True)

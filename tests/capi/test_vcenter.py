@@ -1,0 +1,225 @@
+"""A vCenter is asked over its real protocols; what is wrong with it, or with a spec, is named."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from espalier.providers.vsphere.checks import vcenter as session
+from espalier.providers.vsphere.checks.questions import (
+    Answers,
+    Asked,
+    Credentials,
+    Question,
+    Server,
+    Sort,
+    VCenterError,
+)
+from espalier.providers.vsphere.checks.vcenter import VCenters, resolved
+from tests.support.vcenter import ACCOUNT, MISSING, NAME, VCenter, certificate, vcenter, vim
+
+pytestmark = [pytest.mark.capi, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+
+TEMPLATE = Question(Sort.TEMPLATE, "DC0", "DC0_H0_VM0")
+POOLS = Question(Sort.RESOURCE_POOL, "DC0", "*/Resources")
+
+
+@pytest.fixture(scope="module")
+def center() -> Iterator[VCenter]:
+    with vcenter() as made:
+        yield made
+
+
+def ask(center: VCenter, *questions: Question, addresses: frozenset[str] = frozenset(), **server: object) -> Answers:
+    named = Server(**({"host": center.server.host, "thumbprint": center.thumbprint} | server))  # type: ignore[arg-type]
+    return asyncio.run(VCenters(center.resolve)(Asked(named, frozenset(questions), addresses), ACCOUNT))
+
+
+def test_objects_are_found_by_path_by_name_and_by_pattern(center: VCenter) -> None:
+    asked = {
+        Question(Sort.DATACENTER, "DC0", "DC0"): ("/DC0",),
+        Question(Sort.DATACENTER, "DC1", "DC1"): (),
+        Question(Sort.NETWORK, "DC0", "DC0_DVPG0"): ("/DC0/network/DC0_DVPG0",),
+        Question(Sort.NETWORK, "DC0", "/DC0/network/VM Network"): ("/DC0/network/VM Network",),
+        Question(Sort.NETWORK, "DC0", "/DC0/datastore/LocalDS_0"): (),
+        Question(Sort.DATASTORE, "DC0", "LocalDS_0"): ("/DC0/datastore/LocalDS_0",),
+        Question(Sort.FOLDER, "DC0", ""): ("/DC0/vm",),
+        Question(Sort.COMPUTE_CLUSTER, "DC0", "DC0_C0"): ("/DC0/host/DC0_C0",),
+        POOLS: ("/DC0/host/DC0_C0/Resources", "/DC0/host/DC0_H0/Resources"),
+        Question(Sort.TEMPLATE, "DC0", "DC0_H0_VM*"): ("/DC0/vm/DC0_H0_VM0", "/DC0/vm/DC0_H0_VM1"),
+        Question(Sort.TEMPLATE, "DC0", "ubuntu"): (),
+    }
+    assert ask(center, *asked).paths == asked
+
+
+def test_templates_tell_their_disks_and_tags(center: VCenter) -> None:
+    found = ask(center, TEMPLATE).templates["/DC0/vm/DC0_H0_VM0"]
+    assert not found.is_template
+    assert found.disks == (10 * 1024**3,)
+    assert found.tags == frozenset()
+    with center.administrator() as content:
+        machine = content.searchIndex.FindByInventoryPath("/DC0/vm/DC0_H0_VM0")
+        machine.PowerOffVM_Task()
+        machine.MarkAsTemplate()
+    tag(center, "os:ubuntu")
+    found = ask(center, TEMPLATE).templates["/DC0/vm/DC0_H0_VM0"]
+    assert found.is_template
+    assert found.tags == {"os:ubuntu"}
+
+
+def tag(center: VCenter, name: str) -> None:
+    """Attach a new tag to the template."""
+    with center.administrator() as content:
+        machine = content.searchIndex.FindByInventoryPath("/DC0/vm/DC0_H0_VM0")
+    connection = session._Session(center.server, center.resolve)._connection()
+    rest = session._Tags(connection, ACCOUNT)
+    category = {"name": name, "description": "", "cardinality": "MULTIPLE", "associable_types": []}
+    made = rest._call("POST", "tagging/category", {"create_spec": category})
+    made = rest._call("POST", "tagging/tag", {"create_spec": {"name": name, "description": "", "category_id": made}})
+    of = {"object_id": {"id": machine._moId, "type": "VirtualMachine"}}
+    rest._call("POST", f"tagging/tag-association/id:{made}?~action=attach", of)
+    connection.close()
+
+
+def test_privileges_that_the_account_lacks_are_named(center: VCenter) -> None:
+    datastore = Question(Sort.DATASTORE, "DC0", "LocalDS_0")
+    assert ask(center, datastore).lacking == {}
+    with center.administrator() as content:
+        manager = content.authorizationManager
+        role = manager.AddAuthorizationRole("reader", ["Datastore.Browse"])
+        permission = vim.AuthorizationManager.Permission(
+            principal=ACCOUNT.username, group=False, roleId=role, propagate=True
+        )
+        entity = content.searchIndex.FindByInventoryPath("/DC0/datastore/LocalDS_0")
+        manager.SetEntityPermissions(entity, [permission])
+    try:
+        assert ask(center, datastore).lacking == {
+            "/DC0/datastore/LocalDS_0": ("Datastore.AllocateSpace", "Datastore.FileManagement")
+        }
+    finally:
+        with center.administrator() as content:
+            entity = content.searchIndex.FindByInventoryPath("/DC0/datastore/LocalDS_0")
+            content.authorizationManager.RemoveEntityPermission(entity, ACCOUNT.username, False)
+
+
+def test_an_address_that_a_machine_has_is_told(center: VCenter) -> None:
+    with center.administrator() as content:
+        machine = content.searchIndex.FindByInventoryPath("/DC0/vm/DC0_C0_RP0_VM0")
+        spec = vim.vm.ConfigSpec(extraConfig=[vim.option.OptionValue(key="SET.guest.ipAddress", value="10.9.8.7")])
+        machine.ReconfigVM_Task(spec)
+    assert ask(center, addresses=frozenset({"10.9.8.7", "10.9.8.8"})).holders == {"10.9.8.7": "DC0_C0_RP0_VM0"}
+
+
+def refusal(center: VCenter, account: Credentials = ACCOUNT, **server: object) -> tuple[str, str]:
+    named = Server(**({"host": center.server.host, "thumbprint": center.thumbprint} | server))  # type: ignore[arg-type]
+    with pytest.raises(VCenterError) as refused:
+        asyncio.run(VCenters(center.resolve)(Asked(named), account))
+    assert account.password not in str(refused.value)
+    return refused.value.reason, str(refused.value)
+
+
+def test_another_thumbprint_is_told_with_the_one_that_was_found(center: VCenter) -> None:
+    reason, message = refusal(center, thumbprint=":".join(["AA"] * 20))
+    assert reason == "CertificateNotVerified"
+    assert f"has thumbprint {center.thumbprint}, and spec.thumbprint is AA:AA" in message
+
+
+def test_a_certificate_of_no_known_authority_is_not_trusted(center: VCenter) -> None:
+    reason, message = refusal(center, thumbprint="")
+    assert reason == "CertificateNotVerified"
+    assert "set spec.thumbprint" in message
+
+
+def test_who_asks_for_it_trusts_any_certificate(center: VCenter) -> None:
+    ask(center, thumbprint="", insecure=True)
+
+
+def test_a_thumbprint_counts_even_if_the_server_is_called_insecure(center: VCenter) -> None:
+    assert refusal(center, thumbprint=":".join(["AA"] * 20), insecure=True)[0] == "CertificateNotVerified"
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_trusted_authority_needs_no_thumbprint_and_an_expired_certificate_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expired: bool
+) -> None:
+    cert, key = certificate(tmp_path, expired=expired)
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    with vcenter("-cert", str(cert), "-key", str(key)) as center:
+        if expired:
+            reason, message = refusal(center, thumbprint="")
+            assert reason == "CertificateNotVerified"
+            assert "expired" in message
+        else:
+            ask(center, thumbprint="")
+
+
+def test_a_wrong_password_is_told_and_counts_as_refused(center: VCenter) -> None:
+    reason, message = refusal(center, Credentials(ACCOUNT.username, "plum"))
+    assert (reason, message) == (
+        "LoginRefused",
+        "espalier@vsphere.local can't log in; correct the Secret with the credentials",
+    )
+
+
+def test_a_server_that_is_away_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    center = VCenter(("127.0.0.1", port), ":".join(["AA"] * 20))
+    reason, message = refusal(center)
+    assert reason == "VCenterUnreachable"
+    assert message.startswith(f"{NAME}:{port} can't be reached")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "169.254.1.1", "0.0.0.0", "::1"])
+def test_addresses_of_this_machine_are_no_vcenter(host: str) -> None:
+    with pytest.raises(VCenterError, match="a vCenter is not on the machine of the manager"):
+        resolved(host, 443)
+
+
+@contextmanager
+def listening(answer: bytes) -> Iterator[tuple[str, int]]:
+    """Something else than a vCenter: it sends `answer`, again and again, to whoever connects."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            try:
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        while answer:
+                            connection.sendall(answer)
+            except OSError:
+                return
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield server.getsockname()
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH\r\n"])
+def test_what_is_no_vcenter_is_told(answer: bytes) -> None:
+    with listening(answer) as address:
+        reason, _ = refusal(VCenter(address, ":".join(["AA"] * 20)))
+    assert reason in ("VCenterUnreachable", "UnexpectedAnswer")
+
+
+def test_one_that_gives_no_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "LONGEST", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        reason, message = refusal(VCenter(silent.getsockname(), ":".join(["AA"] * 20)))
+    assert reason == "VCenterUnreachable"
+    assert "did not answer" in message
+
+
+def test_more_than_a_session_may_read_is_refused(center: VCenter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "LARGEST", 2000)
+    assert refusal(center)[0] == "UnexpectedAnswer"

@@ -1,0 +1,97 @@
+"""Strange requests get the answers of kube-apiserver: the same status, and a Status of the same words.
+
+`edge_case_answers.json` has what kube-apiserver says; every server is held to it, a real one first of all. When a newer
+one says something else, `ESPALIER_RECORD_ANSWERS=1` and this file alone write down what it says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from ssl import SSLContext, create_default_context
+
+import pytest
+
+from espalier.apiserver.http import HttpShell
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore
+from espalier.kube.pki import Authority, KeyPair
+from tests.contracts.edge_cases.table import TABLE
+from tests.contracts.known_differences import OTHER_ANSWERS, OTHER_WORDS
+from tests.contracts.send_edge_cases import Answer, asking
+from tests.support.control_plane import ControlPlane
+
+FILE = Path(__file__).with_name("edge_case_answers.json")
+HOST = "127.0.0.1"
+
+
+def trusting(authority: bytes, client: KeyPair) -> SSLContext:
+    context = create_default_context(cadata=authority.decode())
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(client.certificate + client.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
+@asynccontextmanager
+async def embedded() -> AsyncIterator[tuple[str, SSLContext]]:
+    now = datetime.now(UTC)
+    authority = Authority.create("strange", now=now)
+    server = Server(MemoryStore(), now=lambda: datetime.now(UTC), random=random.Random(1))
+    await server.start()
+    serving = authority.issue_server("strange", names=[HOST], now=now)
+    shell = HttpShell(server, serving=serving, client_ca=authority.certificate)
+    await shell.start()
+    yield (
+        shell.url,
+        trusting(authority.certificate, authority.issue_client("admin", groups=["system:masters"], now=now)),
+    )
+    await shell.stop()
+    await server.close()
+
+
+def recorded() -> dict[str, tuple[int, dict[str, object]]]:
+    return {name: (status, said) for name, (status, said) in json.loads(FILE.read_text()).items()}
+
+
+def told(answers: dict[str, Answer]) -> dict[str, tuple[int, dict[str, object]]]:
+    return {name: (answer.status, answer.said) for name, answer in answers.items()}
+
+
+@pytest.mark.embedded
+async def test_the_embedded_server_answers_strange_requests_as_kube_apiserver() -> None:
+    async with embedded() as (url, context), asking(url, context) as server:
+        found = told(await server.answers())
+    wanted = recorded()
+    statuses = {name for name in wanted if found[name][0] == wanted[name][0]}
+    words = {name for name in statuses if found[name] == wanted[name]}
+    print(f"{len(TABLE)} strange requests: {len(statuses)} statuses and {len(words)} bodies are kube-apiserver's")
+    assert wanted.keys() == {ask.name for ask in TABLE}
+    assert {name: (found[name], wanted[name]) for name in wanted.keys() - statuses - OTHER_ANSWERS} == {}
+    assert {name: (found[name], wanted[name]) for name in statuses - words - OTHER_WORDS} == {}
+    assert not OTHER_ANSWERS & statuses, "what is alike by now needs no exception"
+    assert not OTHER_WORDS & words, "what is alike by now needs no exception"
+
+
+@pytest.mark.envtest
+async def test_kube_apiserver_answers_strange_requests_as_recorded(control_plane: ControlPlane) -> None:
+    client = control_plane.authority.issue_client("admin", groups=["system:masters"], now=datetime.now(UTC))
+    context = trusting(control_plane.ca, client)
+    async with asking(control_plane.url, context) as server:
+        found = told(await server.answers())
+    if os.environ.get("ESPALIER_RECORD_ANSWERS"):
+        lines = (f"{json.dumps(name)}: {json.dumps(found[name], sort_keys=True)}" for name in found)
+        FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    wanted = recorded()
+    assert {name: (found[name], wanted.get(name)) for name in found if found[name] != wanted.get(name)} == {}
+
+
+def test_no_two_strange_requests_have_one_name() -> None:
+    assert len({ask.name for ask in TABLE}) == len(TABLE)

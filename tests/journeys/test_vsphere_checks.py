@@ -1,0 +1,261 @@
+"""What a vCenter lacks stands in the status of what names it; the Cluster waits, and goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+
+from espalier.api import conditions
+from espalier.api.capi import cluster as capi
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.clusters import credentials as permissions
+from espalier.kube.client import PatchType
+from espalier.providers.registry import providers
+from espalier.providers.vsphere.checks import controller
+from espalier.providers.vsphere.checks.questions import Answers, Asked, Credentials, Sort, VCenterError
+from espalier.providers.vsphere.checks.simulated import everything_is_there
+from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.journeys.test_vsphere import CREDENTIALS, EPOCH, MAKER, SERVER, VINEYARD, Vineyard, put_credentials
+
+pytestmark = pytest.mark.embedded
+
+DATACENTER = VSphereDatacenterConfig.resource
+MACHINES = VSphereMachineConfig.resource
+PERIOD = controller.SOON * 1.1 + CALM
+"""Seconds after which what was not valid has been checked again."""
+
+
+class VCenter:
+    """Has whatever specs name, but for what was taken away, and remembers who asked."""
+
+    def __init__(self) -> None:
+        self.missing: set[Sort] = set()
+        self.lacking: dict[str, tuple[str, ...]] = {}
+        self.holders: dict[str, str] = {}
+        self.error: VCenterError | None = None
+        self.asked: list[tuple[Asked, Credentials]] = []
+
+    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+        self.asked.append((asked, credentials))
+        if self.error is not None:
+            raise self.error
+        answers = await everything_is_there(asked, credentials)
+        return msgspec.structs.replace(
+            answers,
+            paths={one: () if one.sort in self.missing else paths for one, paths in answers.paths.items()},
+            lacking=self.lacking,
+            holders={one: name for one, name in self.holders.items() if one in asked.addresses},
+        )
+
+
+Story = Callable[[ManagedEnvironment, VCenter, Vineyard], Awaitable[None]]
+
+
+def tell(story: Story) -> None:
+    async def main(simulation: Simulation) -> None:
+        center = VCenter()
+        async with managed_environment(simulation.clock, providers=providers(center)) as env:
+            await put_credentials(env, CREDENTIALS)
+            await story(env, center, Vineyard(env))
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def apply(vineyard: Vineyard) -> None:
+    """Apply all, and wait until nothing more happens."""
+    for tree in vineyard.trees:
+        resource = next(one for one in (Cluster.resource, DATACENTER, MACHINES) if one.kind == tree["kind"])
+        await vineyard.env.client.apply(resource, tree, field_manager="kubectl")
+    await asyncio.sleep(CALM)
+
+
+async def status(env: ManagedEnvironment, name: str = "vineyard") -> tuple[bool | None, str, str]:
+    """Of the datacenter."""
+    found = (await env.client.get(DATACENTER, name, NAMESPACE)).decode(VSphereDatacenterConfig).status
+    return found.spec_valid, found.failure_reason, found.failure_message
+
+
+async def told(env: ManagedEnvironment) -> tuple[str, str]:
+    """Why the Cluster makes no progress."""
+    found = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster).status
+    return str(found.failure_reason or ""), str(found.failure_message or "")
+
+
+async def is_made(env: ManagedEnvironment) -> bool:
+    return bool((await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items)
+
+
+def take(what: Sort) -> Callable[[VCenter], None]:
+    return lambda center: center.missing.add(what)
+
+
+FAULTS: dict[str, tuple[Callable[[VCenter], object], str, str]] = {
+    "network": (take(Sort.NETWORK), "DatacenterConfigInvalid", "VSphereDatacenterConfig vineyard: spec.network: found"),
+    "datacenter": (take(Sort.DATACENTER), "DatacenterConfigInvalid", "spec.datacenter: found Datacenter"),
+    "datastore": (take(Sort.DATASTORE), "MachineConfigInvalid", "spec.datastore: found Datastore"),
+    "template": (take(Sort.TEMPLATE), "MachineConfigInvalid", "spec.template: found ubuntu-1-35"),
+    "privilege": (
+        lambda center: center.lacking.update({"/Datacenter/datastore/Datastore": ("Datastore.AllocateSpace",)}),
+        "MachineConfigInvalid",
+        "lacks privileges on /Datacenter/datastore/Datastore: Datastore.AllocateSpace",
+    ),
+    "address": (
+        lambda center: center.holders.update({"192.0.2.10": "printer"}),
+        "ControlPlaneAddressTaken",
+        "spec.controlPlaneConfiguration.endpoint.host: found 192.0.2.10, which virtual machine printer has",
+    ),
+    "unreachable": (
+        lambda center: setattr(center, "error", VCenterError("VCenterUnreachable", "vcenter can't be reached")),
+        "DatacenterConfigInvalid",
+        "vcenter can't be reached",
+    ),
+    "thumbprint": (
+        lambda center: setattr(center, "error", VCenterError("CertificateNotVerified", "another thumbprint")),
+        "DatacenterConfigInvalid",
+        "another thumbprint",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
+    break_, reason, message = FAULTS[fault]
+
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        break_(center)
+        await apply(vineyard)
+        found = await told(env)
+        assert found[0] == reason
+        assert message in found[1]
+        assert not await is_made(env)
+
+        center.__init__()  # type: ignore[misc]  # as it should be
+        await asyncio.sleep(PERIOD)
+        await env.until_ready(VINEYARD)
+        assert await status(env) == (True, "", "")
+
+    tell(story)
+
+
+def test_a_vcenter_that_goes_away_stops_nothing_that_is_settled() -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        before = await env.machine_names("vineyard")
+
+        center.error = VCenterError("VCenterUnreachable", "vcenter can't be reached")
+        await asyncio.sleep(controller.AGAIN * 1.1 + CALM)
+        assert await status(env) == (True, "", "")
+        found = (await env.client.get(DATACENTER, "vineyard", NAMESPACE)).decode(VSphereDatacenterConfig).status
+        assert conditions.is_false(found.conditions, controller.REACHABLE)
+        await env.until_ready(VINEYARD)
+        assert await env.machine_names("vineyard") == before
+
+        # What the vCenter need not be asked for is still done.
+        vineyard.spec["workerNodeGroupConfigurations"][0]["count"] = 3
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        assert sum(map(len, (await env.machine_names("vineyard")).values())) == sum(map(len, before.values())) + 1
+
+    tell(story)
+
+
+def test_a_new_password_is_used_by_the_next_login_and_replaces_no_machine() -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        before = await env.machine_names("vineyard")
+        assert {one.password for _, one in center.asked} == {MAKER}
+        center.asked.clear()
+        await put_credentials(env, {**CREDENTIALS, "password": "a-new-canary"})
+        await asyncio.sleep(CALM)
+        assert {one.password for _, one in center.asked} == {"a-new-canary"}
+        await env.until_ready(VINEYARD)
+        assert await env.machine_names("vineyard") == before
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{permissions.SERVERS: "other.example.com"}, {permissions.NAMESPACES: "team-b"}, {permissions.NAMESPACES: ""}],
+)
+def test_credentials_go_to_no_server_that_their_secret_does_not_permit(annotations: dict[str, str]) -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        await put_credentials(env, CREDENTIALS, **annotations)
+        await apply(vineyard)
+        assert center.asked == []
+        valid, reason, message = await status(env)
+        assert (valid, reason) == (False, "CredentialsNotPermitted")
+        assert f"credentials-servers with {SERVER}, and" in message
+        assert (await told(env))[0] == "CredentialsNotPermitted"
+        assert not await is_made(env)
+
+        await put_credentials(env, CREDENTIALS)
+        await asyncio.sleep(CALM)
+        await env.until_ready(VINEYARD)
+
+    tell(story)
+
+
+def test_what_nobody_uses_is_not_asked_for_and_settled_objects_seldom() -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        of_machines = [tree for tree in vineyard.trees if tree["kind"] == MACHINES.kind]
+        for tree in of_machines:
+            await env.client.apply(MACHINES, tree, field_manager="kubectl")
+        await asyncio.sleep(CALM)
+        assert center.asked == []
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        await asyncio.sleep(controller.AGAIN)
+        center.asked.clear()
+        await asyncio.sleep(3600)
+        assert 3 * 5 <= len(center.asked) <= 3 * 7  # three objects, each about every ten minutes
+
+    tell(story)
+
+
+def test_two_datacenters_need_two_machine_configs() -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        datacenter = next(tree for tree in vineyard.trees if tree["kind"] == DATACENTER.kind)
+        other = {**datacenter, "metadata": {**datacenter["metadata"], "name": "other"}}
+        other["spec"] = {**datacenter["spec"], "datacenter": "Elsewhere", "network": "VM Network"}
+        await env.client.apply(DATACENTER, other, field_manager="kubectl")
+        second = {**vineyard.trees[0], "metadata": {"name": "second", "namespace": NAMESPACE}}
+        endpoint = {"host": "192.0.2.11"}
+        plane = {**vineyard.spec["controlPlaneConfiguration"], "endpoint": endpoint}
+        second["spec"] = {**vineyard.spec, "controlPlaneConfiguration": plane}
+        second["spec"]["datacenterRef"] = {"kind": DATACENTER.kind, "name": "other"}
+        await env.client.apply(Cluster.resource, second, field_manager="kubectl")
+        await asyncio.sleep(CALM)
+        found = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
+        assert found.failure_reason == "MachineConfigInvalid"
+        assert "Clusters of several datacenters name it (other, vineyard)" in str(found.failure_message)
+        await env.until_ready(VINEYARD)
+
+        await env.client.delete(Cluster.resource, "second", NAMESPACE)
+        await asyncio.sleep(CALM)
+        machines = (await env.client.get(MACHINES, "vineyard", NAMESPACE)).decode(VSphereMachineConfig)
+        assert machines.status.spec_valid
+
+    tell(story)
+
+
+def test_a_status_that_is_lost_or_written_by_hand_is_corrected() -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        center.missing.add(Sort.NETWORK)
+        await apply(vineyard)
+        lie = {"status": {"specValid": True, "failureMessage": None, "failureReason": None}}
+        await env.client.patch(DATACENTER, "vineyard", NAMESPACE, patch=lie, type=PatchType.MERGE, subresource="status")
+        await asyncio.sleep(PERIOD)
+        assert (await status(env))[:2] == (False, controller.INVALID)
+
+    tell(story)

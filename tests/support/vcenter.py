@@ -1,0 +1,99 @@
+"""A vCenter for tests: govmomi's simulator in a process of its own (`make real-assets`), and its administrator."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from espalier.assets.cache import assets_folder
+from espalier.assets.recipes import VCENTER
+from espalier.providers.vsphere.checks.questions import Credentials, Server
+from espalier.providers.vsphere.checks.vcenter import split
+
+connect: Any = importlib.import_module("pyVim.connect")  # its types are incomplete
+vim: Any = importlib.import_module("pyVmomi").vim
+
+PROGRAM = VCENTER.home(assets_folder()) / "vcenter"
+MISSING = "" if PROGRAM.exists() else "there is no simulator of a vCenter; run make real-assets"
+
+NAME = "vcenter.example.com"
+"""What specs call it; `resolve` knows where it is."""
+ACCOUNT = Credentials("espalier@vsphere.local", "cherry-canary")
+
+
+@dataclass(frozen=True)
+class VCenter:
+    """A running simulator, with datacenter DC0."""
+
+    address: tuple[str, int]
+    thumbprint: str
+
+    @property
+    def server(self) -> Server:
+        """As a spec names it."""
+        return Server(f"{NAME}:{self.address[1]}", self.thumbprint)
+
+    def resolve(self, _host: str, _port: int) -> list[tuple[str, int]]:
+        """The address, whatever is asked."""
+        return [self.address]
+
+    @contextmanager
+    def administrator(self) -> Iterator[Any]:
+        """The content of its API, for changes."""
+
+        host, port = self.address
+        instance = connect.SmartConnect(
+            host=host, port=port, user=ACCOUNT.username, pwd=ACCOUNT.password, disableSslCertValidation=True
+        )
+        try:
+            yield instance.RetrieveContent()
+        finally:
+            connect.Disconnect(instance)
+            instance._stub.DropConnections()
+
+
+@contextmanager
+def vcenter(*arguments: str) -> Iterator[VCenter]:
+    """Run a simulator."""
+    account = ("-user", ACCOUNT.username, "-password", ACCOUNT.password)
+    with subprocess.Popen(
+        [str(PROGRAM), *account, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        url, thumbprint = process.stdout.readline().strip(), process.stdout.readline().strip()
+        try:
+            yield VCenter(split(url.removeprefix("https://")), thumbprint)
+        finally:
+            process.communicate("")
+
+
+def certificate(folder: Path, *, expired: bool = False) -> tuple[Path, Path]:
+    """A certificate for `NAME` that signs itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
+    now = datetime.now(UTC)
+    end = now - timedelta(days=1) if expired else now + timedelta(days=1)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=2))
+        .not_valid_after(end)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "vcenter.crt", folder / "vcenter.key"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    no_password = serialization.NoEncryption()
+    files[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, no_password))
+    return files

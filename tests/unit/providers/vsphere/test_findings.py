@@ -1,0 +1,208 @@
+"""Answers of a vCenter become sentences that name field, value and what to do."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from espalier.api.eksa import cluster as eksa
+from espalier.kube.objects import Object, to_bytes
+from espalier.providers.vsphere.checks import findings
+from espalier.providers.vsphere.checks.problems import problems
+from espalier.providers.vsphere.checks.questions import Answers, Question, Sort, Template
+from espalier.providers.vsphere.kinds import (
+    Resolved,
+    VSphereDatacenterConfig,
+    VSphereDatacenterConfigSpec,
+    VSphereMachineConfig,
+    VSphereMachineConfigSpec,
+)
+
+GIB = 1024**3
+DATACENTER = msgspec.convert(
+    {
+        "server": "vcenter.example.com",
+        "datacenter": "DC0",
+        "network": "VM Network",
+        "thumbprint": "",
+        "insecure": False,
+    },
+    VSphereDatacenterConfigSpec,
+)
+MACHINES = msgspec.convert(
+    {
+        "datastore": "ssd",
+        "folder": "",
+        "resourcePool": "*/Resources",
+        "memoryMiB": 8192,
+        "numCPUs": 2,
+        "osFamily": "ubuntu",
+        "template": "/DC0/vm/ubuntu-1.35",
+    },
+    VSphereMachineConfigSpec,
+)
+TEMPLATE = Template(True, (20 * GIB,), True, frozenset({"os:ubuntu", "eksdRelease:kubernetes-1-35-eks-4"}))
+
+
+def answers(named: tuple[findings.Named, ...], **of: tuple[str, ...]) -> Answers:
+    """Each thing is found once, unless another answer is given for its sort."""
+    found = {
+        question: of.get(
+            question.sort.name.lower(), (question.path or f"/DC0/{question.sort.section}/{question.name}",)
+        )
+        for _, question in named
+    }
+    return Answers(paths=found, templates={"/DC0/vm/ubuntu-1.35": TEMPLATE})
+
+
+def test_nothing_is_wrong_with_what_is_there() -> None:
+    for named in (findings.of_datacenter(DATACENTER), findings.of_machines(MACHINES, "DC0")):
+        assert list(findings.judge(named, answers(named))) == []
+
+
+def test_a_missing_datacenter_is_all_that_is_told() -> None:
+    named = findings.of_datacenter(DATACENTER)
+    assert list(findings.judge(named, answers(named, datacenter=(), network=()))) == [
+        "spec.datacenter: found DC0; the vCenter has no such datacenter, or the account may not read it"
+    ]
+
+
+def test_what_is_missing_is_told_with_its_field() -> None:
+    named = findings.of_datacenter(DATACENTER)
+    assert list(findings.judge(named, answers(named, network=()))) == [
+        "spec.network: found VM Network, and datacenter DC0 has no such network; correct the field, "
+        "or create it in vSphere"
+    ]
+    named = findings.of_machines(MACHINES, "DC0")
+    assert list(findings.judge(named, answers(named, template=(), datastore=()))) == [
+        "spec.datastore: found ssd, and datacenter DC0 has no such datastore; correct the field, "
+        "or create it in vSphere",
+        "spec.template: found /DC0/vm/ubuntu-1.35, and datacenter DC0 has no such template; correct the field, "
+        "or import it",
+    ]
+
+
+def test_what_failure_domains_name_is_asked_for_too() -> None:
+    domain = {"name": "a", "computeCluster": "C", "resourcePool": "R", "datastore": "D", "folder": "F", "network": "N"}
+    spec = msgspec.convert(msgspec.to_builtins(DATACENTER) | {"failureDomains": [domain]}, VSphereDatacenterConfigSpec)
+    named = findings.of_datacenter(spec)
+    missing = list(findings.judge(named, answers(named, folder=(), compute_cluster=())))
+    assert [one.partition(":")[0] for one in missing] == [
+        "spec.failureDomains[0].computeCluster",
+        "spec.failureDomains[0].folder",
+    ]
+
+
+POOLS = ("/DC0/host/a/Resources", "/DC0/host/b/Resources")
+
+
+def test_several_matches_are_told_unless_one_was_taken_before() -> None:
+    named = findings.of_machines(MACHINES, "DC0")
+    several = answers(named, resource_pool=POOLS)
+    assert list(findings.judge(named, several)) == [
+        "spec.resourcePool: found */Resources, which is 2 of the datacenter "
+        "(/DC0/host/a/Resources, /DC0/host/b/Resources); name one by its path"
+    ]
+    assert list(findings.judge(named, several, [POOLS[1]])) == []
+
+
+def test_a_new_match_changes_nothing() -> None:
+    named = findings.of_machines(MACHINES, "DC0")
+    first = findings.resolved(MACHINES, "DC0", answers(named, resource_pool=POOLS[1:]), Resolved())
+    assert first.resource_pool == POOLS[1]
+    assert first.template == "/DC0/vm/ubuntu-1.35"
+    later = findings.resolved(MACHINES, "DC0", answers(named, resource_pool=POOLS), first)
+    assert later == first
+    gone = findings.resolved(MACHINES, "DC0", answers(named, resource_pool=POOLS[:1]), first)
+    assert gone.resource_pool == POOLS[0]
+
+
+def test_missing_privileges_are_told_with_the_object() -> None:
+    named = findings.of_machines(MACHINES, "DC0")
+    lacking = msgspec.structs.replace(answers(named), lacking={"/DC0/datastore/ssd": ("Datastore.Browse",)})
+    assert list(findings.judge(named, lacking)) == [
+        "spec.datastore: the account lacks privileges on /DC0/datastore/ssd: Datastore.Browse; grant them to it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "spec", "told"),
+    [
+        (TEMPLATE, {}, ""),
+        (msgspec.structs.replace(TEMPLATE, is_template=False), {}, ""),
+        (
+            msgspec.structs.replace(TEMPLATE, is_template=False, has_snapshot=False),
+            {},
+            "spec.template: /DC0/vm/ubuntu-1.35 is a virtual machine, not a template",
+        ),
+        (
+            msgspec.structs.replace(TEMPLATE, has_snapshot=False),
+            {"cloneMode": "linkedClone"},
+            "spec.cloneMode: found linkedClone, and /DC0/vm/ubuntu-1.35 has no snapshot",
+        ),
+        (TEMPLATE, {"diskGiB": 20}, ""),
+        (TEMPLATE, {"diskGiB": 19}, "spec.diskGiB: found 19, and the disk of /DC0/vm/ubuntu-1.35 has 20"),
+        (TEMPLATE, {"osFamily": "redhat"}, "spec.template: /DC0/vm/ubuntu-1.35 lacks tag os:redhat"),
+        (
+            msgspec.structs.replace(TEMPLATE, tags=frozenset({"os:ubuntu", "eksdRelease:kubernetes-1-3-eks-4"})),
+            {},
+            "spec.template: /DC0/vm/ubuntu-1.35 lacks a tag that begins with eksdRelease:kubernetes-1-35-, "
+            "for Kubernetes 1.35",
+        ),
+    ],
+)
+def test_a_template_must_fit_the_machines(template: Template, spec: dict[str, object], told: str) -> None:
+    asked = msgspec.convert(msgspec.to_builtins(MACHINES) | spec, VSphereMachineConfigSpec)
+    cluster = msgspec.convert({"metadata": {"name": "a"}, "spec": {"kubernetesVersion": "1.35"}}, eksa.Cluster)
+    path = "/DC0/vm/ubuntu-1.35"
+    found = list(findings.judge_template(asked, path, Answers(templates={path: template}), [cluster]))
+    assert ([one.partition(";")[0] for one in found] or [""]) == [told]
+
+
+def child(kind: type[VSphereDatacenterConfig | VSphereMachineConfig], spec: object, **status: object) -> Object:
+    metadata = {"name": "vs", "namespace": "team-a", "generation": 2}
+    tree = {
+        "apiVersion": kind.resource.api_version,
+        "kind": kind.resource.kind,
+        "metadata": metadata,
+        "spec": msgspec.to_builtins(spec),
+        "status": status,
+    }
+    return Object(to_bytes(tree))
+
+
+VALID = {"specValid": True, "observedGeneration": 2}
+CLUSTER = msgspec.convert(
+    {"metadata": {"name": "a"}, "spec": {"controlPlaneConfiguration": {"count": 1, "endpoint": {"host": "10.0.0.9"}}}},
+    eksa.Cluster,
+)
+
+
+@pytest.mark.parametrize(
+    ("datacenter", "machines", "is_new", "reason"),
+    [
+        (VALID, VALID, True, ""),
+        ({}, VALID, True, "LinkedObjectsNotChecked"),
+        (VALID | {"observedGeneration": 1}, VALID, True, "LinkedObjectsNotChecked"),
+        (VALID | {"specValid": False}, VALID, True, "DatacenterConfigInvalid"),
+        (VALID, {"specValid": False, "observedGeneration": 2}, True, "MachineConfigInvalid"),
+        (VALID | {"takenAddresses": {"10.0.0.9": "printer"}}, VALID, True, "ControlPlaneAddressTaken"),
+        (VALID | {"takenAddresses": {"10.0.0.9": "a-control-plane"}}, VALID, False, ""),
+        (VALID | {"takenAddresses": {"10.0.0.8": "printer"}}, VALID, True, ""),
+    ],
+)
+def test_a_cluster_waits_for_the_first_problem(
+    datacenter: dict[str, object], machines: dict[str, object], is_new: bool, reason: str
+) -> None:
+    children = [
+        child(VSphereMachineConfig, MACHINES, **machines),
+        child(VSphereDatacenterConfig, DATACENTER, **datacenter),
+    ]
+    found = next(iter(problems(CLUSTER, children, is_new)), None)
+    assert (found.reason if found is not None else "") == reason
+
+
+def test_a_question_of_a_bare_name_has_no_path() -> None:
+    assert Question(Sort.DATASTORE, "/DC0/", "ssd").path == ""
+    assert Question(Sort.DATASTORE, "/DC0/", "fast/ssd").path == "/DC0/datastore/fast/ssd"
+    assert Question(Sort.DATASTORE, "DC0", "/DC0/datastore/ssd/").path == "/DC0/datastore/ssd"

@@ -1,0 +1,64 @@
+"""Upgrades that nobody would carry out are refused when they are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest, Handler
+from espalier.upgrades import admission
+from tests.unit.upgrades.seen import made
+
+SPECS: dict[str, Tree] = {
+    "NodeUpgrade": {"kubernetesVersion": "v1.36.3", "nodeType": "Worker"},
+    "ControlPlaneUpgrade": {"kubernetesVersion": "v1.36.3", "controlPlane": {"name": "c"}, "controlPlaneSpecData": ""},
+    "MachineDeploymentUpgrade": {
+        "kubernetesVersion": "v1.36.3",
+        "machineDeployment": {"name": "d"},
+        "machineSpecData": "",
+    },
+}
+
+
+def handlers() -> dict[str, Handler]:
+    """Path -> what answers there."""
+    found: dict[str, Handler] = {}
+
+    class Webhooks:
+        def handle(self, path: str, handler: Handler) -> None:
+            found[path] = handler
+
+    webhooks: Any = Webhooks()
+    admission.serve(webhooks)
+    return found
+
+
+@pytest.mark.parametrize("kind", admission.KINDS)
+@pytest.mark.parametrize(
+    ("namespace", "reference", "field"),
+    [
+        ("eksa-system", {"name": "m"}, ""),
+        ("elsewhere", {"name": "m"}, "metadata.namespace"),
+        ("eksa-system", {"name": "m", "kind": "Banana"}, "kind"),
+    ],
+)
+def test_an_upgrade_is_of_machines_and_in_the_namespace_of_the_system(
+    kind: Any, namespace: str, reference: Tree, field: str
+) -> None:
+    name = kind.resource.kind
+    machines = {"machine": reference} if name == "NodeUpgrade" else {"machinesRequireUpgrade": [reference]}
+    body = made(
+        {
+            "apiVersion": kind.resource.api_version,
+            "kind": name,
+            "metadata": {"name": "u", "namespace": namespace},
+            "spec": SPECS[name] | machines,
+        }
+    )
+    request = AdmissionRequest("CREATE", name, namespace, "u", ADMIN, body)
+    answer = handlers()[admission.PATHS[kind]](request)
+    assert answer.allowed is (field == "")
+    assert [cause.field.endswith(field) for cause in answer.causes] == ([True] if field else [])

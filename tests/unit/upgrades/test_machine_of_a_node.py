@@ -1,0 +1,182 @@
+"""What is told of a NodeUpgrade whose machine, pod or kubeadm-config is not as it has to be; nothing is done then."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.conditions import timestamp
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade
+from espalier.api.meta import Condition, Tree
+from espalier.runtime.outcome import Continue, Wait
+from espalier.upgrades import capacity, expected, names, node_life, node_scope
+from espalier.upgrades.node_context import Context
+from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades.views import Node
+from tests.unit.upgrades.seen import NEW, machine, made, node
+from tests.unit.upgrades.test_one_node import ended, reason, scope_of, working
+
+NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("found", "told", "taken"),
+    [
+        (None, "MachineNotFound", [""]),
+        (machine("a", control_plane=True, going=True), "MachineDeleted", ["a"]),
+        (machine("a"), "WrongNodeType", []),
+        (machine("a", control_plane=True), "", []),
+    ],
+)
+@pytest.mark.parametrize("is_told_already", [False, True])
+def test_a_machine_that_is_not_there_is_told_and_its_rights_are_taken_once(
+    found: Any, told: str, taken: list[str], is_told_already: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of: list[str] = []
+
+    async def take_lost_rights(_workload: Any, name: str) -> None:
+        of.append(name)
+
+    monkeypatch.setattr(node_life, "take_lost_rights", take_lost_rights)
+    scope = replace(scope_of([node("a")]), machine=found)
+    if is_told_already:
+        before = [Condition(type=names.READY, status="False", reason=told or "Waiting")]
+        status = msgspec.structs.replace(scope.upgrade.status, conditions=before)
+        scope = replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, status=status))
+    outcome, _ = ended(node_life.find_machine, scope)
+    assert (reason(outcome), of) == (told, [] if is_told_already else taken)
+
+
+def with_pod(phase: str, states: dict[str, Tree], **status: Any) -> NodeScope:
+    """An upgrade whose pod is so; containers that are not named wait."""
+    scope = working()
+    assert scope.pod_object is not None
+    tree = scope.pod_object.tree
+    inits = [
+        {"name": one["name"], "state": states.get(one["name"], {"waiting": {}})}
+        for one in tree["spec"]["initContainers"]
+    ]
+    return replace(
+        scope, pod_object=made({**tree, "status": {"phase": phase, "initContainerStatuses": inits, **status}})
+    )
+
+
+FAILED: Tree = {"terminated": {"exitCode": 1, "reason": "Error", "message": "no way"}}
+
+
+def test_a_step_or_a_pod_that_failed_is_told_with_how_to_go_on() -> None:
+    outcome, _ = ended(node_life.follow_pod, with_pod("Failed", {"components-copier": FAILED}))
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "CopyingComponentsFailed"
+    assert outcome.message.startswith("step components-copier failed on node a: exit code 1: no way; ")
+    outcome, _ = ended(
+        node_life.follow_pod, with_pod("Failed", {}, reason="Evicted", message="the node was low on disk")
+    )
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "PodFailed"
+
+
+@pytest.mark.parametrize(("runs", "deleted"), [(True, []), (False, ["pod"])])
+def test_another_attempt_that_is_asked_for_breaks_off_no_step_that_runs(
+    runs: bool, deleted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone: list[str] = []
+
+    async def delete_pod(*_: Any) -> None:
+        gone.append("pod")
+
+    monkeypatch.setattr(node_life, "delete_pod", delete_pod)
+    scope = with_pod("Running" if runs else "Failed", {"components-copier": {"running": {}} if runs else FAILED})
+    tree = scope.object.tree
+    asked = {**tree, "metadata": {**tree["metadata"], "annotations": {names.RETRY_ANNOTATION: ""}}}
+    outcome, written = ended(node_life.retry, replace(scope, object=made(asked)))
+    assert (reason(outcome), gone) == ("Retrying", deleted)
+    assert written == [{"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}]
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(59, "CopyingComponents"), (60, "NodeNotReady")])
+def test_of_a_kubelet_that_says_nothing_for_a_minute_that_is_told(seconds: int, told: str) -> None:
+    scope = working()
+    since = timestamp(NOW - timedelta(seconds=seconds))
+    conditions = [{"type": "Ready", "status": "Unknown", "lastTransitionTime": since}]
+    silent = msgspec.convert({"metadata": {"name": "a"}, "status": {"conditions": conditions}}, Node)
+    tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: NOW))
+    outcome = asyncio.run(node_life.follow_pod(Context(tools, replace(scope, node=silent))))
+    assert reason(outcome) == told
+
+
+@pytest.mark.parametrize("text", [None, "", "- a list"])
+def test_a_kubeadm_config_that_is_none_is_told_and_nothing_is_written(text: str | None) -> None:
+    config = None if text is None else made({"metadata": {"name": "k"}, "data": {"ClusterConfiguration": text}})
+    workload: Any = SimpleNamespace(kubeadm_config=config)
+    found = asyncio.run(node_life.configure(workload, scope_of([node("a")])))
+    assert isinstance(found, Wait)
+    assert found.reason == "KubeadmConfigInvalid"
+
+
+@pytest.mark.parametrize(("node_type", "is_asked"), [("Worker", True), ("ControlPlane", False)])
+def test_room_on_other_nodes_is_looked_for_where_pods_of_a_worker_would_move(
+    node_type: Any, is_asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def has_room(*_: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(capacity, "has_room", has_room)
+    scope = scope_of([node("a"), node("b")])
+    spec = msgspec.structs.replace(scope.upgrade.spec, node_type=node_type)
+    scope = replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, spec=spec))
+    view: Any = scope.cluster_view
+    view.workload.client = None
+    tools: Any = SimpleNamespace()
+    assert asyncio.run(node_life._has_room(Context(tools, scope))) is not is_asked
+
+
+def owned(uid: str) -> Tree:
+    """A NodeUpgrade of a ControlPlaneUpgrade."""
+    owner = {"apiVersion": "a/v1", "kind": "ControlPlaneUpgrade", "name": "up", "uid": uid, "controller": True}
+    return {"kind": "NodeUpgrade", "metadata": {"name": "a-node-upgrader", "ownerReferences": [owner]}}
+
+
+@pytest.mark.parametrize(("uid", "found"), [("1", {"clusterName": "garden"}), ("2", None)])
+def test_kubeadm_config_is_that_of_the_control_plane_upgrade_that_has_the_node_upgraded(
+    uid: str, found: Tree | None
+) -> None:
+    wanted = {"version": NEW, "kubeadmConfigSpec": {"clusterConfiguration": {"clusterName": "garden"}}}
+    whole = made(
+        {
+            "apiVersion": ControlPlaneUpgrade.resource.api_version,
+            "kind": "ControlPlaneUpgrade",
+            "metadata": {"name": "up", "uid": "1"},
+            "spec": {
+                "controlPlane": {"name": "garden"},
+                "kubernetesVersion": NEW,
+                "machinesRequireUpgrade": [],
+                "controlPlaneSpecData": expected.encoded(wanted),
+            },
+        }
+    )
+    observer: Any = SimpleNamespace(upgrade=lambda _kind, name: whole if name == "up" else None)
+    assert node_scope._configuration(observer, made(owned(uid)), NEW) == found
+
+
+def test_a_machine_of_a_cluster_that_its_label_does_not_name_is_found_by_its_spec() -> None:
+    written: list[Tree] = []
+
+    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+        written.append(patch)
+
+    async def get(*_: Any) -> Any:
+        return machine("a").object
+
+    tools: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge, client=SimpleNamespace(get=get)))
+    scope = replace(scope_of([node("a")]), cluster="")
+    outcome = asyncio.run(node_life.find_cluster(Context(tools, scope)))
+    assert outcome == Wait("Reading", "reading cluster c")
+    assert written == [{"metadata": {"labels": {"cluster.x-k8s.io/cluster-name": "c"}}}]
+    assert asyncio.run(node_life.find_cluster(Context(tools, scope_of([node("a")])))) == Continue()

@@ -1,0 +1,59 @@
+"""What is ended on a node before its NodeUpgrade goes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.meta import Condition
+from espalier.runtime.outcome import Continue, Outcome
+from espalier.upgrades import names, node_deletion
+from espalier.upgrades.node_context import Context
+from espalier.upgrades.node_scope import NodeScope
+from tests.unit.upgrades.seen import made, node
+from tests.unit.upgrades.test_one_node import scope_of
+
+
+def ended(scope: NodeScope, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, list[str]]:
+    """How the deletion of a held NodeUpgrade goes on, and of which nodes the pod and its rights were taken away."""
+    cleared: list[str] = []
+
+    async def clear_node(_workload: Any, scope: NodeScope) -> None:
+        cleared.append(scope.node_name)
+
+    monkeypatch.setattr(node_deletion, "clear_node", clear_node)
+    tree = scope.object.tree
+    held = made({**tree, "metadata": {**tree["metadata"], "finalizers": [names.NODE_FINALIZER]}})
+    tools: Any = SimpleNamespace()
+    return asyncio.run(node_deletion.end_on_node(Context(tools, replace(scope, object=held)))), cleared
+
+
+@pytest.mark.parametrize(
+    ("has_pod", "is_completed", "cleared"),
+    [(True, True, ["a"]), (True, False, ["a"]), (False, False, ["a"]), (False, True, [])],
+)
+def test_a_pod_and_its_rights_go_unless_both_are_gone_already(
+    has_pod: bool, is_completed: bool, cleared: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scope = scope_of([node("a")])
+    view: Any = scope.cluster_view
+    view.capi_objects.kubeconfig = b"there"
+    view.workload.node_object = lambda name: None
+    ready = [Condition(type="Ready", status="True", reason="Done")] if is_completed else []
+    status = msgspec.structs.replace(scope.upgrade.status, completed=is_completed, conditions=ready)
+    scope = replace(
+        scope,
+        upgrade=msgspec.structs.replace(scope.upgrade, status=status),
+        pod_object=made({"metadata": {"name": "p"}, "spec": {}, "status": {"phase": "Succeeded"}}) if has_pod else None,
+    )
+    assert ended(scope, monkeypatch) == (Continue(), cleared)
+
+
+def test_one_whose_cluster_was_never_known_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    scope = replace(scope_of([node("a")]), cluster="", cluster_view=None, machine=None, node=None)
+    assert ended(scope, monkeypatch) == (Continue(), [])
