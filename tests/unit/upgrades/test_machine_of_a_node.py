@@ -162,7 +162,7 @@ def test_kubeadm_config_is_that_of_the_control_plane_upgrade_that_has_the_node_u
         }
     )
     observer: Any = SimpleNamespace(upgrade=lambda _kind, name: whole if name == "up" else None)
-    assert node_scope._configuration(observer, made(owned(uid)), NEW) == found
+    assert node_scope._configuration(observer, made(owned(uid)), None, NEW) == found
 
 
 def test_a_machine_of_a_cluster_that_its_label_does_not_name_is_found_by_its_spec() -> None:
