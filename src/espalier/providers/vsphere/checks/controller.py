@@ -17,7 +17,7 @@ from espalier.api.core import SECRET, Secret
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
-from espalier.api.meta import Condition
+from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.clusters import credentials as permissions
 from espalier.clusters import references
@@ -183,7 +183,7 @@ def _controller(
             observe,
             lambda _ctx: (check,),
             lambda ctx, _outcome: _report(ctx),
-            unreadable=lambda found, error: (Done(), Report({})),
+            unreadable=lambda found, error: (Done(), Report(_unreadable(found, error))),
         ),
         checks.writer,
         checks.host.manager.recorder,
@@ -249,6 +249,15 @@ def _report(ctx: Context) -> Report:
     if ctx.status.failure_message and ctx.status.failure_message != (before.failure_message if before else ""):
         events.append(Event("Warning", ctx.status.failure_reason, ctx.status.failure_message))
     return Report(ctx.status, events)
+
+
+def _unreadable(found: Object, error: msgspec.ValidationError) -> Tree:
+    return {
+        "specValid": False,
+        "failureReason": INVALID,
+        "failureMessage": f"the object can't be read: {error}; correct it",
+        "observedGeneration": found.metadata.generation,
+    }
 
 
 class _Failure(msgspec.Struct, rename="camel"):
