@@ -345,7 +345,7 @@ def api_of(root: Path) -> Ask | None:
             context.load_cert_chain(pair.name)
         connection = http.client.HTTPSConnection(access["server"], timeout=10, context=context)
         try:
-            headers = {"Content-Type": "application/json" if method == "POST" else MERGE} if body is not None else {}
+            headers = {"Content-Type": MERGE if method == "PATCH" else "application/json"} if body is not None else {}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
             return response.status, json.loads(response.read() or b"{}")
