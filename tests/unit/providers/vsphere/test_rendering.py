@@ -24,7 +24,7 @@ from espalier.runtime.admission import AdmissionRequest
 from tests.support.vsphere import CREDENTIALS, KEY, MAKER, READER, credentials, everything, manifest, of, stored
 from tests.unit.clusters.layers.designs import documents
 from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
-from tests.unit.clusters.test_story import text_of, told
+from tests.unit.clusters.test_story import compare_with_golden, text_of
 
 FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
 
@@ -56,7 +56,7 @@ def redacted(trees: list[Tree]) -> list[Tree]:
 
 @pytest.mark.parametrize("name", ["vsphere", "vsphere-everything"])
 def test_a_cluster_on_vsphere_becomes_these_objects(name: str) -> None:
-    told(name, text_of(redacted(objects(made(manifest() if name == "vsphere" else everything())))))
+    compare_with_golden(name, text_of(redacted(objects(made(manifest() if name == "vsphere" else everything())))))
 
 
 def test_credentials_stand_in_the_two_secrets_that_need_them() -> None:
