@@ -26,6 +26,8 @@ def test_with_namespaces_a_role_in_each_takes_the_place_of_rights_everywhere() -
         "eksareleases",
         "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",
+        "vspheredeploymentzones",
+        "vspherefailuredomains",
     }
     moved = {grant[1:] for grant in everywhere - restricted}
     for namespace in ("a", "b"):
