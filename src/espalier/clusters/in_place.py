@@ -9,8 +9,9 @@ By hooks, Cluster API goes on, asks component `upgrades` first, and makes no mac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -71,16 +72,24 @@ NOT_ASKED = "RuntimeHooksNotDiscovered"
 UpgradeRolloutStrategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy
 
 
-class OwnerChange(NamedTuple):
+@dataclass(frozen=True)
+class OwnerChange:
     """A pending write of the control plane or a worker node group whose machines are upgraded in place."""
 
     wanted: Owner
     live: Owner | None
     strategy: UpgradeRolloutStrategy
-    classified: Classified
-    """The effect on machines that are as `live` has them."""
+    compare: Callable[[], Classified]
     group: str = ""
     """The worker node group; empty for the control plane."""
+
+    @cached_property
+    def classified(self) -> Classified:
+        """The effect on machines that are as `live` has them.
+
+        Compared when it is asked for: of owners that are held already, nobody asks in most reconciles.
+        """
+        return self.compare()
 
     @property
     def refusal(self) -> str:
@@ -128,8 +137,25 @@ def _owner_change(
 ) -> OwnerChange:
     found = capi_objects.of(wanted.resource).get(wanted.metadata.name)
     if found is None:
-        return OwnerChange(wanted, None, strategy, Classified(), group)
-    live, body = found.decode(type(wanted)), msgspec.to_builtins(wanted)
+        return OwnerChange(wanted, None, strategy, Classified, group)
+    live = found.decode(type(wanted))
+
+    def compare() -> Classified:
+        return _compared(wanted, found, live, strategy, new, design, capi_objects)
+
+    return OwnerChange(wanted, live, strategy, compare, group)
+
+
+def _compared(
+    wanted: Owner,
+    found: Object,
+    live: Owner,
+    strategy: UpgradeRolloutStrategy,
+    new: Mapping[tuple[str, str], KubeObject],
+    design: Design,
+    capi_objects: ClusterAPIObjects,
+) -> Classified:
+    body = msgspec.to_builtins(wanted)
     # What others have set or the API server has filled in stays, so it is no difference. Machines that are held have
     # not followed an edit by others: bringing it back changes none.
     applied = ownership.as_applied(found, body) if is_held(live) else found.tree
@@ -153,8 +179,8 @@ def _owner_change(
     if classified.fate is Fate.REFUSED and upgrade is not None and upgrade.reason == STOPPED:
         # Machines are not as it has them: what an earlier manager or a person wrote was refused. Component `upgrades`
         # compares what is written now with the machines themselves, and nothing is done to them until then.
-        classified = Classified(Fate.IN_PLACE, classified.fields)
-    return OwnerChange(wanted, live, strategy, classified, group)
+        return Classified(Fate.IN_PLACE, classified.fields)
+    return classified
 
 
 def _named(parts: MachineParts, kind: str) -> str:
@@ -180,11 +206,11 @@ def hold(change: OwnerChange, front_end: FrontEnd) -> None:
 
     What is upgraded by annotations already goes on so to its end.
     """
-    wanted, live, strategy, classified, _ = change
+    wanted, live, strategy = change.wanted, change.live, change.strategy
     if front_end is FrontEnd.HOOKS and not (live and is_held(live)):
         runtime_hooks.leave_to(wanted, strategy.fallback or "Fail")
         return
-    if live is None or not (is_held(live) or classified.fate in (Fate.IN_PLACE, Fate.REFUSED)):
+    if live is None or not (is_held(live) or change.classified.fate in (Fate.IN_PLACE, Fate.REFUSED)):
         return
     annotations = {_held_annotation(wanted): "true"}
     paused = live.metadata.annotations.get(PAUSED_ANNOTATION, PAUSED_FOR_UPGRADE)  # any other is a person's own
@@ -197,8 +223,8 @@ def hold(change: OwnerChange, front_end: FrontEnd) -> None:
 
 def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None) -> Wait | None:
     """Why this may not be written yet: Cluster API would replace machines that are to be upgraded in place."""
-    wanted, live, strategy, classified, _ = change
-    if front_end is not FrontEnd.HOOKS or live is None or is_held(live) or not classified.is_outdated:
+    wanted, live, strategy = change.wanted, change.live, change.strategy
+    if front_end is not FrontEnd.HOOKS or live is None or is_held(live) or not change.classified.is_outdated:
         return None
     if runtime_hooks.is_too_small(wanted):
         return Wait(TOO_FEW, runtime_hooks.too_small(wanted)) if strategy.fallback != "RollingUpdate" else None

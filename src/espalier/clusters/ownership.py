@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from espalier.api import json_trees, paths
 from espalier.api.meta import Tree
 from espalier.clusters.names import FIELD_MANAGER
@@ -22,6 +24,7 @@ _NOT_IN_METADATA = ("name", "namespace")
 
 
 _decode_fields = json_trees.decoder(dict[str, Any])
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def owned_fields(live: Object, manager: str = FIELD_MANAGER) -> dict[str, Any] | None:
@@ -109,22 +112,25 @@ def _has_inner(fields: dict[str, Any]) -> bool:
 
 
 def _laid_over(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
+    if live == wanted:
+        return live
     if isinstance(live, dict) and isinstance(wanted, dict):
         kept = {name: value for name, value in live.items() if name in wanted or f"f:{name}" not in fields}
         over = {name: _laid_over(live.get(name), value, fields.get(f"f:{name}", {})) for name, value in wanted.items()}
         return kept | over
     keys = [key for key in fields if key.startswith("k:")]
     if isinstance(live, list) and isinstance(wanted, list) and keys:
-        names = json.loads(keys[0].partition(":")[2]).keys()
+        names = _parsed(keys[0])[1].keys()
 
-        def identity(item: Any) -> str:
-            return json.dumps({name: item.get(name) for name in sorted(names)})
+        def identity(item: Any) -> bytes:
+            return _encode_sorted({name: item.get(name) for name in names})
 
         there = {identity(item): item for item in live}
-        below = {json.dumps(dict(sorted(json.loads(key.partition(":")[2]).items()))): fields[key] for key in keys}
-        ours = [_laid_over(there.get(identity(item)), item, below.get(identity(item), {})) for item in wanted]
-        asked = {identity(item) for item in wanted}
-        return [*ours, *(item for name, item in there.items() if name not in below and name not in asked)]
+        below = {_encode_sorted(_parsed(key)[1]): fields[key] for key in keys}
+        asked = [(identity(item), item) for item in wanted]
+        ours = [_laid_over(there.get(name), item, below.get(name, {})) for name, item in asked]
+        known = below.keys() | {name for name, _ in asked}
+        return [*ours, *(item for name, item in there.items() if name not in known)]
     return wanted
 
 

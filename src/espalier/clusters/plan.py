@@ -163,6 +163,13 @@ def postponed(wanted: Iterable[KubeObject], design: Design, capi_objects: Cluste
     return next(filter(None, messages), "")
 
 
+def waiting_for_creation(design: Design, capi_objects: ClusterAPIObjects) -> str:
+    """As `postponed`, of the control plane as it is rendered now; rendered only until its creation is complete."""
+    if not in_place.lacking(capi_objects.control_plane, bool(capi_objects.installed_cni)):
+        return ""
+    return postponed(control_plane(design, capi_objects), design, capi_objects)
+
+
 def carriers(design: Design, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
     """The objects that the cluster has once and that carry credentials."""
     kinds = design.provider.links.carriers
@@ -280,10 +287,11 @@ def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
 
 def superfluous_extras(design: Design, capi_objects: ClusterAPIObjects) -> list[Removal]:
     """Extra objects that are no longer rendered. Only valid once no machine uses an old template."""
-    wanted = {Name(one.resource, one.metadata.name) for one in rendered(design).extras}
+    kinds = design.provider.extras.kinds
+    wanted = {Name(one.resource, one.metadata.name) for one in rendered(design).extras} if kinds else set()
     return [
         removal
-        for kind in design.provider.extras.kinds
+        for kind in kinds
         for removal in _others(kind, capi_objects, {one.name for one in wanted if one.resource == kind})
     ]
 

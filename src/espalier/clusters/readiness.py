@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from typing import Literal, NamedTuple, TypeAlias
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.etcdadm import EtcdadmCluster
@@ -84,6 +85,9 @@ ENDPOINTS_PENDING = "waiting for Cluster API to tell the control plane the endpo
 _NOT_REPORTED = "Cluster API has not observed the last change yet; if that lasts, check that its controllers run"
 
 
+Changes: TypeAlias = Callable[[], Sequence[in_place.OwnerChange]]
+
+
 class Counts(NamedTuple):
     """Numbers of machines: `expected` in the Cluster's spec, `desired` in the Cluster API object's spec; the others
     exist.
@@ -105,9 +109,10 @@ def conditions(scope: Scope) -> list[Condition]:
     """ControlPlaneInitialized, ControlPlaneReady, DefaultCNIConfigured and WorkersReady."""
     if scope.capi_objects.cluster is None and stands_for_this_api(scope):
         return _of_this_api(scope)
+    changes = cache(partial(_changes, scope))  # several conditions may need them, and most need none
     initialized = _control_plane_initialized(scope)
-    control_plane = _control_plane_ready(scope, initialized)
-    parts = [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized)]
+    control_plane = _control_plane_ready(scope, initialized, changes)
+    parts = [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized, changes)]
     if paused := paused_objects(scope):
         for part in parts:
             if part.status != "True" and part.reason in _MADE_BY_CLUSTER_API:
@@ -199,7 +204,7 @@ def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Co
     )
 
 
-def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
+def _control_plane_ready(scope: Scope, initialized: Condition, changes: Changes) -> Condition:
     type_ = names.CONTROL_PLANE_READY
     control_plane = scope.capi_objects.control_plane
     if initialized.status != "True":
@@ -225,10 +230,10 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     upgrade = in_place.progress(control_plane, scope.capi_objects.upgrades)
     if upgrade is not None:
         return _false(type_, upgrade)
-    if refused := _refused(scope, KubeadmControlPlane.resource.kind):
+    if refused := _refused(changes(), KubeadmControlPlane.resource.kind):
         return _false(type_, refused)
     wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
-    if wanted != control_plane.spec.version and (refused := _refused(scope)):
+    if wanted != control_plane.spec.version and (refused := in_place.refused(changes())):
         return _false(type_, refused)
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
         return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_REPORTED}")
@@ -261,21 +266,22 @@ def _absent(scope: Scope, absent: str) -> Wait:
 
 
 def _postponed(scope: Scope) -> str:
-    """The change of the control plane that waits for its creation; rendered only until then."""
-    design, capi_objects = scope.design, scope.capi_objects
-    if design is None or scope.is_paused or scope.is_settled:
-        return ""
-    if not in_place.lacking(capi_objects.control_plane, bool(capi_objects.installed_cni)):
-        return ""
-    return plan.postponed(plan.control_plane(design, capi_objects), design, capi_objects)
-
-
-def _refused(scope: Scope, kind: str = "") -> Wait | None:
-    """The changes of owners of a kind that can't be made in place; nothing is done while there are any."""
+    """The change of the control plane that waits for its creation."""
     if scope.design is None or scope.is_paused or scope.is_settled:
-        return None
-    changes = plan.owner_changes(scope.design, scope.capi_objects)
-    return in_place.refused(one for one in changes if kind in ("", one.wanted.kind))
+        return ""
+    return plan.waiting_for_creation(scope.design, scope.capi_objects)
+
+
+def _changes(scope: Scope) -> Sequence[in_place.OwnerChange]:
+    """The pending changes in place; nothing is done while any of them is refused."""
+    if scope.design is None or scope.is_paused or scope.is_settled:
+        return ()
+    return plan.owner_changes(scope.design, scope.capi_objects)
+
+
+def _refused(changes: Iterable[in_place.OwnerChange], kind: str) -> Wait | None:
+    """The changes of owners of a kind that can't be made in place."""
+    return in_place.refused(one for one in changes if one.wanted.kind == kind)
 
 
 def stopped_check(scope: Scope) -> Object | None:
@@ -386,13 +392,13 @@ def _in_place_later(scope: Scope) -> int:
     return sum(_outdated(scope, name, deployments[name]) for name in asked & deployments.keys())
 
 
-def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
+def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Condition:
     type_ = names.WORKERS_READY
     if initialized.status != "True":
         return _condition(type_, "False", NOT_INITIALIZED, "workers join when the control plane is available")
     deployments = scope.capi_objects.typed_deployments
     upgrades = [in_place.progress(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()]
-    upgrades.append(_refused(scope, MachineDeployment.resource.kind))
+    upgrades.append(_refused(changes(), MachineDeployment.resource.kind))
     # A stopped upgrade matters more than progress.
     progress = sorted((wait for wait in upgrades if wait is not None), key=_priority)
     if progress:
@@ -404,7 +410,7 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
         return _condition(type_, "False", AUTOSCALER_CONSTRAINT, message)
     counts = worker_counts(scope)
     if counts.outdated and counts.outdated == _in_place_later(scope):
-        if refused := _refused(scope):
+        if refused := in_place.refused(changes()):
             return _false(type_, refused)
         message = f"{counts.outdated} worker machines are upgraded in place after the control plane"
         return _condition(type_, "False", in_place.UPGRADING, message)

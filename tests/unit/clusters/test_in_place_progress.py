@@ -35,7 +35,7 @@ def held() -> KubeadmControlPlane:
 
 def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
     """An upgrade of it with these conditions, all of a reason that nobody knows."""
-    told = {"Ready": "False", **statuses}
+    result = {"Ready": "False", **statuses}
     return {
         "apiVersion": ControlPlaneUpgrade.resource.api_version,
         "kind": ControlPlaneUpgrade.resource.kind,
@@ -57,7 +57,7 @@ def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
         "status": {
             "conditions": [
                 {"type": type_, "status": status, "reason": "OfAnotherVersion", "message": "so it is"}
-                for type_, status in told.items()
+                for type_, status in result.items()
             ]
         },
     }
@@ -168,10 +168,23 @@ def test_what_is_upgraded_by_annotations_already_does_not_wait_for_hooks() -> No
     wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
     strategy = ControlPlaneUpgradeRolloutStrategy(type="InPlace")
     outdated = Classified(Fate.IN_PLACE, ("version",))
-    held_one = in_place.OwnerChange(wanted, live, strategy, outdated)
+    held_one = in_place.OwnerChange(wanted, live, strategy, lambda: outdated)
     assert in_place.obstacle(held_one, FrontEnd.HOOKS, None) is None
-    new_one = in_place.OwnerChange(wanted, None, strategy, Classified())
+    new_one = in_place.OwnerChange(wanted, None, strategy, Classified)
     assert in_place.obstacle(new_one, FrontEnd.HOOKS, None) is None, "a new one is made as it is asked"
+
+
+def test_machines_that_are_held_already_are_compared_with_nothing() -> None:
+    def compare() -> Classified:
+        raise AssertionError("nobody needs to know")
+
+    live = held()
+    wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
+    change = in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), compare)
+    for front_end in FrontEnd:
+        in_place.hold(change, front_end)
+        assert in_place.obstacle(change, front_end, None) is None
+    assert in_place.postponed(change, has_cni=False) == ""
 
 
 def test_what_is_not_upgraded_by_hooks_does_not_wait_for_them() -> None:
@@ -219,11 +232,11 @@ def test_each_owner_is_classified_before_it_is_written(front_end: FrontEnd) -> N
 def test_all_that_is_refused_is_told_at_once() -> None:
     labelled = {"name": "md-0", "count": 2, "labels": {"a": "b"}, "upgradeRolloutStrategy": {"type": "InPlace"}}
     found = changes({"type": "InPlace"}, controlPlaneConfiguration=REFUSING, workerNodeGroupConfigurations=[labelled])
-    told = in_place.refused(found)
-    assert told is not None
-    assert told.reason == in_place.STOPPED
-    assert "bootstrap.clusterConfiguration.apiServer.certSANs of the control plane" in told.message
-    assert "kubeletExtraArgs[node-labels] of worker node group md-0" in told.message
+    result = in_place.refused(found)
+    assert result is not None
+    assert result.reason == in_place.STOPPED
+    assert "bootstrap.clusterConfiguration.apiServer.certSANs of the control plane" in result.message
+    assert "kubeletExtraArgs[node-labels] of worker node group md-0" in result.message
 
 
 def test_what_falls_back_is_marked_and_paused_nowhere() -> None:

@@ -21,6 +21,7 @@ from espalier.apiserver.store import MemoryStore
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Request
+from espalier.runtime.virtual import VirtualLoop
 from espalier.simulator.hosts import folder, static_pods
 from espalier.simulator.hosts.programs import FAULTS, MERGE, Host
 from espalier.upgrader import contents, steps
@@ -149,7 +150,8 @@ class Cluster:
     """An API server, asked from synchronous code."""
 
     def __init__(self, version: str = OLD) -> None:
-        self._runner = asyncio.Runner()
+        # No minute passes for the server between two requests, however busy the machine is.
+        self._runner = asyncio.Runner(loop_factory=VirtualLoop)
         self._server = Server(MemoryStore(), now=lambda: NOW, random=random.Random(1), version=version)
         self._runner.run(self._server.start())
 

@@ -23,13 +23,14 @@ from espalier.api.resource import Key
 from espalier.runtime import steps
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import Writer
-from espalier.upgrades import context, expected
+from espalier.upgrades import expected, reconciling
 from espalier.upgrades.cluster_view import MachineView
-from espalier.upgrades.control_plane_group import ControlPlaneGroup
-from espalier.upgrades.deployment_group import DeploymentGroup
-from espalier.upgrades.group import GroupContext, GroupScope, observe
-from espalier.upgrades.group_life import LIFE
-from espalier.upgrades.sequence import Member
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.deployment import DeploymentGroup
+from espalier.upgrades.group.group import GroupScope
+from espalier.upgrades.group.observe import GroupContext, observe
+from espalier.upgrades.group.sequence import Member
+from espalier.upgrades.group.steps import LIFE
 from tests.unit.upgrades.seen import NEW, OLD, cluster_view, machine, made, node, pods
 
 PLANES = ("a", "b", "c")
@@ -37,7 +38,7 @@ PLANES = ("a", "b", "c")
 
 def completed() -> NodeUpgrade:
     spec = {"machine": {"name": "m"}, "kubernetesVersion": NEW, "nodeType": "ControlPlane"}
-    status = NodeUpgradeStatus(context.told(Done(), "", frozenset()), completed=True)
+    status = NodeUpgradeStatus(reconciling.told(Done(), "", frozenset()), completed=True)
     return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
 
 

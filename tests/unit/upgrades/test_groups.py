@@ -16,12 +16,12 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.objects import Object, encode_json
-from espalier.upgrades import deployment_group, expected
-from espalier.upgrades.annotation_controller import DeploymentSide
-from espalier.upgrades.control_plane_group import ControlPlaneGroup
-from espalier.upgrades.deployment_group import DeploymentGroup, Sets
-from espalier.upgrades.group import GroupScope, shared_problem
-from espalier.upgrades.sequence import Member
+from espalier.upgrades import expected
+from espalier.upgrades.group import deployment as deployment_group
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.deployment import DeploymentGroup, Sets
+from espalier.upgrades.group.group import GroupScope, shared_problem
+from espalier.upgrades.group.sequence import Member
 from tests.unit.upgrades.seen import cluster_view, machine, node
 
 BEFORE: Tree = {"version": "v1.36.3", "bootstrap": {}}
@@ -155,7 +155,7 @@ def test_of_a_worker_node_group_refused_fields_and_older_sets_are_named() -> Non
     asked = owner.tree
     asked["spec"]["template"]["spec"]["failureDomain"] = "here"
     objects = capi_objects([older, made(tree)], "older")
-    refused = DeploymentSide().due(objects, made(asked)).refused
+    refused = DeploymentGroup().due(objects, made(asked)).refused
     assert refused == ("failureDomain", "machines of MachineSet older")
 
 

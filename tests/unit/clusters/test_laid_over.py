@@ -1,0 +1,42 @@
+"""An object as it is after the desired one was applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from espalier.api.meta import Tree
+from espalier.clusters import names, ownership
+from espalier.kube.objects import Object
+
+
+def live(spec: Tree, fields: Tree) -> Object:
+    """An object of whose spec we applied these fields."""
+    entry = {"manager": names.FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": fields}}
+    metadata = {"name": "one", "managedFields": [entry]}
+    return Object(msgspec.json.encode({"kind": "Thing", "metadata": metadata, "spec": spec}))
+
+
+def after(found: Object, spec: Tree) -> Any:
+    return ownership.laid_over(found, {"metadata": {"name": "one"}, "spec": spec})["spec"]
+
+
+def test_fields_of_others_stay_and_ours_that_are_no_longer_rendered_go() -> None:
+    found = live({"ours": 1, "left": 2, "theirs": {"deep": 3}}, {"f:ours": {}, "f:left": {}})
+    assert after(found, {"ours": 4}) == {"ours": 4, "theirs": {"deep": 3}}
+
+
+def test_items_of_others_stay_in_a_list_with_keys_and_ours_are_told_apart_by_all_of_them() -> None:
+    tcp, udp = {"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}
+    theirs = {"port": 80, "protocol": "TCP"}
+    keys = ['k:{"port":53,"protocol":"TCP"}', 'k:{"port":53,"protocol":"UDP"}']
+    found = live({"ports": [tcp | {"by": "others"}, udp, theirs]}, {"f:ports": {key: {} for key in keys}})
+    assert after(found, {"ports": [tcp | {"name": "dns"}]}) == {
+        "ports": [tcp | {"by": "others", "name": "dns"}, theirs]
+    }
+
+
+def test_an_object_that_is_as_desired_stays_as_it_is() -> None:
+    spec = {"list": [{"name": "b"}, {"name": "a"}], "map": {"z": 1, "a": 2}}
+    assert list(after(live(spec, {}), spec)["map"]) == ["z", "a"]
