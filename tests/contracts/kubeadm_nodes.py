@@ -19,7 +19,7 @@ import yaml
 
 from espalier.realnodes.nspawn import container
 from espalier.realnodes.nspawn.container import Running
-from espalier.realnodes.nspawn.node_files import PREFLIGHT
+from espalier.realnodes.nspawn.node_files import PATCHES, PREFLIGHT
 from espalier.realnodes.nspawn.state import State
 from espalier.upgrader.api import Answer, Api
 from espalier.upgrader.contents import Contents
@@ -50,12 +50,17 @@ class Subject:
     """ClusterConfiguration in kubeadm-config."""
     write: Callable[[Tree | None], None]
     """Replaces it; None takes kubeadm-config away."""
+    patches: str = ""
+    """Folder of the patches that the node was made with."""
 
     def kubeadm(self, *arguments: str) -> Result:
         """kubeadm with the flags that the program on the node gives it; without checks of a host that nodes share."""
         program = next(iter(tool_program(self.node, "kubeadm")))
-        flags = [f"--ignore-preflight-errors={','.join((*IGNORED, *PREFLIGHT))}"] if arguments[0] == "upgrade" else []
-        flags += [LEFT_OUT] if self.node.control_plane and flags else []
+        flags = []
+        if arguments[0] == "upgrade":
+            flags += [f"--ignore-preflight-errors={','.join((*IGNORED, *PREFLIGHT))}"]
+            flags += [LEFT_OUT] if self.node.control_plane else []
+            flags += [f"--patches={self.patches}"] if self.patches else []
         return self.node.commands.run(program, *arguments, *flags, timeout=1800)
 
     @contextmanager
@@ -151,7 +156,7 @@ def _real_subject(runner: asyncio.Runner, env: RealEnvironment, workload: Kubect
         how = ("apply", "--server-side", "--force-conflicts", "-n", "kube-system", "-f", "-")
         runner.run(workload(*how, stdin=json.dumps(_config_map(configuration))))
 
-    return Subject(node, configuration, write)
+    return Subject(node, configuration, write, PATCHES)
 
 
 class _RealCommands(Commands):

@@ -25,9 +25,9 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.election import Election
 from espalier.runtime.fencing import Fence
 from espalier.runtime.manager import Manager
-from espalier.runtime.mapping import by_label
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.virtual import Simulation
+from tests.support.indexes import by_label
 
 
 class Unreliable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -18,7 +17,6 @@ from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
 from espalier.api.resource import Resource
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
 from espalier.kube.access import Access, Impersonation
 from espalier.kube.client import Client, PatchType
 from espalier.kube.discovery import Discovery, UnknownResource
@@ -35,20 +33,12 @@ from tests.support.control_plane import ControlPlane
 
 
 @pytest.fixture
-async def embedded() -> AsyncIterator[Server]:
-    server = Server(MemoryStore(), now=lambda: datetime.now(UTC), random=random.Random(1))
-    await server.start()
-    yield server
-    await server.close()
-
-
-@pytest.fixture
-async def shell_access(embedded: Server) -> AsyncIterator[Access]:
+async def shell_access(in_memory: Server) -> AsyncIterator[Access]:
     now = datetime.now(UTC)
     authority = Authority.create("contract", now=now)
     serving = authority.issue_server("kube-apiserver", names=["127.0.0.1"], now=now)
     administrator = authority.issue_client("admin", groups=["system:masters"], now=now)
-    shell = HttpShell(embedded, serving=serving, client_ca=authority.certificate)
+    shell = HttpShell(in_memory, serving=serving, client_ca=authority.certificate)
     await shell.start()
     yield Access(
         shell.url,
@@ -70,7 +60,7 @@ async def shell_access(embedded: Server) -> AsyncIterator[Access]:
 def transport(request: pytest.FixtureRequest) -> Transport:
     match request.param:
         case "inprocess":
-            return InProcessTransport(request.getfixturevalue("embedded"))
+            return InProcessTransport(request.getfixturevalue("in_memory"))
         case "https":
             return HttpTransport(request.getfixturevalue("shell_access"), environment={})
         case "threads":

@@ -61,14 +61,14 @@ def recorded() -> dict[str, tuple[int, dict[str, object]]]:
     return {name: (status, said) for name, (status, said) in json.loads(FILE.read_text()).items()}
 
 
-def told(answers: dict[str, Answer]) -> dict[str, tuple[int, dict[str, object]]]:
+def comparable(answers: dict[str, Answer]) -> dict[str, tuple[int, dict[str, object]]]:
     return {name: (answer.status, answer.said) for name, answer in answers.items()}
 
 
 @pytest.mark.embedded
 async def test_the_embedded_server_answers_strange_requests_as_kube_apiserver() -> None:
     async with embedded() as (url, context), asking(url, context) as server:
-        found = told(await server.answers())
+        found = comparable(await server.answers())
     wanted = recorded()
     statuses = {name for name in wanted if found[name][0] == wanted[name][0]}
     words = {name for name in statuses if found[name] == wanted[name]}
@@ -85,7 +85,7 @@ async def test_kube_apiserver_answers_strange_requests_as_recorded(control_plane
     client = control_plane.authority.issue_client("admin", groups=["system:masters"], now=datetime.now(UTC))
     context = trusting(control_plane.ca, client)
     async with asking(control_plane.url, context) as server:
-        found = told(await server.answers())
+        found = comparable(await server.answers())
     if os.environ.get("ESPALIER_RECORD_ANSWERS"):
         lines = (f"{json.dumps(name)}: {json.dumps(found[name], sort_keys=True)}" for name in found)
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")

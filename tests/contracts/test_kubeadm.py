@@ -17,6 +17,7 @@ from tests.unit.upgrader.simulated import OLD
 
 WHY_NOT = why_not(OLD.removeprefix("v"))
 POLICY = "/etc/kubernetes/contract-policy.yaml"
+CONTENT = b"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: None\n"
 LEVEL = {"name": "audit-policy-file", "value": POLICY}
 VOLUME = {"name": "contract-policy", "hostPath": POLICY, "mountPath": POLICY, "readOnly": True, "pathType": "File"}
 
@@ -72,7 +73,7 @@ def followed(plane: Subject) -> Followed:
         "extraArgs": [*arguments, LEVEL],
         "extraVolumes": [*(server.get("extraVolumes") or ()), VOLUME],
     }
-    node.files.place_content(POLICY, b"{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: None}]}", mode=0o600)
+    node.files.place_content(POLICY, CONTENT, mode=0o600)
     before, kept = manifests(node), node.files.names(BACKUPS_OF_KUBEADM)
     noted = {name: {"hash": mirror(node, text)[1]} for name, text in before.items()}
     plane.write(configuration | {"apiServer": changed})

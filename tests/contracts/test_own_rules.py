@@ -199,10 +199,10 @@ def webhook(new: Tree, old: Tree | None) -> list[tuple[str, str]]:
         as_object(new),
         as_object(old) if old is not None else None,
     )
-    return told(Admission(observer(), lambda: NOW).validate(request))
+    return causes_of(Admission(observer(), lambda: NOW).validate(request))
 
 
-def told(response: AdmissionResponse) -> list[tuple[str, str]]:
+def causes_of(response: AdmissionResponse) -> list[tuple[str, str]]:
     assert not response.allowed
     return [(cause.field, cause.message) for cause in response.causes]
 
@@ -283,7 +283,7 @@ async def test_a_release_is_refused_with_the_same_messages_when_no_manager_runs(
     for changed in (tree, {**tree, "spec": tree["spec"] | {"version": "0.26"}}):
         with pytest.raises(Invalid) as refused:
             await client.create(EKSARelease.resource, changed, dry_run=True)
-        by_webhook = told(validate_release(request(changed)))
+        by_webhook = causes_of(validate_release(request(changed)))
         ((field, _),) = by_webhook
         agree(said(refused.value), by_webhook, field)
 
@@ -295,7 +295,7 @@ async def test_bundles_are_refused_with_the_same_messages_when_no_manager_runs(c
     tree["spec"]["versionsBundles"] = [*tree["spec"]["versionsBundles"], tree["spec"]["versionsBundles"][0]]
     with pytest.raises(Invalid) as refused:
         await client.create(Bundles.resource, tree, dry_run=True)
-    agree(said(refused.value), told(validate_bundles(request(tree))), "spec.versionsBundles")
+    agree(said(refused.value), causes_of(validate_bundles(request(tree))), "spec.versionsBundles")
 
 
 EDITS: list[tuple[type[KubeObject], Callable[[Tree], None], Validate, str]] = [
@@ -338,7 +338,7 @@ async def test_what_clusters_are_made_of_can_not_be_edited(
         await client.replace(kind.resource, changed)
     sentence = {Bundles: sentences.BUNDLES_EDITED, DistroRelease: sentences.DISTRO_CHANGED}[kind]
     assert sentence in str(refused.value)
-    by_webhook = told(validate(request(changed, tree)))
+    by_webhook = causes_of(validate(request(changed, tree)))
     assert [where for where, _ in by_webhook] == [field]
     assert sentence in by_webhook[0][1]
 
@@ -347,7 +347,7 @@ async def test_a_release_of_eks_distro_without_an_image_that_nodes_need_is_refus
     release = next(one for one in RELEASES.objects() if isinstance(one, DistroRelease))
     tree: Tree = msgspec.json.decode(msgspec.json.encode(release))
     tree["status"]["components"].pop()
-    ((field, message),) = told(validate_distro(request(tree)))
+    ((field, message),) = causes_of(validate_distro(request(tree)))
     assert (field, "no image for coredns-image" in message) == ("status.components", True)
 
 

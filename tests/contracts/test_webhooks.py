@@ -73,17 +73,6 @@ async def hook() -> AsyncIterator[Hook]:
     await connections.end(1.0)
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("embedded", marks=pytest.mark.embedded),
-        pytest.param("envtest", marks=pytest.mark.envtest),
-    ]
-)
-def real(request: pytest.FixtureRequest) -> ControlPlane | None:
-    """The real control plane; None where the embedded server is tried instead."""
-    return request.getfixturevalue("control_plane") if request.param == "envtest" else None
-
-
 @pytest.fixture
 async def client(real: ControlPlane | None) -> AsyncIterator[Client]:
     if real is not None:

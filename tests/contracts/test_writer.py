@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,8 +12,6 @@ from espalier.api.core import CONFIG_MAP, NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, NodeUpgradeStatus, ObjectReference
 from espalier.api.meta import ObjectMeta, OwnerReference, Tree
 from espalier.api.resource import Key, Resource
-from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
 from espalier.cli.environment.management import install_definitions
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict, Invalid, NotFound
@@ -91,23 +87,15 @@ class Environment(NamedTuple):
         return await make()
 
 
-@pytest.fixture
-async def embedded() -> AsyncIterator[Server]:
-    server = Server(MemoryStore(), now=lambda: datetime.now(UTC), random=random.Random(1))
-    await server.start()
-    yield server
-    await server.close()
-
-
 @pytest.fixture(
     params=[
-        pytest.param("embedded", marks=pytest.mark.embedded),
+        pytest.param("in_memory", marks=pytest.mark.embedded),
         pytest.param("real", marks=pytest.mark.envtest),
     ]
 )
 def transport(request: pytest.FixtureRequest) -> Transport:
-    if request.param == "embedded":
-        return InProcessTransport(request.getfixturevalue("embedded"))
+    if request.param == "in_memory":
+        return InProcessTransport(request.getfixturevalue("in_memory"))
     real: ControlPlane = request.getfixturevalue("control_plane")
     return HttpTransport(Kubeconfig.load([real.kubeconfig]).context(), environment={})
 

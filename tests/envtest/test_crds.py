@@ -27,7 +27,7 @@ DOCKER = (EXAMPLES / "docker.yaml").read_text()
 
 
 async def kubectl(control_plane: ControlPlane, *arguments: str, text: str = "") -> tuple[bool, str]:
-    """Whether kubectl succeeded, and all that it printed."""
+    """Success of kubectl, and all that it printed."""
     process = await asyncio.create_subprocess_exec(
         control_plane.kubectl,
         f"--kubeconfig={control_plane.kubeconfig}",

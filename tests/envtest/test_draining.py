@@ -23,7 +23,7 @@ from espalier.upgrader import draining
 from espalier.upgrader.api import Api
 from espalier.upgrader.draining import Cordon
 from espalier.upgrader.host import Clock, StepFailed
-from espalier.upgrades import pod
+from espalier.upgrades.node import pod
 from tests.support.control_plane import ControlPlane
 
 pytestmark = pytest.mark.envtest

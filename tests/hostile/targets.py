@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from espalier.api import json_path, json_trees, manifests, paths, scalars, yaml_trees
+from espalier.api import json_path, json_trees, manifests, paths, scalars, versions, yaml_trees
 from espalier.api.core import CONFIG_MAP, POD
 from espalier.api.violations import ManifestError
 from espalier.apiserver import (
@@ -36,7 +36,6 @@ from espalier.apiserver import (
 from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.registry import Registry
 from espalier.apiserver.structure import node_of
-from espalier.clusterapi import kubernetes_versions
 from espalier.clusters import durations
 from espalier.clusters.rules import api_server
 from espalier.kube import fields, pki
@@ -460,7 +459,7 @@ TARGETS: dict[str, Target] = {
     ),
     "duration": Target(duration, durations.seconds, (ValueError,), LONG_NUMBERS),
     "duration in rules": Target(duration, cel_values.duration, (ValueError,), LONG_NUMBERS),
-    "version": Target(version, kubernetes_versions.parsed, (), ("v1." + "9" * 5000 + ".0", "v1.0.0-" + "a." * MANY)),
+    "version": Target(version, versions.parsed, (), ("v1." + "9" * 5000 + ".0", "v1.0.0-" + "a." * MANY)),
     "image": Target(st.text(max_size=40), Image.parse, (ValueError,), ("/" * MANY, ":" * MANY)),
     "field path": Target(st.text(max_size=40), paths.parse, (ValueError,), ("a." * MANY, "[" * MANY, "a[0]" * MANY)),
 }

@@ -15,7 +15,7 @@ from espalier.cli import pages
 from espalier.clusters import status, synced
 from espalier.kube import metrics as requests
 from espalier.runtime import metrics as managers
-from espalier.upgrades import node_steps
+from espalier.upgrades.node import containers as node_steps
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "espalier"

@@ -13,8 +13,10 @@ import pytest
 
 from espalier.api.eksa import reasons
 from espalier.clusters import in_place, names, synced
-from espalier.upgrades import group_upgrade, node_steps, node_upgrade
 from espalier.upgrades import names as upgrade_names
+from espalier.upgrades.group import controller as group_upgrade
+from espalier.upgrades.node import containers as node_steps
+from espalier.upgrades.node import controller as node_upgrade
 
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
 PACKAGES = ("clusters", "upgrades")
@@ -58,7 +60,7 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _is_true(call: ast.Call) -> bool:
-    """Whether a condition that is true is made: it needs no help."""
+    """True if a condition that is true is made: it needs no help."""
     said = [*call.args, *(one.value for one in call.keywords if one.arg == "status")]
     return any(isinstance(one, ast.Constant) and one.value == "True" for one in said)
 

@@ -56,7 +56,7 @@ class BrokenImages(set[tuple[str, str]]):
     """Clusters, each with a Kubernetes version with whose image no machine of it comes up."""
 
     def boots(self, machine: Machine) -> bool:
-        """Whether a machine has an image that is whole."""
+        """True if a machine has an image that is whole."""
         return (machine.spec.cluster_name, machine.spec.version) not in self
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
 from espalier.cli import upgrader_images
+from tests.support.environment import LocalEnvironment, local_environment
 from tests.support.management import Management, environment, production
 
 
@@ -22,6 +24,13 @@ def starting(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractAsyncCon
     if request.param == "envtest":
         return production(request.getfixturevalue("control_plane"), tmp_path)
     return environment(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
+    """A local environment for the commands of a module."""
+    with local_environment(tmp_path_factory.mktemp("environment"), "--boot-seconds", "0.05") as running:
+        yield running
 
 
 TEN_TIMES = (

@@ -217,7 +217,7 @@ def condition(found: Object | None, type_: str) -> str:
 
 
 def is_settled(found: Object | None, replicas: int, version: str) -> bool:
-    """Whether a control plane has so many machines, all of this version and available."""
+    """True if a control plane has so many machines, all of this version and available."""
     status = found.decode(KubeadmControlPlane).status if found else None
     return status is not None and (
         status.version,
@@ -228,7 +228,7 @@ def is_settled(found: Object | None, replicas: int, version: str) -> bool:
 
 
 def is_rolled_out(found: Object | None, replicas: int, sets: Sequence[MachineSet]) -> bool:
-    """Whether a deployment has so many machines, all as wanted and available, and knows its present spec."""
+    """True if a deployment has so many machines, all as wanted and available, and knows its present spec."""
     deployment = found.decode(MachineDeployment) if found else None
     if deployment is None or deployment.status.observed_generation != deployment.metadata.generation:
         return False

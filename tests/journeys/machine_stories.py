@@ -160,7 +160,7 @@ def differs(tree: Tree, **status: object) -> dict[str, object]:
 
 
 def runs_newest(machine: Tree) -> bool:
-    """Whether a machine is a node of 1.36."""
+    """True if a machine is a node of 1.36."""
     return machine["spec"]["version"] == KUBERNETES["1.36"] and "nodeRef" in machine.get("status", {})
 
 

@@ -171,7 +171,7 @@ async def values(client: Client, resource: Resource, namespace: str) -> list[byt
 
 
 async def refused(attempt: Awaitable[object]) -> bool:
-    """Whether the API server did not do it."""
+    """True if the API server did not do it."""
     try:
         await attempt
     except (Forbidden, Invalid, NotFound):

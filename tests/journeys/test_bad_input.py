@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.support.environment import CommandResult, LocalEnvironment, local_environment
+from tests.support.environment import CommandResult, LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
 LOCAL_CLUSTER = "cluster.anywhere.eks.amazonaws.com/laptop"
 GARDEN = "cluster.anywhere.eks.amazonaws.com/garden"
-
-
-@pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
-        yield running
 
 
 def changed(change: Callable[[dict, dict], None]) -> str:  # type: ignore[type-arg]

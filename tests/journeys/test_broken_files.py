@@ -66,10 +66,10 @@ def refused(env: LocalEnvironment, file: Path, *says: str, detached: bool = True
     before = content(env.home)
     ways: list[tuple[str, ...]] = [(), ("--detach",)] if detached else [()]
     for way in ways:
-        told = env.espalier("up", *way, *FLAGS)
-        said = " ".join(told.err.split())
-        assert told.code == 2, told
-        assert "Traceback" not in told.out + told.err
+        result = env.espalier("up", *way, *FLAGS)
+        said = " ".join(result.err.split())
+        assert result.code == 2, result
+        assert "Traceback" not in result.out + result.err
         assert str(file) in said, said
         for words in says:
             assert words in said, said
@@ -173,9 +173,9 @@ def test_a_port_that_is_taken_is_reported_once(env: LocalEnvironment) -> None:
         other.listen()
         port = other.getsockname()[1]
         for way in ((), ("--detach",)):
-            told = env.espalier("up", *way, "--port", str(port), *FLAGS)
-            assert told.code == 1, told
-            assert " ".join(told.err.split()).partition("error: ")[2] == (
+            result = env.espalier("up", *way, "--port", str(port), *FLAGS)
+            assert result.code == 1, result
+            assert " ".join(result.err.split()).partition("error: ")[2] == (
                 f"cannot listen on 127.0.0.1:{port}: another program does already; choose another port with --port, "
                 "or stop that program"
             )
@@ -226,12 +226,12 @@ def test_a_disk_that_is_full_at_the_first_start_is_named_and_the_start_goes_well
                 file.write(bytes(4096))
         os.truncate(ballast, max(ballast.stat().st_size - free, 0))
         for way in ((), ("--detach",)):
-            told = env.espalier("up", *way, *FLAGS)
-            said = " ".join(told.err.split())
-            assert told.code == 2, told
-            assert "Traceback" not in told.out + told.err
-            assert f"{tmp_path}/" in said, told
-            assert "make room on its disk, or set ESPALIER_HOME to another folder" in said, told
+            result = env.espalier("up", *way, *FLAGS)
+            said = " ".join(result.err.split())
+            assert result.code == 2, result
+            assert "Traceback" not in result.out + result.err
+            assert f"{tmp_path}/" in said, result
+            assert "make room on its disk, or set ESPALIER_HOME to another folder" in said, result
         ballast.unlink()
         small.run("mount", "-o", "remount,size=100m", str(tmp_path))
         try:
@@ -244,9 +244,9 @@ def test_a_folder_that_can_only_be_read_is_named(env: LocalEnvironment) -> None:
     with mounted('mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', env.home) as namespace:
         inside = LocalEnvironment(env.home, namespace.enter)
         for way in ((), ("--detach",)):
-            told = inside.espalier("up", *way, *FLAGS)
-            assert told.code == 2, told
-            said = " ".join(told.err.split())
+            result = inside.espalier("up", *way, *FLAGS)
+            assert result.code == 2, result
+            said = " ".join(result.err.split())
             assert f"{env.home}/world.lo" in said
             assert os.strerror(errno.EROFS) in said
             assert "mount it for writing, or set ESPALIER_HOME to another folder" in said
@@ -296,8 +296,8 @@ def until(env: LocalEnvironment, holds: Callable[[Condition], bool]) -> Conditio
 def failure(env: LocalEnvironment) -> tuple[str, str]:
     """`status.failureReason` and `status.failureMessage` of the Cluster."""
     path = "{.status.failureReason}\n{.status.failureMessage}"
-    told = env.espalier("get", "clusters", "garden", "-o", f"jsonpath={path}")
-    reason, _, message = told.out.strip().partition("\n")
+    result = env.espalier("get", "clusters", "garden", "-o", f"jsonpath={path}")
+    reason, _, message = result.out.strip().partition("\n")
     return reason, message
 
 
@@ -341,8 +341,8 @@ def test_a_workload_cluster_whose_objects_are_lost_is_deleted_and_created_anew_a
         file.unlink()
         env.up(*FLAGS)
         until(env, lambda one: one.status == "False")
-        told = env.espalier("delete", "cluster", "garden", "--timeout", "60s")
-        assert told.code == 0, told
+        result = env.espalier("delete", "cluster", "garden", "--timeout", "60s")
+        assert result.code == 0, result
         assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
         assert file.exists()
 

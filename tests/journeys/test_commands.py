@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.support.environment import LocalEnvironment, local_environment
+from tests.support.environment import LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
-
-
-@pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
-        yield running
 
 
 def test_a_cluster_is_created_shown_reached_and_deleted(env: LocalEnvironment, tmp_path: Path) -> None:

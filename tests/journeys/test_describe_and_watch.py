@@ -12,17 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.environment import PROGRAM, LocalEnvironment, local_environment
+from tests.support.environment import PROGRAM, LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
-
-
-@pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
-        yield running
 
 
 @contextmanager
@@ -42,14 +36,14 @@ def watching(env: LocalEnvironment, *arguments: str) -> Iterator[Iterator[str]]:
 
 def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(env: LocalEnvironment) -> None:
     assert env.apply(EXAMPLE).code == 0
-    told = env.espalier("describe", "cluster", "garden").out
-    first, release, ready = told.splitlines()[:3]
+    result = env.espalier("describe", "cluster", "garden").out
+    first, release, ready = result.splitlines()[:3]
     assert first == "Cluster   default/garden"
     assert re.fullmatch(r"Release   v0\.26\.0, Kubernetes 1\.35 \(support end(s|ed) on 2027-03-27\)", release)
     assert ready.startswith("Ready     True for ")
-    assert "Blocked" not in told
-    assert "2 Machines garden-md-0-" in told
-    assert "Normal   Ready" in told
+    assert "Blocked" not in result
+    assert "2 Machines garden-md-0-" in result
+    assert "Normal   Ready" in result
     long = env.espalier("describe", "cluster", "garden", "--all").out
     assert long.count("DockerMachine garden-") == 3
     assert "DockerMachineTemplate garden-control-plane-1" in long
@@ -64,8 +58,8 @@ def test_what_blocks_a_cluster_stands_on_top(env: LocalEnvironment) -> None:
     text = EXAMPLE.split("---")[0].replace("garden", "orchard")
     assert "kind: Cluster" in text
     assert env.apply(text, "create").code == 1  # it says why, so the controller has reported
-    told = env.espalier("describe", "cluster", "orchard")
-    top = told.out.split("\n\n")[0]
+    result = env.espalier("describe", "cluster", "orchard")
+    top = result.out.split("\n\n")[0]
     assert "Ready     False" in top
     assert "MissingDependentObjects" in top
     assert "DockerDatacenterConfig orchard" in top
@@ -95,5 +89,5 @@ def test_a_watch_prints_a_line_for_each_change_and_none_for_getting_older(env: L
 
 
 def test_one_object_is_of_one_namespace(env: LocalEnvironment) -> None:
-    told = env.espalier("get", "clusters", "garden", "-A")
-    assert (told.code, "use --namespace" in told.err) == (2, True)
+    result = env.espalier("get", "clusters", "garden", "-A")
+    assert (result.code, "use --namespace" in result.err) == (2, True)

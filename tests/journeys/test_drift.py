@@ -276,8 +276,8 @@ def test_repeated_edits_are_corrected_less_and_less_often_and_reported(varies: b
         stop = cache.subscribe(again)
         await edit(env, resource, name, another())
         assert 4 <= await corrected(60) <= 6
-        told = await until_said(env, status="False", text=f"{said} was corrected")
-        assert "metadata.managedFields" in told.message
+        result = await until_said(env, status="False", text=f"{said} was corrected")
+        assert "metadata.managedFields" in result.message
         assert await corrected(7200) <= 7
         # Whoever fights about one field holds up no other.
         await edit(env, EDITS[4][0], EDITS[4][1], EDITS[4][2])

@@ -114,7 +114,7 @@ def test_a_review_that_somebody_made_up_learns_nothing_of_a_cluster() -> None:
             upgraded = msgspec.json.decode(msgspec.json.encode(stored))
             upgraded["spec"]["workerNodeGroupConfigurations"][0]["count"] = 7
 
-            def told(operation: str, uid: str | None, name: str = GARDEN.name) -> list[str]:
+            def warnings_of(operation: str, uid: str | None, name: str = GARDEN.name) -> list[str]:
                 trees = []
                 for tree in (upgraded, stored):
                     metadata = {key: value for key, value in tree["metadata"].items() if key != "uid"}
@@ -127,10 +127,10 @@ def test_a_review_that_somebody_made_up_learns_nothing_of_a_cluster() -> None:
                 answer = msgspec.json.decode(environment.webhooks.review(VALIDATE_CLUSTER, msgspec.json.encode(body)))
                 return [line for line in answer["response"].get("warnings", []) if line.startswith("plan:")]
 
-            assert any("would make 5 machines" in line for line in told("UPDATE", stored["metadata"]["uid"]))
+            assert any("would make 5 machines" in line for line in warnings_of("UPDATE", stored["metadata"]["uid"]))
             for operation in ("UPDATE", "CREATE"):
                 for uid in (None, "", "11111111-2222-3333-4444-555555555555"):
-                    assert told(operation, uid) == []
-            assert told("CREATE", None, "another"), "what a new cluster would be follows from the request alone"
+                    assert warnings_of(operation, uid) == []
+            assert warnings_of("CREATE", None, "another"), "what a new cluster would be follows from the request alone"
 
     run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)

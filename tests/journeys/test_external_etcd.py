@@ -245,7 +245,7 @@ def test_a_change_that_is_taken_back_before_etcd_was_written_leaves_nothing_behi
 
 
 def test_a_plan_counts_machines_of_etcd_and_they_are_those_that_go() -> None:
-    async def told(env: ManagedEnvironment, manifest: Tree) -> list[str]:
+    async def warnings_of(env: ManagedEnvironment, manifest: Tree) -> list[str]:
         said: list[str] = []
         asking = Client(InProcessTransport(env.server), user_agent="dry-run", on_warning=said.append)
         await asking.apply(Cluster.resource, manifest, field_manager="kubectl", dry_run=True)
@@ -268,7 +268,7 @@ def test_a_plan_counts_machines_of_etcd_and_they_are_those_that_go() -> None:
             )
             group = preview.groups[0]
             assert (group.name, group.present) == (ETCD, len(before))
-            assert [one.partition(sentence)[1] for one in await told(env, manifest)] == [sentence]
+            assert [one.partition(sentence)[1] for one in await warnings_of(env, manifest)] == [sentence]
             await env.change(**change)
             await env.until_ready()
             after = await members(env)

@@ -13,7 +13,7 @@ from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.api.resource import Key
 from espalier.upgrades.hooks import wire
-from tests.support.audit import told
+from tests.support.audit import requests_of
 from tests.support.control_plane import ControlPlane
 from tests.support.management import SERVICE_ACCOUNT, production
 from tests.support.waiting import until
@@ -42,5 +42,5 @@ async def test_a_manager_registers_its_hooks_with_the_rights_that_it_was_given_a
             assert (await response.json())["status"] == "Success"
         await management.client.delete(ExtensionConfig.resource, RUNTIME_EXTENSION)
         await until(extensions, key, lambda again: again is not None and again.metadata.uid != found.metadata.uid)
-    asked = told(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
+    asked = requests_of(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
     assert [str(one) for one in asked if one.code == FORBIDDEN] == []

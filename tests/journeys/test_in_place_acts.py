@@ -19,7 +19,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid, KubeError
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import upgrader
-from espalier.upgrades.node_steps import STEPS
+from espalier.upgrades.node.containers import STEPS
 from tests.journeys.in_place import NEW, OLD, machines
 from tests.journeys.in_place_watch import CALM, HOURS, Watcher, ready, tell
 from tests.journeys.managed import NAMESPACE, ManagedEnvironment

@@ -18,7 +18,7 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import RETRY_ANNOTATION
-from espalier.upgrades.node_steps import STEPS
+from espalier.upgrades.node.containers import STEPS
 from tests.journeys import in_place
 from tests.journeys.in_place import NEW, until_so
 from tests.journeys.managed import ManagedEnvironment, managed_environment

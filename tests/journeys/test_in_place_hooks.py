@@ -39,10 +39,10 @@ from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from espalier.upgrades import progress
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.registration import Extension
-from espalier.upgrades.node_steps import STEPS
+from espalier.upgrades.node import status as progress
+from espalier.upgrades.node.containers import STEPS
 from tests.journeys.in_place import EPOCH, NEW, OLD, generations, identities, machines, marks, spec, until_so
 from tests.journeys.in_place_watch import Watcher
 from tests.journeys.managed import ManagedEnvironment, managed_environment

@@ -10,7 +10,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade
-from espalier.upgrades.node_steps import COPY, DONE, KUBEADM
+from espalier.upgrades.node.containers import COPY, DONE, KUBEADM
 from tests.journeys import in_place
 from tests.journeys.in_place import told
 from tests.journeys.in_place_watch import CALM, MACHINES, NODES, Watcher, finish, ready, say_ready, tell, undisturbed

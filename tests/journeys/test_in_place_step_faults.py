@@ -15,7 +15,7 @@ from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import RETRY_ANNOTATION, node_upgrade, upgrader
-from espalier.upgrades.node_steps import STEPS
+from espalier.upgrades.node.containers import STEPS
 from tests.conftest import EXPLORE
 from tests.journeys import in_place
 from tests.journeys.in_place import told

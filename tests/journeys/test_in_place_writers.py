@@ -14,7 +14,8 @@ from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
-from espalier.upgrades import control_plane_group, expected
+from espalier.upgrades import expected
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.names import upgrader
 from tests.journeys.in_place import NEW, OLD, journey, machines, reach, ready, until_so
 from tests.journeys.in_place_watch import say_ready
@@ -68,7 +69,7 @@ async def held(env: ManagedEnvironment) -> Tree:
     found = await env.client.patch(
         KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=asked, type=PatchType.MERGE
     )
-    return control_plane_group.asked_for(found)
+    return ControlPlaneGroup().asked_for(found)
 
 
 def upgrade(name: str, planes: list[Tree], data: Tree) -> Tree:

@@ -19,7 +19,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.isolation_stories import apply, is_synced, numbered
-from tests.support.audit import following, told
+from tests.support.audit import following, requests_of
 from tests.support.control_plane import ControlPlane
 from tests.support.management import SERVICE_ACCOUNT, Production, production
 from tests.support.many_clusters import CALM_SECONDS, all_ready
@@ -58,7 +58,7 @@ async def test_a_later_manager_writes_nothing_but_statuses_on_a_real_api_server(
         await requests.writes(10 * 1.1 * RESYNC)
         written = [
             one
-            for one in told(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
+            for one in requests_of(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
             if one.is_write and one.code < 400 and one.target.resource not in OF_THE_MANAGER
         ]
         assert {(one.target.group, one.target.full_resource) for one in written} == {

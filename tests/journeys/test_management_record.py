@@ -32,7 +32,7 @@ RELEASE = ("get", "clusters", "garden", "-o", "jsonpath={.spec.eksaVersion}")
 
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), *FLAGS) as running:
+    with local_environment(tmp_path_factory.mktemp("environment"), *FLAGS) as running:
         old = EXAMPLE.replace('kubernetesVersion: "1.35"', 'eksaVersion: v0.25.1\n  kubernetesVersion: "1.35"')
         assert "v0.25.1" in old
         do(running, lambda client: create(client, old))
@@ -62,12 +62,12 @@ async def create(client: Client, text: str) -> None:
 def test_a_change_does_not_move_a_cluster_to_another_release_unasked(env: LocalEnvironment) -> None:
     grown = EXAMPLE.replace("count: 2", "count: 3")
     assert grown != EXAMPLE
-    told = env.apply(grown, "upgrade", "--no-wait")
-    assert told.code == 2
+    result = env.apply(grown, "upgrade", "--no-wait")
+    assert result.code == 2
     assert "cluster default/garden has release v0.25.1, and would be moved to release v0.26.0" in " ".join(
-        told.err.split()
+        result.err.split()
     )
-    assert "`espalier plan -f FILE --move-release` says which" in " ".join(told.err.split())
+    assert "`espalier plan -f FILE --move-release` says which" in " ".join(result.err.split())
     assert env.espalier(*RELEASE).out == "v0.25.1"
     count, release = "spec.workerNodeGroupConfigurations.md-0.count", "spec.eksaVersion"
     assert planned(env, grown) == planned(env, grown, "--keep-release") == {count: 3}
@@ -84,9 +84,9 @@ def test_a_change_does_not_move_a_cluster_to_another_release_unasked(env: LocalE
 
 def planned(env: LocalEnvironment, text: str, *flags: str) -> Tree:
     """The fields of the Cluster that a plan says are changed, with what they become."""
-    told = env.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=text)
-    assert told.out, told.err
-    (cluster,) = json.loads(told.out)["clusters"]
+    result = env.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=text)
+    assert result.out, result.err
+    (cluster,) = json.loads(result.out)["clusters"]
     assert cluster["refusals"] == []
     changes = [one for one in cluster["asked"] if one["kind"] == "Cluster"]
     return {one["field"]: one["new"] for change in changes for one in change["fields"]}
@@ -109,9 +109,9 @@ def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(en
         said = str(refusal.value)
 
     do(env, by_kubectl)
-    told = env.espalier("plan", "-f", "-", "-o", "json", stdin=EXAMPLE)
-    assert told.code == 2, told
-    (planned_,) = json.loads(told.out)["clusters"]
+    result = env.espalier("plan", "-f", "-", "-o", "json", stdin=EXAMPLE)
+    assert result.code == 2, result
+    (planned_,) = json.loads(result.out)["clusters"]
     (refusal,) = planned_["refusals"]
     assert refusal["field"] == "spec.eksaVersion"
     assert refusal["message"] in said
@@ -136,24 +136,24 @@ def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(en
     ],
 )
 def test_the_flags_of_an_upgrade_need_its_manifest(env: LocalEnvironment, flags: Sequence[str], complaint: str) -> None:
-    told = env.espalier("plan", *flags, stdin=EXAMPLE)
-    assert told.code == 2
-    assert complaint in " ".join(told.err.split())
+    result = env.espalier("plan", *flags, stdin=EXAMPLE)
+    assert result.code == 2
+    assert complaint in " ".join(result.err.split())
 
 
 @pytest.mark.parametrize("flag", ["--move-release", "--keep-release"])
 def test_an_upgrade_of_what_is_not_there_is_no_plan(env: LocalEnvironment, flag: str) -> None:
     text = EXAMPLE.replace("name: garden", "name: orchard")
     for command in (("plan", "-f", "-", flag), ("upgrade", "cluster", "-f", "-", flag)):
-        told = env.espalier(*command, stdin=text)
-        assert told.code != 0
-        assert "cluster default/orchard does not exist; create it with `espalier create cluster" in told.err
+        result = env.espalier(*command, stdin=text)
+        assert result.code != 0
+        assert "cluster default/orchard does not exist; create it with `espalier create cluster" in result.err
 
 
 def test_the_record_is_not_deleted_while_it_manages_clusters(env: LocalEnvironment) -> None:
-    told = env.espalier("delete", "cluster", "laptop", "--timeout", "5s")
-    assert told.code == 1
-    assert "it manages clusters: default/garden; delete those first" in " ".join(told.err.split())
+    result = env.espalier("delete", "cluster", "laptop", "--timeout", "5s")
+    assert result.code == 1
+    assert "it manages clusters: default/garden; delete those first" in " ".join(result.err.split())
     assert "cluster.anywhere.eks.amazonaws.com/laptop" in env.names("get", "clusters")
 
 

@@ -36,7 +36,7 @@ from tests.journeys.isolation_stories import (
     scaling_replaces_no_machine,
 )
 from tests.journeys.steady import Steady, steady
-from tests.support.audit import Asked, following, told
+from tests.support.audit import Asked, following, requests_of
 from tests.support.control_plane import ControlPlane, find_assets, why_no_assets
 from tests.support.real_api_server import managed_on
 
@@ -114,7 +114,7 @@ async def until_more_than_statuses_are_written(control_plane: ControlPlane, sinc
 
 def writes_of_the_manager(control_plane: ControlPlane, since: int) -> list[Asked]:
     """What it got written to anything but events, from a byte of the audit log on."""
-    return [asked for asked in told(control_plane.audit_log, since=since) if is_of_the_manager(asked)]
+    return [asked for asked in requests_of(control_plane.audit_log, since=since) if is_of_the_manager(asked)]
 
 
 def is_of_the_manager(asked: Asked) -> bool:

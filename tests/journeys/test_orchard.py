@@ -143,9 +143,9 @@ async def extra_objects(env: ManagedEnvironment) -> None:
     await env.client.delete(OrchardZone.resource, "garden-garden-east")
     by_hand: Tree = {"data": orchard.password("by hand")}
     await env.client.patch(SECRET, "orchard-garden", SYSTEM_NAMESPACE, patch=by_hand, type=MERGE)
-    synced = await env.until(lambda cluster: told(cluster, names.SYNCED).count("orchard-garden") == 1)
-    assert "Secret eksa-system/orchard-garden: data.password" in told(synced, names.SYNCED)
-    await env.until(lambda cluster: told(cluster, names.SYNCED).startswith("all objects are as "))
+    synced = await env.until(lambda cluster: message_of(cluster, names.SYNCED).count("orchard-garden") == 1)
+    assert "Secret eksa-system/orchard-garden: data.password" in message_of(synced, names.SYNCED)
+    await env.until(lambda cluster: message_of(cluster, names.SYNCED).startswith("all objects are as "))
     assert (await secret(env)).data["password"] == b"rose"
     assert await zones(env) == ["garden-garden-east", "garden-garden-west"]
 
@@ -209,8 +209,8 @@ async def domains_there(workload: Client) -> list[str]:
 async def resolved(env: ManagedEnvironment) -> None:
     """What a controller of the provider finds out is content, and waited for where it is not known."""
     await orchard.edit(env, orchard.MACHINES, "workers", spec={"variety": "plum"})
-    waits = await env.until(lambda cluster: "the provider to resolve it" in told(cluster, "Ready"))
-    assert "OrchardMachineConfig workers: spec.variety" in told(waits, "Ready")
+    waits = await env.until(lambda cluster: "the provider to resolve it" in message_of(cluster, "Ready"))
+    assert "OrchardMachineConfig workers: spec.variety" in message_of(waits, "Ready")
     config = await env.client.get(orchard.MACHINES, "workers", NAMESPACE)
     assert config.tree["status"]["failureMessage"] == "the market has no plum"
     await orchard.edit(env, orchard.MACHINES, "workers", spec={"variety": "pear"})
@@ -232,7 +232,7 @@ async def replicas(env: ManagedEnvironment) -> dict[str, int]:
     return {one.name: one.decode(MachineDeployment).status.replicas or 0 for one in found.items}
 
 
-def told(cluster: Cluster, type_: str) -> str:
+def message_of(cluster: Cluster, type_: str) -> str:
     found = conditions.get(cluster.status.conditions, type_)
     return found.message if found is not None else ""
 

@@ -284,7 +284,7 @@ async def asked_for(env: ManagedEnvironment) -> Tree:
     return {"spec": tree["spec"], **({"metadata": {"annotations": asked}} if asked else {})}
 
 
-async def told(env: ManagedEnvironment, watch: Recorder, manifest: list[Tree], seen: Counter[str]) -> bool:
+async def planned_and_made(env: ManagedEnvironment, watch: Recorder, manifest: list[Tree], seen: Counter[str]) -> bool:
     """Plan a change, make it, and compare. False when it is refused: by both, for the same fields."""
     preview = await planned(env, manifest)
     await watch.begin()
@@ -334,7 +334,7 @@ async def story(simulation: Simulation, steps: Sequence[tuple[Change | None, int
                 else:
                     change(following[-1] if change is consent_to_a_patch else following[-1]["spec"], number)
                 _without_nulls(following[-1]["spec"])
-                if await told(env, watch, following, seen):
+                if await planned_and_made(env, watch, following, seen):
                     history.append(following)
 
 

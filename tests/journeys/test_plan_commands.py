@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ import yaml
 
 import espalier.releases
 from espalier.api.meta import Tree
-from tests.support.environment import CommandResult, LocalEnvironment, local_environment
+from tests.support.environment import CommandResult, LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 
@@ -24,28 +24,27 @@ RELEASES = Path(espalier.releases.__file__).parent / "data"
 
 
 @pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
-        assert running.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
-        yield running
+def env(env: LocalEnvironment) -> LocalEnvironment:
+    assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+    return env
 
 
 def of(env: LocalEnvironment, text: str, *flags: str) -> tuple[int, list[Tree]]:
-    told = env.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=text)
-    assert told.out, told.err
-    return told.code, json.loads(told.out)["clusters"]
+    result = env.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=text)
+    assert result.out, result.err
+    return result.code, json.loads(result.out)["clusters"]
 
 
 def test_what_is_as_it_was_asked_for_has_an_empty_plan(env: LocalEnvironment) -> None:
-    told = env.espalier("plan", "-f", "-", stdin=EXAMPLE)
-    assert (told.code, told.err) == (0, "")
-    assert "Nothing would change." in told.out
-    assert told.out.splitlines()[-1] == "1 cluster; objects: none; machines: none"
+    result = env.espalier("plan", "-f", "-", stdin=EXAMPLE)
+    assert (result.code, result.err) == (0, "")
+    assert "Nothing would change." in result.out
+    assert result.out.splitlines()[-1] == "1 cluster; objects: none; machines: none"
 
 
 def test_a_plan_of_an_upgrade_shows_each_field_and_machine(env: LocalEnvironment) -> None:
-    told = env.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="120")
-    assert told.code == 1
+    result = env.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="120")
+    assert result.code == 1
     for line in (
         "        spec.kubernetesVersion: 1.35 → 1.36",
         "    + DockerMachineTemplate eksa-system/garden-control-plane-2 in the place of garden-control-plane-1",
@@ -55,9 +54,9 @@ def test_a_plan_of_an_upgrade_shows_each_field_and_machine(env: LocalEnvironment
         "    control plane: 1 replaced",
         "    garden-md-0: 2 replaced, one at a time, 1 made",
     ):
-        assert line in told.out.splitlines(), told.out
-    assert "objects: 2 created, 3 changed, 2 deleted; machines: 3 replaced, 1 made" in told.out
-    assert "\x1b[" not in told.out
+        assert line in result.out.splitlines(), result.out
+    assert "objects: 2 created, 3 changed, 2 deleted; machines: 3 replaced, 1 made" in result.out
+    assert "\x1b[" not in result.out
     narrow = env.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="60")
     long = [line for line in narrow.out.splitlines() if len(line) > 60 and " " in line.strip().removeprefix("→ ")]
     assert long == []
@@ -99,11 +98,11 @@ def test_all_that_would_be_refused_is_said(env: LocalEnvironment) -> None:
     wrong = (
         UPGRADED.replace('"1.36"', '"1.37"').replace("count: 1", "count: 2").replace("192.168.0.0/16", "10.0.0.0/16")
     )
-    told = env.espalier("plan", "-f", "-", stdin=wrong)
-    assert told.code == 2
-    refused = [line for line in told.out.splitlines() if line.startswith("    ! refused: ")]
-    assert len(refused) == 4, told.out  # the version is a step too far, and in no Bundles
-    assert told.out.splitlines()[-1].endswith("; 1 refused")
+    result = env.espalier("plan", "-f", "-", stdin=wrong)
+    assert result.code == 2
+    refused = [line for line in result.out.splitlines() if line.startswith("    ! refused: ")]
+    assert len(refused) == 4, result.out  # the version is a step too far, and in no Bundles
+    assert result.out.splitlines()[-1].endswith("; 1 refused")
     code, (cluster,) = of(env, wrong)
     fields = {one["field"] for one in cluster["refusals"]}
     assert (code, cluster["machines"]) == (2, [])
@@ -115,9 +114,9 @@ def test_all_that_would_be_refused_is_said(env: LocalEnvironment) -> None:
 
 
 def test_what_the_schema_refuses_is_no_plan(env: LocalEnvironment) -> None:
-    told = env.espalier("plan", "-f", "-", stdin=EXAMPLE.replace('"1.35"', "1.35"))
-    assert (told.code, told.out) == (2, "")
-    assert "spec.kubernetesVersion: wrong type; put the value in quotes; found 1.35 (a number)" in told.err
+    result = env.espalier("plan", "-f", "-", stdin=EXAMPLE.replace('"1.35"', "1.35"))
+    assert (result.code, result.out) == (2, "")
+    assert "spec.kubernetesVersion: wrong type; put the value in quotes; found 1.35 (a number)" in result.err
 
 
 def test_a_release_is_asked_for_without_a_manifest(env: LocalEnvironment) -> None:
@@ -133,8 +132,8 @@ def test_a_release_is_asked_for_without_a_manifest(env: LocalEnvironment) -> Non
 
 def test_a_manager_of_this_build_leaves_all_clusters_alone(env: LocalEnvironment) -> None:
     for isolation in ("layers", "gate", "off"):
-        told = env.espalier("plan", "--manager", "-A", "--isolation", isolation)
-        assert (told.code, "Nothing would change." in told.out) == (0, True), told.out
+        result = env.espalier("plan", "--manager", "-A", "--isolation", isolation)
+        assert (result.code, "Nothing would change." in result.out) == (0, True), result.out
 
 
 @pytest.mark.parametrize(
@@ -151,9 +150,9 @@ def test_exit_codes_of_a_plan_distinguish_errors_from_changes(
     env: LocalEnvironment, tmp_path: Path, arguments: tuple[str, ...], code: int, complaint: str
 ) -> None:
     (tmp_path / "away").write_text(AWAY)
-    told = env.espalier("plan", *arguments, folder=tmp_path)
-    assert (told.code, told.out) == (code, "")
-    assert complaint in told.err
+    result = env.espalier("plan", *arguments, folder=tmp_path)
+    assert (result.code, result.out) == (code, "")
+    assert complaint in result.err
 
 
 AWAY = """apiVersion: v1
@@ -166,9 +165,9 @@ users: [{name: away, user: {}}]
 
 
 def generated(folder: Path, text: str, *flags: str) -> list[Tree]:
-    told = LocalEnvironment(folder).espalier("generate", "objects", "-f", "-", *flags, stdin=text)
-    assert told.code == 0, told.err
-    return list(yaml.safe_load_all(told.out))
+    result = LocalEnvironment(folder).espalier("generate", "objects", "-f", "-", *flags, stdin=text)
+    assert result.code == 0, result.err
+    return list(yaml.safe_load_all(result.out))
 
 
 @pytest.mark.parametrize("flags", [(), ("-o", "json")])
@@ -176,15 +175,15 @@ def test_a_reader_who_left_does_not_make_a_change_nothing(env: LocalEnvironment,
     """As of `espalier plan -f FILE | head -1` under pipefail."""
     reader, writer = os.pipe()
     os.close(reader)
-    told = env.into(writer, "plan", "-f", "-", *flags, stdin=UPGRADED)
+    result = env.into(writer, "plan", "-f", "-", *flags, stdin=UPGRADED)
     os.close(writer)
-    assert told == CommandResult(1, "", "")
+    assert result == CommandResult(1, "", "")
 
 
 def test_output_that_can_not_be_written_is_an_error_and_no_change(env: LocalEnvironment) -> None:
     with Path("/dev/full").open("wb") as full:
-        told = env.into(full.fileno(), "plan", "-f", "-", stdin=EXAMPLE)
-    assert told == CommandResult(2, "", "error: the output could not be written: No space left on device\n")
+        result = env.into(full.fileno(), "plan", "-f", "-", stdin=EXAMPLE)
+    assert result == CommandResult(2, "", "error: the output could not be written: No space left on device\n")
 
 
 def test_the_objects_of_a_manifest_are_made_without_any_cluster(tmp_path: Path, env: LocalEnvironment) -> None:
@@ -217,13 +216,13 @@ def test_the_objects_are_of_the_releases_of_a_folder(tmp_path: Path) -> None:
 
 def test_what_admission_refuses_is_not_made(tmp_path: Path) -> None:
     wrong = EXAMPLE.replace('"1.35"', '"1.30"').replace("count: 1", "count: 2")
-    told = LocalEnvironment(tmp_path).espalier("generate", "objects", "-f", "-", stdin=wrong)
-    assert (told.code, told.out) == (1, "")
-    assert "standard input:17: spec.controlPlaneConfiguration.count: " in told.err
+    result = LocalEnvironment(tmp_path).espalier("generate", "objects", "-f", "-", stdin=wrong)
+    assert (result.code, result.out) == (1, "")
+    assert "standard input:17: spec.controlPlaneConfiguration.count: " in result.err
     assert (
-        "standard input:21: spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version" in told.err
+        "standard input:21: spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version" in result.err
     )
-    assert "Traceback" not in told.err
+    assert "Traceback" not in result.err
 
 
 def test_objects_of_clusters_under_several_management_clusters_are_generated_together(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.cli import components, manifests
 from espalier.kube.rbac import Right
 from tests.journeys import kubectl_story as story
-from tests.support.audit import Asked, Grant, following, grants, told, uses
+from tests.support.audit import Asked, Grant, following, grants, requests_of, uses
 from tests.support.control_plane import ControlPlane
 from tests.support.management import SERVICE_ACCOUNT, Production, production
 
@@ -124,4 +124,4 @@ async def everything_asked(control_plane: ControlPlane, since: int, awaited: set
                 asked = await anext(requests)
                 if asked.user.username == SERVICE_ACCOUNT:
                     missing.difference_update(uses(asked))
-    return told(control_plane.audit_log, SERVICE_ACCOUNT, since=since)
+    return requests_of(control_plane.audit_log, SERVICE_ACCOUNT, since=since)

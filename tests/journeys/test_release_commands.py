@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,12 +33,6 @@ spec:
 """
 
 
-@pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
-        yield running
-
-
 def mirror(folder: Path, version: str, *, commit: str = "c", bundles: str = "bundles-1.yaml") -> str:
     """A folder that offers one release."""
     shutil.copytree(DATA, folder, dirs_exist_ok=True)
@@ -50,8 +43,8 @@ def mirror(folder: Path, version: str, *, commit: str = "c", bundles: str = "bun
 
 def test_releases_of_a_folder_are_created_and_never_overwritten(env: LocalEnvironment, tmp_path: Path) -> None:
     first = mirror(tmp_path / "first", "v0.25.7", bundles="bundles-2.yaml")
-    told = env.espalier("releases", "import", first)
-    assert (told.code, told.out.splitlines()) == (
+    result = env.espalier("releases", "import", first)
+    assert (result.code, result.out.splitlines()) == (
         0,
         [
             "release.distro.eks.amazonaws.com/kubernetes-1-34-eks-1 is there",
@@ -81,9 +74,9 @@ def test_a_release_of_ones_own_is_imported_with_its_own_eks_distro(env: LocalEnv
     (folder / "bundles-9.yaml").write_text(bundles.replace(old, new))
     distro = (folder / "eks-distro" / f"{old}.yaml").read_text().replace(old, new)
     (folder / "eks-distro" / f"{new}.yaml").write_text(distro.replace("v3.6.8-eks-1-36-1", "v3.6.9-own"))
-    told = env.espalier("releases", "import", str(folder))
-    assert told.code == 0, told
-    assert f"release.distro.eks.amazonaws.com/{new} created" in told.out
+    result = env.espalier("releases", "import", str(folder))
+    assert result.code == 0, result
+    assert f"release.distro.eks.amazonaws.com/{new} created" in result.out
     shown = env.espalier("releases", "show", "v0.26.0+own.1", "-o", "json")
     assert shown.code == 0, shown
     objects = json.loads(shown.out)["items"]
@@ -105,17 +98,17 @@ def test_the_list_says_what_is_installed_and_what_this_build_brings(env: LocalEn
 
 
 def test_without_a_cluster_the_releases_of_the_build_are_listed(tmp_path: Path) -> None:
-    told = LocalEnvironment(tmp_path).espalier("releases", "list")
-    assert told.code == 0
-    assert " ".join(told.out.splitlines()[1].split()) == "v0.26.0 2026-08-14 1.34, 1.35, 1.36 bundles-1 yes unknown"
-    assert "Not known which are installed" in told.err
+    result = LocalEnvironment(tmp_path).espalier("releases", "list")
+    assert result.code == 0
+    assert " ".join(result.out.splitlines()[1].split()) == "v0.26.0 2026-08-14 1.34, 1.35, 1.36 bundles-1 yes unknown"
+    assert "Not known which are installed" in result.err
 
 
 def test_a_manifest_of_another_release_is_refused_before_anything_is_written(env: LocalEnvironment) -> None:
-    told = env.apply(EXAMPLE.replace("spec:\n  cluster", "spec:\n  eksaVersion: v0.25.1\n  cluster", 1))
-    assert told.code == 1
-    assert "standard input:7: spec.eksaVersion: this espalier is of release v0.26.0" in told.err
-    assert "use the espalier of v0.25.1" in told.err
+    result = env.apply(EXAMPLE.replace("spec:\n  cluster", "spec:\n  eksaVersion: v0.25.1\n  cluster", 1))
+    assert result.code == 1
+    assert "standard input:7: spec.eksaVersion: this espalier is of release v0.26.0" in result.err
+    assert "use the espalier of v0.25.1" in result.err
     assert env.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
 
 
@@ -143,8 +136,8 @@ def test_upgrading_a_cluster_brings_them_as_well(env: LocalEnvironment) -> None:
     bed = EXAMPLE.replace("name: garden", "name: bed")
     assert env.apply(bed, "create", "--timeout", "60s").code == 0
     asyncio.run(deleted(env, name))
-    told = env.apply(bed.replace("count: 2", "count: 1"), "upgrade", "--timeout", "60s")
-    assert told.code == 0, told.err
+    result = env.apply(bed.replace("count: 2", "count: 1"), "upgrade", "--timeout", "60s")
+    assert result.code == 0, result.err
     assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" in installed(env)
     assert env.espalier("delete", "cluster", "bed").code == 0
 
@@ -181,8 +174,8 @@ def test_an_environment_lives_on_the_releases_of_a_folder(tmp_path: Path) -> Non
 
 def test_a_folder_that_can_not_be_used_is_said_before_anything_starts(tmp_path: Path) -> None:
     env = LocalEnvironment(tmp_path)
-    told = env.espalier("up", "--releases", mirror(tmp_path / "bad", "next"))
-    assert told.code == 1
-    assert "Release eks-a-release: spec.releases[0].version" in told.err
+    result = env.espalier("up", "--releases", mirror(tmp_path / "bad", "next"))
+    assert result.code == 1
+    assert "Release eks-a-release: spec.releases[0].version" in result.err
     away = env.espalier("manager", "--releases", str(tmp_path / "nowhere"))
     assert (away.code, f"{tmp_path}/nowhere: no such folder" in away.err) == (1, True)

@@ -289,7 +289,7 @@ class Refused:
     mend: Change
     wrap: Wrap = passing
     others: bool = True
-    """Whether other objects of its kind are taken."""
+    """True if other objects of its kind are taken."""
     seconds: float = 1.0
     """After which clusters are managed all the same."""
 
@@ -345,8 +345,8 @@ def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: s
         assert missing in synced.message
         assert (await cluster(env)).status.ready
         await env.apply(name=NEWCOMER.name)
-        told = await env.until(lambda one: one.status.failure_reason == names.EKSD_RELEASE_INVALID, NEWCOMER)
-        assert missing in (told.status.failure_message or "")
+        result = await env.until(lambda one: one.status.failure_reason == names.EKSD_RELEASE_INVALID, NEWCOMER)
+        assert missing in (result.status.failure_message or "")
         if refused.others:
             assert (await said(env, MEADOW)).reason == "AsRendered"
             await scale(env, MEADOW, 3)
@@ -378,9 +378,9 @@ def test_a_cluster_whose_release_could_not_be_installed_reports_it() -> None:
         with pytest.raises(Invalid, match="has no EKSARelease"):
             await env.apply(name=NEWCOMER.name)
         await scale(env, GARDEN, 3)
-        told = await env.until(lambda one: bool(one.status.failure_reason))
-        assert told.status.failure_reason == names.EKSA_VERSION_INVALID
-        assert missing in (told.status.failure_message or "")
+        result = await env.until(lambda one: bool(one.status.failure_reason))
+        assert result.status.failure_reason == names.EKSA_VERSION_INVALID
+        assert missing in (result.status.failure_message or "")
         await give_rights(env.client)
         await env.until_ready()
 

@@ -27,7 +27,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.envtest
 
-DISTRO = "kubernetes-1-35-eks-2"
+DISTRO = "kubernetes-1-35-eks-1"
 UNDEFINED = (
     "[-]caches failed: not listed yet: releases.distro.eks.amazonaws.com (not served by the API server "
     "in v1alpha1; apply the output of this version's `espalier manifests`, which defines it)\n"

@@ -31,7 +31,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
     dates = iter(("2026-12-02", "2020-01-01", "9000-01-01"))
     field = re.compile(r"endOfStandardSupport: '.*'")
     bundles.write_text(field.sub(lambda _: f"endOfStandardSupport: '{next(dates)}'", bundles.read_text()))
-    home = tmp_path_factory.mktemp("world")
+    home = tmp_path_factory.mktemp("environment")
     with local_environment(home, "--boot-seconds", "0.05", "--releases", str(releases)) as running:
         yield running
 

@@ -27,7 +27,7 @@ QUICK = {Key(NAMESPACE, f"quick-{number}"): later for number, later in enumerate
 
 
 class Mute(Interceptor):
-    """Whether workload clusters that are met now answer. Those met before stay as they were until it is over."""
+    """True if workload clusters that are met now answer. Those met before stay as they were until it is over."""
 
     def __init__(self) -> None:
         self.spreads = True

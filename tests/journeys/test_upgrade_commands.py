@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,15 +12,9 @@ from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from tests.support.environment import LocalEnvironment, local_environment
+from tests.support.environment import LocalEnvironment
 
 pytestmark = pytest.mark.embedded
-
-
-@pytest.fixture(scope="module")
-def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
-    with local_environment(tmp_path_factory.mktemp("world"), "--boot-seconds", "0.05") as running:
-        yield running
 
 
 def create(env: LocalEnvironment, machine: str) -> None:

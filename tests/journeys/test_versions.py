@@ -331,8 +331,8 @@ def test_a_version_too_far_that_nobody_could_refuse_is_not_made() -> None:
             await env.change(kubernetesVersion="1.36")
         await asyncio.sleep(60)
         assert machines(env) == before
-        told = await env.until(lambda cluster: cluster.status.failure_reason == "ClusterInvalid")
-        assert "the control plane still has machines of Kubernetes 1.34" in (told.status.failure_message or "")
+        result = await env.until(lambda cluster: cluster.status.failure_reason == "ClusterInvalid")
+        assert "the control plane still has machines of Kubernetes 1.34" in (result.status.failure_message or "")
 
         await env.change(kubernetesVersion="1.35")
         await env.until_ready()

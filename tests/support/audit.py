@@ -58,7 +58,7 @@ class Asked(msgspec.Struct, rename="camel"):
 
     @property
     def is_write(self) -> bool:
-        """Whether it asks for a change, renewed Leases aside."""
+        """True if it asks for a change, renewed Leases aside."""
         return self.verb not in READING_VERBS and self.target.resource != "leases"
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class Requests:
 _decode = msgspec.json.Decoder(Asked).decode
 
 
-def told(audit_log: Path, user: str | None = None, *, since: int = 0) -> list[Asked]:
+def requests_of(audit_log: Path, user: str | None = None, *, since: int = 0) -> list[Asked]:
     """Everything that a user asked, or all did, from this byte of the log on."""
     with audit_log.open("rb") as log:
         log.seek(since)

@@ -30,7 +30,7 @@ class Interceptor:
         return _Intercepted(transport, self) if self.concerns(transport) else transport
 
     def concerns(self, transport: Transport) -> bool:
-        """Whether it stands in this connection."""
+        """True if it stands in this connection."""
         return True
 
     async def request(self, transport: Transport, request: Request) -> Response:
@@ -58,12 +58,12 @@ class _Intercepted:
 
 
 def is_of_workload(transport: Transport) -> bool:
-    """Whether it leads to a workload cluster, of simulated machines."""
+    """True if it leads to a workload cluster, of simulated machines."""
     return isinstance(transport, WorkloadTransport)
 
 
 def is_of_manager(request: Request) -> bool:
-    """Whether the manager asks, not the machines' controllers or a user."""
+    """True if the manager asks, not the machines' controllers or a user."""
     return request.headers.get("user-agent") == MANAGER_AGENT
 
 
@@ -240,7 +240,7 @@ class Faults(Interceptor):
         return _Late(stream, self)
 
     def happens(self, fault: Fault) -> bool:
-        """Whether it does now."""
+        """True if it does now."""
         found = fault in self.present and self._rng.random() < _CHANCE
         self.happened += found
         return found

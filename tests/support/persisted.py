@@ -29,7 +29,7 @@ from espalier.kube.metrics import RequestMetrics
 from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord, State
 from espalier.runtime.metrics import Metrics
 from espalier.simulator.stores import FolderStores
-from espalier.upgrades.node_steps import POD_CREATED, STEPS
+from espalier.upgrades.node.containers import POD_CREATED, STEPS
 
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
 

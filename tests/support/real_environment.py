@@ -117,6 +117,8 @@ class RealEnvironment:
             await self.management("wait", f"--for=jsonpath={{.status.observedGeneration}}={asked}", resource, patience)
             await self.management("wait", "--for=condition=Ready", resource, patience)
         except AssertionError as error:
+            told = "-o=jsonpath={range .status.conditions[*]}{.type} {.status} {.reason}: {.message}{'\\n'}{end}"
+            error.add_note(await self.management("get", resource, told))
             error.add_note(await self.management("get", "machines,dockermachines", "-A", "-o", "wide"))
             _, nodes, _ = await self.espalier("nodes", "list")
             error.add_note(nodes)

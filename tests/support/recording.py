@@ -37,7 +37,7 @@ class Write:
     """What anybody wrote to one of the stores, and when."""
 
     is_far: bool
-    """Whether it was written to the workload cluster."""
+    """True if it was written to the workload cluster."""
     change: Change
     at: datetime
 

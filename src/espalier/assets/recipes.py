@@ -121,7 +121,7 @@ VCENTER = GoModule(
     workspace=500 * MIB,
     minutes=1,
 )
-"""What plays a vCenter for tests of provider vSphere."""
+"""The simulator of vCenter for tests of provider vSphere."""
 CONTAINERD = GoModule(
     "containerd",
     folder=HERE / "containerd",

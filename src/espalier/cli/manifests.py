@@ -143,7 +143,7 @@ def installed(
         *(msgspec.to_builtins(crd_of(kind)) for kind in kinds(made_of)),
         _object(core.SERVICE_ACCOUNT, NAME),
         *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", in_all),
-        *guarding.policy(NAME, ACCOUNT),
+        *guarding.policies(NAME, ACCOUNT),
         *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, system),
         *_in_each(namespaces, CLUSTERS_ROLE, watched),
     ]

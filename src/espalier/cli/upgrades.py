@@ -16,7 +16,7 @@ from espalier.cli.failures import Failure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.upgrades.node_steps import STEPS
+from espalier.upgrades.node.containers import STEPS
 
 RETRY_ANNOTATION = f"{GROUP}/retry"
 KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade], ...] = (

@@ -143,7 +143,7 @@ def of_control_plane_machine(
 
 
 def of_etcd(etcd: EtcdadmCluster) -> MachineParts:
-    """What the machines of an etcd of its own should be."""
+    """The parts that machines of an etcd of its own should have."""
     reference = etcd.spec.infrastructure_template
     group = reference.api_version.partition("/")[0]
     return MachineParts(
@@ -153,7 +153,7 @@ def of_etcd(etcd: EtcdadmCluster) -> MachineParts:
 
 
 def of_etcd_machine(etcd: EtcdadmCluster, infrastructure: ObjectMeta | None) -> MachineParts:
-    """What a machine of an etcd is; its configuration is taken to be that of the etcd as it is."""
+    """The parts of a machine of an etcd; its configuration is taken to be that of the etcd as it is."""
     return msgspec.structs.replace(of_etcd(etcd), infrastructure=_cloned_from(infrastructure))
 
 

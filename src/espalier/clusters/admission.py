@@ -27,7 +27,6 @@ from espalier.clusters.preview import summary
 from espalier.clusters.provider import Name
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import (
-    annotation_values,
     api_server,
     changes,
     content,
@@ -35,8 +34,8 @@ from espalier.clusters.rules import (
     messages,
     releases,
     sharing,
-    support,
     unsupported,
+    warnings,
 )
 from espalier.clusters.scope import ClusterAPIObjects, is_self_managed, read
 from espalier.kube.objects import Object
@@ -154,9 +153,9 @@ class Admission:
             old = read(request.old) if request.old is not None else None
         except msgspec.ValidationError:
             return AdmissionResponse.refuse(asked, schema.violations(eksa.Cluster, asked.tree))
-        wished = tuple(annotation_values.warnings(new.metadata.annotations, self._observer.patches))
+        wished = tuple(warnings.annotation_values(new.metadata.annotations, self._observer.patches))
         if old is not None and (new.metadata.deletion_timestamp or _is_same(old, new)):
-            return AdmissionResponse(warnings=(*wished, *self._foreseen(request, new)))
+            return AdmissionResponse(warnings=(*wished, *self._preview(request, new)))
         if not self._observer.is_filled:
             return _NOT_READY
         management = None if is_self_managed(new) else self._observer.management(new)
@@ -164,19 +163,19 @@ class Admission:
         if request.old is not None:
             with suppress(LookupError, ValueError):  # what is refused otherwise may be nothing that can be rendered
                 violations += self._in_place_violations(request.old, asked)
-        warnings = (
+        warned = (
             *wished,
             *unsupported.warnings(new.spec, self._observer.providers),
             *api_server.warnings(new.spec),
             *(changes.warnings(old.spec, new.spec) if old is not None else ()),
             *releases.warnings(new, management),
-            *support.warnings(new.spec, self._observer.releases.bundles(new.spec), self._now()),
+            *warnings.support(new.spec, self._observer.releases.bundles(new.spec), self._now()),
         )
         if violations:
-            return AdmissionResponse.refuse(asked, violations, warnings)
+            return AdmissionResponse.refuse(asked, violations, warned)
         if is_self_managed(new):
-            warnings = ("the cluster is self-managed and paused: this record of it is not acted on",)
-        return AdmissionResponse(warnings=(*warnings, *self._foreseen(request, new)))
+            warned = ("the cluster is self-managed and paused: this record of it is not acted on",)
+        return AdmissionResponse(warnings=(*warned, *self._preview(request, new)))
 
     def _in_place_violations(self, old: Object, new: Object) -> Iterator[Violation]:
         """Changes of the control plane and groups that can't be made in place, as far as the caches show.
@@ -210,7 +209,7 @@ class Admission:
         message = messages.manages(self._names_of(one.key for one in managed))
         return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {message}")
 
-    def _foreseen(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
+    def _preview(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
         """The effects of a change, for dry runs."""
         asks = request.dry_run and not new.metadata.deletion_timestamp and not is_self_managed(new)
         if asks and request.object is not None and self._observer.is_filled and self._knows(request.object):

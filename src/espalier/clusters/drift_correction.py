@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     """Why the comparison failed: the name of the error, because its text may differ each time."""
 
 
-async def oversee(ctx: Context) -> Outcome:
+async def correct_drift(ctx: Context) -> Outcome:
     """Compare, correct what the Cluster's annotation allows, and keep the rest for the status."""
     scope = ctx.scope
     if scope.isolation is not Isolation.LAYERS or scope.capi_objects.cluster is None or synced.incomparable(scope):

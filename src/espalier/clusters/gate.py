@@ -104,7 +104,7 @@ def opened(wanted: str, gate: Gate) -> str:
     return f"{FORMAT}:{_parts(wanted)[0]}:{OPENED}" if gate is Gate.CREDENTIALS else OPENED
 
 
-def stand(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
+def state_of(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
     """The state of the gate for the stored content hash `found` (None: not stored) and the present content's hash
     `wanted`.
     """

@@ -22,7 +22,7 @@ def make_control_plane(scope: Scope) -> Decision:
     """Write the objects of the control plane; one that upgrades in place is created completely before it is changed."""
     design, capi_objects = design_of(scope), scope.capi_objects
     wanted = plan.control_plane(design, capi_objects)
-    if not scope.is_foreseen and plan.postponed(wanted, design, capi_objects):
+    if not scope.is_simulated and plan.postponed(wanted, design, capi_objects):
         wanted = [one for one in wanted if not isinstance(one, KubeadmControlPlane)]
     return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), capi_objects), "ControlPlaneApplied")
 
@@ -86,7 +86,7 @@ def make_workers(scope: Scope) -> Decision:
 
 def remove_workers(scope: Scope) -> Decision:
     """Delete worker node groups that are not in the spec."""
-    gone = plan.superfluous_workers(design_of(scope), scope.capi_objects, at_once=scope.is_foreseen)
+    gone = plan.superfluous_workers(design_of(scope), scope.capi_objects, at_once=scope.is_simulated)
     return Write(gone, "WorkersRemoved")
 
 
@@ -157,7 +157,7 @@ RETRIES = 2
 def _obstacle(scope: Scope, wanted: Iterable[KubeObject]) -> Wait | None:
     """Why these objects may not be written yet; in a preview, only what needs somebody to act."""
     found = plan.obstacle(wanted, design_of(scope), scope.capi_objects)
-    if found is None or (scope.is_foreseen and found.reason not in names.FAILURES):
+    if found is None or (scope.is_simulated and found.reason not in names.FAILURES):
         return None
     return found
 
@@ -172,7 +172,7 @@ def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
     live = capi_objects.of(MachineHealthCheck.resource)
     has_cni = capi_objects.installed_cni == scope.wanted_cni or bool(capi_objects.installed_cni)
     ready = capi_objects.control_plane.status.ready_replicas if capi_objects.control_plane else 0
-    if scope.is_foreseen or (has_cni and ready):
+    if scope.is_simulated or (has_cni and ready):
         return list(wanted)
     return [one for one in wanted if one.resource != MachineHealthCheck.resource or one.metadata.name in live]
 

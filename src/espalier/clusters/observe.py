@@ -405,7 +405,7 @@ class Observer:
             if other.name != found.name and _age(other) < _age(found)
         )
 
-    def lent_by(self, cluster: Object) -> list[tuple[Resource, Object]]:
+    def shared_links_of(self, cluster: Object) -> list[tuple[Resource, Object]]:
         """The linked objects that would be garbage collected with a Cluster, and that a remaining Cluster names."""
         found = self.linked.owned_by(cluster.metadata.uid, cluster.namespace)
         return [(resource, child) for resource, child in found if self._stays_in_use(child, cluster.key)]

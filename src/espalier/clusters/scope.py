@@ -179,7 +179,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Secrets of others that Cluster API would use for this cluster; empty before they were searched."""
     knows_external_etcd: bool = False
     """True if the Cluster API that is installed makes etcd on machines of its own."""
-    is_foreseen: bool = False
+    is_simulated: bool = False
     """True in a preview: what only needs time counts as done."""
     design: Design | None = None
     """None while the components are unknown, or an object that rendering needs is missing."""
@@ -306,7 +306,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         if self.is_made_again or any(one.field != git_ops.FIELD for one in self.missing):
             return Gate.OPEN
         found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
-        return gate.stand(found, self.content_hash, generations_match=self._generations_match)
+        return gate.state_of(found, self.content_hash, generations_match=self._generations_match)
 
     @property
     def identity(self) -> str:

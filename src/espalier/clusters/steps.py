@@ -11,7 +11,7 @@ from espalier.clusters import copying, deleted, in_place, names, plan, readiness
 from espalier.clusters.cni_steps import compare_cni, install_cni, restore_cni
 from espalier.clusters.context import Context
 from espalier.clusters.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
-from espalier.clusters.drift_correction import oversee
+from espalier.clusters.drift_correction import correct_drift
 from espalier.clusters.etcd_steps import await_etcd, change_etcd, resume_control_plane, write_etcd
 from espalier.clusters.machine_steps import (
     await_control_plane,
@@ -101,9 +101,9 @@ async def own_children(ctx: Context) -> Outcome:
     if management is None:
         return Continue()
     owner = owners.owner_reference(ctx.scope.object, controller=False, block_owner_deletion=False)
-    lent = linked(management)
+    shared = linked(management)
     for resource, child in ctx.scope.children:
-        if (child.kind, child.key) in lent:
+        if (child.kind, child.key) in shared:
             await writer.remove_owner(resource, child, owner.uid)
         else:
             await writer.add_owner(resource, child, owner)
@@ -112,7 +112,7 @@ async def own_children(ctx: Context) -> Outcome:
 
 async def leave_children(ctx: Context) -> Outcome:
     """Disown linked objects that another Cluster names too, so that they are not deleted with this one."""
-    for resource, child in ctx.tools.observer.lent_by(ctx.scope.object):
+    for resource, child in ctx.tools.observer.shared_links_of(ctx.scope.object):
         await ctx.tools.writer.remove_owner(resource, child, ctx.scope.object.metadata.uid)
     return Continue()
 
@@ -130,7 +130,7 @@ async def maintain_settled(ctx: Context, decision: Decision) -> Outcome:
         return await write(ctx, decision)
     await copying.keep(ctx)
     await ctx.close_gate()  # writes only to adopt a cluster, or after changed credentials
-    return await oversee(ctx)
+    return await correct_drift(ctx)
 
 
 def check(scope: Scope) -> Decision:
@@ -150,11 +150,11 @@ def check_in_place(scope: Scope) -> Decision:
 async def settle(ctx: Context) -> Outcome:
     """Close the gate: the desired state at the start of the reconcile is reached."""
     await ctx.close_gate()
-    await oversee(ctx)
+    await correct_drift(ctx)
     return Done()
 
 
-LIFE = (
+STEPS = (
     add_finalizer,
     limit_remediation,
     Step(choose_release, take_release),
@@ -199,7 +199,7 @@ def steps_of(scope: Scope) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
     """The steps of a Cluster that is not being deleted; none while it is paused."""
     if scope.is_self_managed and not scope.is_management:
         return (Step(check),)
-    return () if scope.is_paused else LIFE
+    return () if scope.is_paused else STEPS
 
 
 DELETION = (resume_control_plane, delete_cluster, delete_leftovers, leave_children, remove_finalizer)

@@ -34,7 +34,7 @@ def children_problem(scope: Scope) -> Wait | None:
     children = [child for _, child in scope.children]
     is_new = scope.capi_objects.control_plane is None
     for one in provider.links.problems(scope.cluster, children, is_new):
-        if one.reason != NOT_CHECKED or not scope.is_foreseen:
+        if one.reason != NOT_CHECKED or not scope.is_simulated:
             return one
     return None
 

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
-import semver
-
 from espalier.api.eksa.manifest import ReleaseManifest
+from espalier.api.versions import parsed
 from espalier.api.violations import ManifestError
 from espalier.releases.catalog import Releases
 from espalier.releases.files import MANIFEST, SCHEME, Files
@@ -27,7 +26,8 @@ def add(folder: Path, version: str, *, date: datetime, commit: str, bundles: str
     a version that is none or is there, and `ManifestError` when the manifest would not be valid.
     """
     there = Releases.load(folder)
-    if not version.startswith("v") or not semver.Version.is_valid(version[1:]):
+    wanted = parsed(version) if version.startswith("v") else None
+    if wanted is None:
         raise ValueError(f"{version} is not a version; give one like v0.27.0")
     if version in there.versions:
         raise ValueError(f"{version} is released already, and releases are immutable; give the next version")
@@ -43,7 +43,8 @@ def add(folder: Path, version: str, *, date: datetime, commit: str, bundles: str
         f"    bundleManifestUrl: {url}\n"
     )
     after = before.replace("  releases:\n", f"  releases:\n{entry}", 1)
-    if semver.Version.parse(version[1:]) > semver.Version.parse(newest.version[1:]):
+    latest = parsed(newest.version)
+    if latest is None or wanted > latest:
         after = after.replace(f"  latestVersion: {newest.version}\n", f"  latestVersion: {version}\n", 1)
     file.write_text(after)
     try:

@@ -20,6 +20,7 @@ from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease, EKSARele
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta
+from espalier.api.versions import parsed
 from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.releases.contents import kubernetes_versions, resolve
 from espalier.releases.distro import Distro, IncompleteDistro, distro_of, mismatch
@@ -179,7 +180,7 @@ class _Loading:
         return [release for release in releases if release]
 
     def _release(self, entry: ReleaseEntry, field: str, document: Document) -> Release | None:
-        if not semver.Version.is_valid(entry.version.removeprefix("v")):
+        if parsed(entry.version) is None:
             self._add(document, f"{field}.version", entry.version, "not a semantic version", ["v0.26.0"])
             return None
         if not _is_moment(entry.date):
@@ -272,6 +273,8 @@ class _Order(NamedTuple):
 
 def _order(release: Release) -> _Order:
     """Semantic versions do not order builds; EKS Anywhere does: build.10 is newer than build.9."""
-    version = semver.Version.parse(release.version.removeprefix("v"))
+    version = parsed(release.version)
+    if version is None:
+        raise ValueError(f"{release.version} is no version")
     build = (version.build or "").split(".")
     return _Order(version, tuple((int(part) if part.isdecimal() else -1, part) for part in build))

@@ -188,10 +188,10 @@ class Controller:
             self._alarm = None
         if at is not None and len(self._passes) < self._workers:
             # The handle cannot be asked for its time: uvloop makes a plain one when the time has come already.
-            self._alarm, self._alarm_at = loop.call_at(at, self._ring), at
+            self._alarm, self._alarm_at = loop.call_at(at, self._wake), at
 
-    def _ring(self) -> None:
-        # Loops may ring a moment early: then the pump takes nothing and has to set the alarm anew.
+    def _wake(self) -> None:
+        # Loops may wake us a moment early: then the pump takes nothing and has to set the alarm anew.
         self._alarm = None
         self._pump()
 

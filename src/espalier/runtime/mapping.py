@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
 
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key, Resource
@@ -51,17 +50,6 @@ def by_owner(object_: Object) -> Iterable[str]:
 def by_controller(object_: Object) -> Iterable[str]:
     """Index: the uid of the controlling owner."""
     return [owner.uid for owner in object_.metadata.owner_references if owner.controller]
-
-
-@cache
-def by_label(label: str) -> Index:
-    """Index: the value of a label."""
-
-    def index(object_: Object) -> Iterable[str]:
-        value = object_.metadata.labels.get(label)
-        return (value,) if value is not None else ()
-
-    return index
 
 
 def group_of(owner: OwnerReference) -> str:

@@ -111,11 +111,6 @@ def static_pods(kubeadm: Kubeadm, *, node_uid: str) -> list[Tree]:
     return [_static_pod(pod, kubeadm.node_name, node_uid) for pod in _rendered(kubeadm).values()]
 
 
-def control_plane_images(kubeadm: Kubeadm) -> Mapping[str, str]:
-    """Image by component, as kubeadm of that version chooses them."""
-    return {name: pod.image for name, pod in _rendered(kubeadm).items()}
-
-
 def _rendered(kubeadm: Kubeadm) -> Mapping[str, StaticPod]:
     configuration = msgspec.to_builtins(kubeadm.cluster) if kubeadm.cluster else {}
     return hosts.rendered(configuration, kubeadm.version)

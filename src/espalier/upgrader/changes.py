@@ -271,9 +271,6 @@ def _note(node: Node, changes: Changes) -> None:
         }
         for name, text in manifests(node).items()
     }
-    for file in changes.files:  # which are static pods from now on
-        if is_manifest(file.path):
-            noted.setdefault(file.path.rpartition("/")[2], {})
     make_folder_of(node, _note_path(node))
     node.files.write(_note_path(node), json.dumps({"upgrade": changes.upgrade, "manifests": noted}))
 

@@ -54,7 +54,7 @@ class ClusterTracker:
         self._subscribers.append(changed)
 
     def look(self, cluster: str) -> ClusterView | None:
-        """What is there now; None while it is being read for the first time."""
+        """The cluster as it is now; None while it is being read for the first time."""
         followed = self._followed.get(cluster)
         if followed is None:
             caches = self._caches(self._client)

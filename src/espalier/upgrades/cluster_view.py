@@ -68,12 +68,12 @@ class MachineView:
 
     @property
     def has_lost_config(self) -> bool:
-        """Whether its KubeadmConfig is gone: what its node lacks can't be told then."""
+        """True if its KubeadmConfig is gone: what its node lacks can't be told then."""
         return self.config is None and self.machine.spec.bootstrap.config_ref is not None
 
     @property
     def parts(self) -> MachineParts:
-        """What it is made of."""
+        """The parts it is made of."""
         return machine_change.of_control_plane_machine(
             self.machine,
             self.config.decode(KubeadmConfig) if self.config else None,
@@ -210,7 +210,7 @@ class ClusterView:
 
     @property
     def unreachable(self) -> Wait:
-        """What is waited for where there is no workload cluster to look at."""
+        """The wait where there is no workload cluster to look at."""
         is_lost = self.capi_objects.kubeconfig is None
         return Wait("KubeconfigMissing" if is_lost else "WorkloadClusterUnreachable", self.waiting_for)
 

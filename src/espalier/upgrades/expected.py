@@ -21,7 +21,7 @@ from espalier.upgrades import names
 from espalier.upgrades.cluster_view import MachineView
 
 _OWN_OF_JOIN = ("discovery", "caCertPath", "controlPlane")
-"""What a joining machine was given by the bootstrap provider, and keeps."""
+"""Parts that a joining machine was given by the bootstrap provider, and keeps."""
 
 
 def encoded(tree: Tree) -> str:
@@ -38,7 +38,7 @@ def decoded(text: str) -> Tree:
 
 
 def changes(machine: MachineView | None, wanted: Tree) -> str:
-    """What an upgrade brings to the node of a machine besides, as a NodeUpgrade carries it; empty for nothing.
+    """The files and flags that an upgrade brings to a node, as a NodeUpgrade carries them; empty for none.
 
     Of a machine whose KubeadmConfig is gone, nobody knows what its node has.
     """
@@ -49,7 +49,7 @@ def changes(machine: MachineView | None, wanted: Tree) -> str:
 
 
 def missing(tree: Tree, wanted: Tree) -> Tree:
-    """What must be merged into an object so that it is as wanted; empty when it is."""
+    """The patch by which an object becomes as wanted; empty when it is."""
     return difference(tree, wanted)
 
 

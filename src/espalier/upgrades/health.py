@@ -1,4 +1,4 @@
-"""Whether a control plane can spare a member: before and after each node. Pure."""
+"""True if a control plane can spare a member: before and after each node. Pure."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def version_of(bundle: VersionsBundle) -> str:
 
 
 def is_reference(image: str) -> bool:
-    """Whether a text names an image. What it names runs with all rights on nodes, so nothing else is passed on."""
+    """True if a text names an image. What it names runs with all rights on nodes, so nothing else is passed on."""
     return len(image) <= _LONGEST and _REFERENCE.fullmatch(image) is not None
 
 
@@ -58,8 +58,8 @@ def _pinned(image: Image) -> str:
 
 
 def additions(present: Mapping[str, str], bundles: Iterable[Bundles], registry: str = "") -> dict[str, str]:
-    """What the map lacks. Newer Bundles win over older ones; an image that none of them name was put there by somebody,
-    for debugging say, and stays."""
+    """The entries that the map lacks. Newer Bundles win over older ones; an image that none of them name was put
+    there by somebody, for debugging say, and stays."""
     by_age = [images_of(one) for one in sorted(bundles, key=lambda one: one.spec.number)]
     newest = {version: in_registry(image, registry) for images in by_age for version, image in images.items()}
     named = {

@@ -13,7 +13,7 @@ from espalier.api.eksa.upgrades import (
     ControlPlaneUpgrade,
     ObjectReference,
 )
-from espalier.api.resource import Key
+from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
 
@@ -99,17 +99,28 @@ def node_of(upgrader: str) -> str | None:
 
 
 def protection(node_upgrade: str) -> str:
-    """What stands in a Machine's annotation that keeps health checks away, while its node is upgraded."""
+    """The value of a Machine's annotation that keeps health checks away, while its node is upgraded."""
     return f"{GROUP}/{node_upgrade}"
 
 
 def claim(node_upgrade: Object) -> str:
-    """What a control plane says of who has its nodes upgraded: the ControlPlaneUpgrade of a NodeUpgrade, or itself."""
+    """The name and uid of who has nodes upgraded: the ControlPlaneUpgrade of a NodeUpgrade, or itself."""
     kind = ControlPlaneUpgrade.resource.kind
     for owner in node_upgrade.metadata.owner_references:
         if owner.controller and owner.kind == kind:
             return f"{owner.name} {owner.uid}"
     return f"{node_upgrade.name} {node_upgrade.metadata.uid}"
+
+
+def reference(resource: Resource, object_: Object) -> ObjectReference:
+    """A reference to exactly this object."""
+    return ObjectReference(
+        name=object_.name,
+        namespace=object_.namespace,
+        kind=resource.kind,
+        api_version=resource.api_version,
+        uid=object_.metadata.uid,
+    )
 
 
 def not_a_machine(field: str, reference: ObjectReference) -> Iterator[Violation]:
@@ -124,6 +135,6 @@ def not_a_machine(field: str, reference: ObjectReference) -> Iterator[Violation]
 
 
 def is_marked(object_: Object) -> bool:
-    """Whether an object's machines are to be upgraded in place."""
+    """True if an object's machines are to be upgraded in place."""
     annotations = object_.metadata.annotations
     return any(annotations.get(mark) == "true" for mark in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))

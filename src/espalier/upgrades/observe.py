@@ -1,4 +1,4 @@
-"""What upgrades are read from: caches of their own kinds, of what can be marked for one, and clusters followed."""
+"""The sources of upgrades: caches of their own kinds, of what can be marked for one, and clusters followed."""
 
 from __future__ import annotations
 

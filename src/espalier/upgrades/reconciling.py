@@ -1,23 +1,55 @@
-"""What reconciles over an upgrade have in common, of one node or of several machines."""
+"""Shared by all reconciles over upgrades, of one node or of several machines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
 from espalier.api import conditions as condition_list
+from espalier.api.eksa.reasons import Helps, what_helps
+from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime import reconciler
-from espalier.runtime.outcome import Outcome, Wait
+from espalier.runtime.clock import Clock
+from espalier.runtime.events import Recorder
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.reconciler import Event, Reconciled, Reconciler
 from espalier.runtime.steps import Step
+from espalier.runtime.writer import Writer
 from espalier.upgrades import names
-from espalier.upgrades.context import Tools
+from espalier.upgrades.observe import Observer
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Shared by all reconciles."""
+
+    observer: Observer
+    writer: Writer
+    recorder: Recorder
+    clock: Clock
+
+
+def told(outcome: Outcome, message: str, under_way: frozenset[str]) -> list[Condition]:
+    """The conditions Ready, Progressing and Accepted: how a reconcile ended; `message` is said once all is done.
+
+    With a reason of `under_way` it goes on by itself.
+    """
+    if isinstance(outcome, Done | Continue):
+        return [Condition(type_, "True", "Upgraded", message) for type_ in (names.READY, PROGRESSING, ACCEPTED)]
+    reason, helps = outcome.reason, what_helps(outcome.reason)
+    is_stopped = helps is not Helps.TIME and reason != names.PAUSED
+    goes_on: Literal["True", "False", "Unknown"] = "True" if reason in under_way else "Unknown"
+    return [
+        Condition(names.READY, "False", outcome.reason, outcome.message),
+        Condition(PROGRESSING, "False" if is_stopped else goes_on, outcome.reason),
+        Condition(ACCEPTED, "False" if helps is Helps.CHANGE else "True", outcome.reason),
+    ]
 
 
 class Context(reconciler.Context, Protocol):
@@ -25,12 +57,12 @@ class Context(reconciler.Context, Protocol):
 
     @property
     def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
+        """True if deletion was asked for."""
         ...
 
     @property
     def is_done(self) -> bool:
-        """Whether it was completed, by an earlier reconcile."""
+        """True if it was completed, by an earlier reconcile."""
         ...
 
 
@@ -39,7 +71,7 @@ P = TypeVar("P", bound=Context)
 
 @dataclass(frozen=True)
 class Report:
-    """What a reconcile says of an upgrade."""
+    """The report of a reconcile over an upgrade."""
 
     before: Sequence[Condition]
     """Its conditions as they were."""
@@ -53,7 +85,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Kind(Generic[P]):
-    """What differs between the kinds of upgrades."""
+    """The differences between the kinds of upgrades."""
 
     resource: Resource
     observe: Callable[[Object], P]
@@ -61,7 +93,7 @@ class Kind(Generic[P]):
     deletion: Sequence[Step[P]]
     report: Callable[[P, Outcome], Report]
     afterwards: Sequence[Step[P]] = ()
-    """What is left to be done once it was completed; nothing is told of it."""
+    """The steps that are left once it was completed; nothing is told of them."""
     passing: frozenset[str] = frozenset()
     """Reasons of waiting for what this very reconcile has written: the next one comes at once, and tells of both."""
 

@@ -11,18 +11,17 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.writer import Writer
-from espalier.upgrades import admission, annotation_controller, group_upgrade, images, node_upgrade, rbac
-from espalier.upgrades.annotation_controller import ControlPlaneSide, DeploymentSide
+from espalier.upgrades import admission, images, marks, rbac
 from espalier.upgrades.cluster_tracker import ClusterTracker
-from espalier.upgrades.context import Tools
-from espalier.upgrades.control_plane_group import ControlPlaneGroup
-from espalier.upgrades.deployment_group import DeploymentGroup
-from espalier.upgrades.group import Group
-from espalier.upgrades.hooks import cleanup
+from espalier.upgrades.group import controller as group_upgrade
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.deployment import DeploymentGroup
+from espalier.upgrades.hooks import machines
 from espalier.upgrades.hooks.handling import Hooks
-from espalier.upgrades.hooks.machines import Updates
 from espalier.upgrades.hooks.queries import Questions
+from espalier.upgrades.node import controller as node_upgrade
 from espalier.upgrades.observe import Observer
+from espalier.upgrades.reconciling import Tools
 
 
 def component(
@@ -48,22 +47,18 @@ def component(
         manager.add(following)
         manager.add(images.controller(bundles, observer.images, writer))
         manager.add(node_upgrade.controller(tools, workers=workers, resync=resync, rng=manager.rng))
-        groups: tuple[Group, ...] = (ControlPlaneGroup(), DeploymentGroup())
-        for group in groups:
+        for group in (ControlPlaneGroup(), DeploymentGroup()):
             manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, rng=manager.rng))
-        for side in (ControlPlaneSide(), DeploymentSide()):
             manager.add(
-                annotation_controller.controller(
-                    tools, side, by_hooks=by_hooks, workers=workers, resync=resync, rng=manager.rng
-                )
+                marks.controller(tools, group, by_hooks=by_hooks, workers=workers, resync=resync, rng=manager.rng)
             )
-        manager.add(cleanup.controller(tools, workers=workers, resync=resync, rng=manager.rng))
+        manager.add(machines.controller(tools, workers=workers, resync=resync, rng=manager.rng))
         if by_hooks and host.webhooks is not None:
             questions = Questions(manager.replica_client, manager.remotes)
             node_upgrades = observer.own[NodeUpgrade.resource]
             # On every replica: what hooks write is the same from each, and Cluster API asks the one it is connected to.
             own = Writer(manager.replica_client, {NodeUpgrade.resource: node_upgrades})
-            updates = Updates(questions, own, node_upgrades)
+            updates = machines.Updates(questions, own, node_upgrades)
             for path, endpoint in Hooks(questions, updates, infrastructures).endpoints.items():
                 host.webhooks.serve(path, endpoint)
         if host.webhooks is not None:

@@ -1,4 +1,4 @@
-"""What is looked at of nodes and pods of workload clusters: decoded only so far."""
+"""Views of nodes and pods of workload clusters: decoded only so far."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 
@@ -20,7 +20,7 @@ SHUT_DOWN = ("Terminated", "NodeShutdown")
 
 
 class Statement(Observed, frozen=True):
-    """What decides of a condition."""
+    """The deciding part of a condition."""
 
     type: str
     status: str
@@ -29,20 +29,20 @@ class Statement(Observed, frozen=True):
 
 
 class NodeInfo(Observed, frozen=True):
-    """What the kubelet says of itself."""
+    """The kubelet as it describes itself."""
 
     kubelet_version: str = ""
 
 
 class NodeSpec(Observed, frozen=True):
-    """Whether pods may come."""
+    """True if pods may come."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
 
 
 class NodeStatus(Observed, frozen=True):
-    """What the kubelet reported."""
+    """The report of the kubelet."""
 
     conditions: list[Statement] = []
     node_info: NodeInfo = NodeInfo()
@@ -58,7 +58,7 @@ class Node(Observed, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether its kubelet says that it is."""
+        """True if its kubelet says that it is."""
         return _holds(self.status.conditions, "Ready")
 
     @property
@@ -71,7 +71,7 @@ class Node(Observed, frozen=True):
 
     @property
     def takes_pods(self) -> bool:
-        """Whether pods that tolerate nothing could come."""
+        """True if pods that tolerate nothing could come."""
         barred = any(taint.effect != "PreferNoSchedule" for taint in self.spec.taints)
         return self.is_ready and not self.spec.unschedulable and not barred
 
@@ -85,7 +85,7 @@ class Terminated(Observed, frozen=True):
 
     @property
     def is_lost(self) -> bool:
-        """Whether nobody knows how it ended: it was gone, or of an earlier boot, when the kubelet looked."""
+        """True if nobody knows how it ended: it was gone, or of an earlier boot, when the kubelet looked."""
         return self.reason in LOST
 
 
@@ -127,7 +127,7 @@ class PodSpec(Observed, frozen=True):
 
 
 class PodStatus(Observed, frozen=True):
-    """What the kubelet reported."""
+    """The report of the kubelet."""
 
     phase: str = ""
     reason: str = ""
@@ -146,24 +146,24 @@ class Pod(Observed, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it serves."""
+        """True if it serves."""
         return _holds(self.status.conditions, "Ready")
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs, or ever will."""
+        """True if nothing of it runs, or ever will."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def is_lost(self) -> bool:
-        """Whether it went down with its node: it failed, and no program in it did."""
+        """True if it went down with its node: it failed, and no program in it did."""
         ended = [one for one in (state.terminated for state in self.states.values()) if one is not None]
         is_cut_off = self.status.reason in SHUT_DOWN or any(one.is_lost for one in ended)
         return self.status.phase == "Failed" and is_cut_off
 
     @property
     def has_begun(self) -> bool:
-        """Whether any of its containers has run."""
+        """True if any of its containers has run."""
         states = [status.state for status in (*self.status.init_container_statuses, *self.status.container_statuses)]
         return any(state.running is not None or state.terminated is not None for state in states)
 

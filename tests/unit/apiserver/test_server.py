@@ -114,9 +114,9 @@ async def test_our_own_definitions_are_served_at_once(client: Client, kind: type
 async def test_rules_that_call_what_is_missing_here_are_admitted_to(client: Client) -> None:
     rules = [{"rule": "isIP(self.metadata.name) || cidr(self.metadata.name).isCanonical()", "message": "an address"}]
     created = await client.create(CUSTOM_RESOURCE_DEFINITION, definition(schema={"x-kubernetes-validations": rules}))
-    told = condition(created.tree, "RulesEvaluated")
-    assert (told["status"], told["reason"]) == ("False", "NotSupported")
-    assert told["message"].startswith("rules that need cidr, isCanonical are stored;")
+    result = condition(created.tree, "RulesEvaluated")
+    assert (result["status"], result["reason"]) == ("False", "NotSupported")
+    assert result["message"].startswith("rules that need cidr, isCanonical are stored;")
     assert (await client.create(THING, body("no-address"))).name == "no-address"
     rules[0]["rule"] = "self.metadata.name != 'x'"
     mended = definition(schema={"x-kubernetes-validations": rules})

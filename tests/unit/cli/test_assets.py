@@ -36,11 +36,11 @@ def test_the_list_shows_built_components_and_the_cost_of_others(
 def test_the_list_can_be_read_by_programs(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home = make_component(ETCD, cache)
     assert run(["assets", "list", "-o", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["folder"] == str(cache)
-    assert told["assets"][0]["state"] == "built"
-    assert told["assets"][0]["folder"] == str(home)
-    assert told["assets"][1]["minutes"] == 5
+    result = json.loads(capsys.readouterr().out)
+    assert result["folder"] == str(cache)
+    assert result["assets"][0]["state"] == "built"
+    assert result["assets"][0]["folder"] == str(home)
+    assert result["assets"][1]["minutes"] == 5
 
 
 def test_a_dry_run_builds_nothing_and_says_what_is_lacking(

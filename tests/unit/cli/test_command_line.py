@@ -122,8 +122,8 @@ def test_a_wrong_command_line_is_reported_in_one_line(
     line: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(shlex.split(line)) == 2
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("", f"error: {sentence}\n")
+    result = capsys.readouterr()
+    assert (result.out, result.err) == ("", f"error: {sentence}\n")
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ def test_a_wrong_command_line_is_reported_in_one_line(
 )
 def test_help_is_shown_to_who_asks_for_it_or_for_nothing(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(shlex.split(line)) == 0
-    told = capsys.readouterr()
-    assert told.out.startswith(f"Usage: espalier {line.rpartition('-h')[0].rstrip(' -').removesuffix(' a')}".rstrip())
-    assert "Exit codes: 0 " in told.out
-    assert told.err == ""
+    result = capsys.readouterr()
+    assert result.out.startswith(f"Usage: espalier {line.rpartition('-h')[0].rstrip(' -').removesuffix(' a')}".rstrip())
+    assert "Exit codes: 0 " in result.out
+    assert result.err == ""
 
 
 def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,9 +194,9 @@ def test_completion_knows_the_commands_of_the_program(
     monkeypatch.setenv("COMP_WORDS", "espalier nodes sh")
     monkeypatch.setenv("COMP_CWORD", word)
     assert run([]) == 0
-    told = capsys.readouterr().out
-    assert "shell" in told
-    assert "crash" not in told
+    result = capsys.readouterr().out
+    assert "shell" in result
+    assert "crash" not in result
 
 
 COMPLETED = [

@@ -15,7 +15,7 @@ from espalier.providers.kinds import CATALOG
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "docker.yaml").read_text()
 
 
-def told(folder: Path, manifest: str) -> dict[str, int]:
+def problems(folder: Path, manifest: str) -> dict[str, int]:
     """The fields that are named, and their lines."""
     file = folder / "cluster.yaml"
     file.write_text(manifest)
@@ -26,7 +26,7 @@ def told(folder: Path, manifest: str) -> dict[str, int]:
 
 def test_problems_of_the_schema_and_of_rules_are_reported_together(tmp_path: Path) -> None:
     wrong = EXAMPLE.replace("count: 1", "count: 2\n    cuont: 1").replace("192.168.0.0/16", "banana")
-    assert told(tmp_path, wrong) == {
+    assert problems(tmp_path, wrong) == {
         "spec.controlPlaneConfiguration.cuont": 18,
         "spec.controlPlaneConfiguration.count": 17,
         "spec.clusterNetwork.pods.cidrBlocks[0]": 12,
@@ -34,24 +34,24 @@ def test_problems_of_the_schema_and_of_rules_are_reported_together(tmp_path: Pat
 
 
 def test_a_field_that_schema_and_rules_refuse_is_reported_once(tmp_path: Path) -> None:
-    assert list(told(tmp_path, EXAMPLE.replace("count: 1", "count: 1000001"))) == [
+    assert list(problems(tmp_path, EXAMPLE.replace("count: 1", "count: 1000001"))) == [
         "spec.controlPlaneConfiguration.count"
     ]
 
 
 def test_of_a_field_of_a_wrong_type_nothing_more_is_known(tmp_path: Path) -> None:
-    assert list(told(tmp_path, EXAMPLE.replace('"1.35"', "1.35"))) == ["spec.kubernetesVersion"]
-    assert list(told(tmp_path, EXAMPLE.replace("count: 2", "count: two"))) == [
+    assert list(problems(tmp_path, EXAMPLE.replace('"1.35"', "1.35"))) == ["spec.kubernetesVersion"]
+    assert list(problems(tmp_path, EXAMPLE.replace("count: 2", "count: two"))) == [
         "spec.workerNodeGroupConfigurations[0].count"
     ]
-    assert list(told(tmp_path, EXAMPLE.replace("- 192.168.0.0/16", "- 5"))) == [
+    assert list(problems(tmp_path, EXAMPLE.replace("- 192.168.0.0/16", "- 5"))) == [
         "spec.clusterNetwork.pods.cidrBlocks[0]"
     ]
 
 
 def test_a_wrong_type_does_not_hide_other_problems(tmp_path: Path) -> None:
     wrong = EXAMPLE.replace('"1.35"', "1.35").replace("count: 1", "count: 2").replace("192.168.0.0/16", "banana")
-    assert told(tmp_path, wrong) == {
+    assert problems(tmp_path, wrong) == {
         "spec.kubernetesVersion": 21,
         "spec.controlPlaneConfiguration.count": 17,
         "spec.clusterNetwork.pods.cidrBlocks[0]": 12,
@@ -61,7 +61,7 @@ def test_a_wrong_type_does_not_hide_other_problems(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["kind: [5]", "kind: {}", "kind:"])
 def test_a_reference_that_is_none_is_named(tmp_path: Path, wrong: str) -> None:
     manifest = EXAMPLE.replace("  datacenterRef:\n    kind: DockerDatacenterConfig", f"  datacenterRef:\n    {wrong}")
-    assert "spec.datacenterRef.kind" in told(tmp_path, manifest)
+    assert "spec.datacenterRef.kind" in problems(tmp_path, manifest)
 
 
 @pytest.mark.parametrize("spec", ["", "spec:\n", "spec: null\n", "spec: 3\n"])

@@ -6,8 +6,8 @@ from espalier.cli.lasting import THRESHOLD
 
 def threshold(program: str) -> int:
     program = f"import gc; {program}; print(gc.get_threshold()[0])"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return int(told.stdout)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return int(result.stdout)
 
 
 def test_short_commands_collect_garbage_less_often_than_long_processes() -> None:
@@ -23,5 +23,5 @@ def test_a_process_that_lasts_takes_all_the_open_files_it_may_have() -> None:
         "r.setrlimit(r.RLIMIT_NOFILE, (64, most)); lasting.settle_in(); "
         "print(r.getrlimit(r.RLIMIT_NOFILE) == (most, most))"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert told.stdout == "True\n"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "True\n"

@@ -59,9 +59,14 @@ def test_the_right_to_copy_kubeconfigs_is_printed_alone_for_each_namespace(capsy
         assert "--kubeconfig-copies goes with --namespace" in capsys.readouterr().err
 
 
+def policies() -> dict[str, Tree]:
+    found = (tree for tree in manifests.installed() if tree["kind"] == "ValidatingAdmissionPolicy")
+    return {tree["metadata"]["name"]: tree for tree in found}
+
+
 def test_the_policy_holds_everything_of_webhooks_but_the_authority() -> None:
     """Whatever this build writes into a webhook is compared."""
-    (policy,) = (tree for tree in manifests.installed() if tree["kind"] == "ValidatingAdmissionPolicy")
+    policy = policies()[manifests.NAME]
     same, _ = (one["expression"] for one in policy["spec"]["validations"])
     webhooks = [hook for _, tree in manifests.webhook_configurations("", ("a",)) for hook in tree["webhooks"]]
     for field in {field for hook in webhooks for field in hook} - {"name", "clientConfig"}:
@@ -70,9 +75,9 @@ def test_the_policy_holds_everything_of_webhooks_but_the_authority() -> None:
     assert manifests.ACCOUNT in policy["spec"]["matchConditions"][0]["expression"]
 
 
-def allowed(new: Tree, old: Tree) -> bool:
-    """Whether the policy lets the manager make `new` of a webhook configuration `old`."""
-    (policy,) = (tree for tree in manifests.installed() if tree["kind"] == "ValidatingAdmissionPolicy")
+def allowed(new: Tree, old: Tree, name: str = manifests.NAME) -> bool:
+    """True if a policy, by default that of webhook configurations, lets the manager make `new` of `old`."""
+    policy = policies()[name]
     anything = {"x-kubernetes-int-or-string": True}  # the type that nothing is known of
     for validation in policy["spec"]["validations"]:
         text = validation["expression"].replace("oldObject", "oldSelf").replace("object.", "self.")
@@ -247,3 +252,19 @@ def test_what_is_no_image_is_refused(image: str, capsys: pytest.CaptureFixture[s
     captured = capsys.readouterr()
     assert "allowed is an image reference such as" in captured.err
     assert captured.out == ""
+
+
+def test_the_manager_changes_no_secret_but_those_that_it_makes() -> None:
+    label = {"cluster.anywhere.eks.amazonaws.com/cluster-name": "garden"}
+    own, keys = ("Opaque", label), ("cluster.x-k8s.io/secret", label)
+    verdicts = [
+        ("garden-node-files", *own, True),
+        ("espalier-webhook-server-cert", "kubernetes.io/tls", None, True),
+        ("garden-ca", *keys, False),
+        ("vsphere-credentials", "Opaque", None, False),
+        ("espalier-gate-key", "Opaque", None, False),
+    ]
+    for name, type_, labels, verdict in verdicts:
+        metadata = {"name": name} | ({"labels": labels} if labels else {})
+        secret: Tree = {"metadata": metadata, "type": type_}
+        assert allowed(secret, secret, f"{manifests.NAME}-secrets") is verdict, name

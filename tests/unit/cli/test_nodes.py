@@ -41,6 +41,6 @@ def test_a_log_that_is_none_is_neither_followed_nor_waited_for(
     elif kind == "fifo":
         os.mkfifo(log)
     assert run(["nodes", "logs", "node-1", "--bootstrap"]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "node node-1 has not run its bootstrap data yet" in told.err
+    result = capsys.readouterr()
+    assert result.out == ""
+    assert "node node-1 has not run its bootstrap data yet" in result.err

@@ -114,3 +114,11 @@ def test_a_machine_that_nobody_gave_an_infrastructure_is_judged_by_the_rest() ->
     known, unknown = machine("v1.35.4"), msgspec.structs.replace(machine(), infrastructure=None)
     assert classify(known, unknown, Way.IN_PLACE, KNOWN, NONE).refused == ()
     assert classify(unknown, known, Way.IN_PLACE, KNOWN, NONE).refused == ()
+
+
+@pytest.mark.parametrize(
+    ("fate", "is_outdated"), [(one, one in (Fate.IN_PLACE, Fate.REPLACED, Fate.REFUSED)) for one in Fate]
+)
+def test_what_is_refused_is_outdated_as_well(fate: Fate, is_outdated: bool) -> None:
+    """Cluster API would replace the machine, if nobody held it."""
+    assert Classified(fate).is_outdated is is_outdated

@@ -10,7 +10,7 @@ from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields
 from espalier.clusterapi.machine_change import differences
 from espalier.providers.docker.cluster_api import INFRASTRUCTURE as DOCKER
-from espalier.upgrades import cluster_configuration
+from espalier.upgrades.node import cluster_configuration
 
 ROWS = ("bootstrap.clusterConfiguration.apiServer.extraArgs", "bootstrap.clusterConfiguration.featureGates.Known")
 

@@ -71,7 +71,7 @@ class Workload(Server):
         self.slow_writes = 0.0
         """The same for writes."""
         self.away = False
-        """Whether it is out of reach."""
+        """True if it is out of reach."""
 
     async def request(self, request: Request) -> Response:
         await asyncio.sleep(self.slow if request.method == "GET" else self.slow or self.slow_writes)

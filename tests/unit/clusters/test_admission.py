@@ -41,11 +41,11 @@ def test_the_example_is_accepted_without_a_word() -> None:
 
 def test_a_version_near_the_end_of_its_support_is_warned_of() -> None:
     near = edited({SPEC + "kubernetesVersion": "1.34"})
-    told = "spec.kubernetesVersion: Kubernetes 1.34 (support ends on 2026-12-02); plan an upgrade"
+    result = "spec.kubernetesVersion: Kubernetes 1.34 (support ends on 2026-12-02); plan an upgrade"
     assert ask(near, now=datetime(2026, 10, 2, tzinfo=UTC)).warnings == ()
-    assert ask(near, now=datetime(2026, 10, 3, tzinfo=UTC)).warnings == (told,)
+    assert ask(near, now=datetime(2026, 10, 3, tzinfo=UTC)).warnings == (result,)
     over = ask(near, now=datetime(2027, 1, 1, tzinfo=UTC))
-    assert over.warnings == (told.replace("ends", "ended"),)
+    assert over.warnings == (result.replace("ends", "ended"),)
     assert over.allowed
     on = edited({SPEC + "kubernetesVersion": "1.35"}, near)
     assert ask(on, near, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings == ()
@@ -53,8 +53,8 @@ def test_a_version_near_the_end_of_its_support_is_warned_of() -> None:
 
 def test_so_is_that_of_a_group_which_has_its_own() -> None:
     lags = edited({GROUP + "kubernetesVersion": "1.34"})
-    told = "spec.workerNodeGroupConfigurations[0].kubernetesVersion: Kubernetes 1.34 (support ended on 2026-12-02); "
-    assert ask(lags, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings == (told + "plan an upgrade",)
+    result = "spec.workerNodeGroupConfigurations[0].kubernetesVersion: Kubernetes 1.34 (support ended on 2026-12-02); "
+    assert ask(lags, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings == (result + "plan an upgrade",)
     same = edited({SPEC + "kubernetesVersion": "1.34"}, lags)
     assert len(ask(same, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings) == 1, "once for each version"
 

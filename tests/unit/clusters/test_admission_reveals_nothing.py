@@ -102,10 +102,10 @@ ANSWERS: dict[str, Callable[[bool], AdmissionResponse]] = {
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_a_refusal_names_nothing_of_others(answer: Callable[[bool], AdmissionResponse]) -> None:
-    told, discreet = answer(True), answer(False)
-    assert SECRET in told.message, "there is something that could be named"
+    result, discreet = answer(True), answer(False)
+    assert SECRET in result.message, "there is something that could be named"
     assert not discreet.allowed
-    assert (discreet.code, len(discreet.causes)) == (told.code, len(told.causes))
+    assert (discreet.code, len(discreet.causes)) == (result.code, len(result.causes))
     unwritten = discreet.message.replace(f"{SECRET}-web", "")  # a name that he wrote himself
     assert SECRET not in unwritten
     assert not any(SECRET in one.message.replace(f"{SECRET}-web", "") for one in discreet.causes)

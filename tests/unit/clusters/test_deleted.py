@@ -13,7 +13,7 @@ from espalier.api.meta import Condition, Tree
 from espalier.clusters import names, plan
 from espalier.clusters.deleted import lost_control_plane
 from espalier.clusters.drift import of_capi_objects
-from espalier.clusters.preview.simulate import foresee
+from espalier.clusters.preview.simulate import simulate
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.status import status_of
 from espalier.clusters.synced import seen
@@ -134,7 +134,7 @@ def test_one_that_is_being_deleted_says_what_goes_with_it_and_nothing_is_promise
 
 def test_a_change_of_a_cluster_whose_control_plane_is_lost_would_do_nothing() -> None:
     scope = made(objects=without("KubeadmControlPlane"), workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-    found = foresee(scope)
+    found = simulate(scope)
     assert found.stops.startswith("ControlPlaneLost: ")
     assert not found.acts
 

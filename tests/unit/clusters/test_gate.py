@@ -153,21 +153,21 @@ def test_a_changed_secret_is_noticed_and_an_equal_one_of_another_name_too() -> N
     others: list[gate.Data] = [LILY, {SECRET: {"user": b"gardener"}}, {"Secret eksa-system/other": ROSE[SECRET]}]
     for other in others:
         wanted = mark(cluster(), datacenter(), credentials=other)
-        assert gate.stand(before, wanted, generations_match=True) is Gate.CREDENTIALS
+        assert gate.state_of(before, wanted, generations_match=True) is Gate.CREDENTIALS
 
 
 def test_a_changed_config_map_is_a_change_like_any_other() -> None:
     name = "ConfigMap eksa-system/authority"
     before, after = (mark(cluster(), datacenter(), data={name: {"ca.crt": value}}) for value in (b"rose", b"lily"))
-    assert gate.stand(before, after, generations_match=True) is Gate.OPEN
+    assert gate.state_of(before, after, generations_match=True) is Gate.OPEN
     assert before.count(":") == 1
 
 
 def test_credentials_are_hashed_apart_from_content() -> None:
     before = mark(cluster(), datacenter(), credentials=ROSE)
     more = child("a", disk=20)
-    assert gate.stand(before, mark(cluster(), more, credentials=ROSE), generations_match=True) is Gate.OPEN
-    assert gate.stand(before, mark(cluster(), more, credentials=LILY), generations_match=True) is Gate.OPEN
+    assert gate.state_of(before, mark(cluster(), more, credentials=ROSE), generations_match=True) is Gate.OPEN
+    assert gate.state_of(before, mark(cluster(), more, credentials=LILY), generations_match=True) is Gate.OPEN
 
 
 def test_who_does_not_know_the_key_can_try_no_password_and_sees_no_two_clusters_alike() -> None:
@@ -183,26 +183,26 @@ def test_without_its_key_a_manager_compares_what_carries_credentials_and_rolls_n
     before = mark(cluster(), datacenter(), credentials=ROSE)
     for key in (b"", b"another"):
         wanted = mark(cluster(), datacenter(), credentials=ROSE, key=key)
-        assert gate.stand(before, wanted, generations_match=False) is Gate.CREDENTIALS
+        assert gate.state_of(before, wanted, generations_match=False) is Gate.CREDENTIALS
     unknown = mark(cluster(), datacenter(), credentials=ROSE, key=b"")
-    assert gate.stand(unknown, unknown, generations_match=True) is Gate.CREDENTIALS
+    assert gate.state_of(unknown, unknown, generations_match=True) is Gate.CREDENTIALS
 
 
 def test_who_finishes_writing_credentials_writes_nothing_else() -> None:
     wanted = mark(cluster(), datacenter(), credentials=LILY)
     half_done = gate.opened(wanted, Gate.CREDENTIALS)
-    assert gate.stand(half_done, wanted, generations_match=True) is Gate.CREDENTIALS
+    assert gate.state_of(half_done, wanted, generations_match=True) is Gate.CREDENTIALS
     back = mark(cluster(), datacenter(), credentials=ROSE)
-    assert gate.stand(half_done, back, generations_match=True) is Gate.CREDENTIALS
+    assert gate.state_of(half_done, back, generations_match=True) is Gate.CREDENTIALS
     more = mark(cluster(), child("a", disk=20), credentials=LILY)
-    assert gate.stand(half_done, more, generations_match=True) is Gate.OPEN
+    assert gate.state_of(half_done, more, generations_match=True) is Gate.OPEN
     assert gate.opened(wanted, Gate.OPEN) == gate.OPENED
 
 
 def test_a_manager_that_begins_or_ceases_to_read_credentials_adopts_clusters() -> None:
     with_data, without = mark(cluster(), datacenter(), credentials=ROSE), mark(cluster(), datacenter())
-    assert gate.stand(without, with_data, generations_match=False) is Gate.ADOPTED
-    assert gate.stand(with_data, without, generations_match=False) is Gate.ADOPTED
+    assert gate.state_of(without, with_data, generations_match=False) is Gate.ADOPTED
+    assert gate.state_of(with_data, without, generations_match=False) is Gate.ADOPTED
 
 
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -240,7 +240,7 @@ def test_marks_are_equal_exactly_when_the_content_is(one: Tree, other: Tree) -> 
     ],
 )
 def test_where_a_cluster_stands(found: str | None, generations_match: bool, expected: Gate) -> None:
-    assert gate.stand(found, "v1:a", generations_match=generations_match) is expected
+    assert gate.state_of(found, "v1:a", generations_match=generations_match) is expected
 
 
 def consenting(patches: str) -> Tree:

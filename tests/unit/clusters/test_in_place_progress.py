@@ -35,7 +35,7 @@ def held() -> KubeadmControlPlane:
 
 def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
     """An upgrade of it with these conditions, all of a reason that nobody knows."""
-    told = {"Ready": "False", **statuses}
+    result = {"Ready": "False", **statuses}
     return {
         "apiVersion": ControlPlaneUpgrade.resource.api_version,
         "kind": ControlPlaneUpgrade.resource.kind,
@@ -57,7 +57,7 @@ def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
         "status": {
             "conditions": [
                 {"type": type_, "status": status, "reason": "OfAnotherVersion", "message": "so it is"}
-                for type_, status in told.items()
+                for type_, status in result.items()
             ]
         },
     }
@@ -232,11 +232,11 @@ def test_each_owner_is_classified_before_it_is_written(front_end: FrontEnd) -> N
 def test_all_that_is_refused_is_told_at_once() -> None:
     labelled = {"name": "md-0", "count": 2, "labels": {"a": "b"}, "upgradeRolloutStrategy": {"type": "InPlace"}}
     found = changes({"type": "InPlace"}, controlPlaneConfiguration=REFUSING, workerNodeGroupConfigurations=[labelled])
-    told = in_place.refused(found)
-    assert told is not None
-    assert told.reason == in_place.STOPPED
-    assert "bootstrap.clusterConfiguration.apiServer.certSANs of the control plane" in told.message
-    assert "kubeletExtraArgs[node-labels] of worker node group md-0" in told.message
+    result = in_place.refused(found)
+    assert result is not None
+    assert result.reason == in_place.STOPPED
+    assert "bootstrap.clusterConfiguration.apiServer.certSANs of the control plane" in result.message
+    assert "kubeletExtraArgs[node-labels] of worker node group md-0" in result.message
 
 
 def test_what_falls_back_is_marked_and_paused_nowhere() -> None:

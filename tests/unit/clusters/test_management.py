@@ -23,7 +23,7 @@ from espalier.api.schema import violations
 from espalier.clusters import names, release_content
 from espalier.clusters.admission import Admission
 from espalier.clusters.observe import Observer
-from espalier.clusters.recording import guard, held
+from espalier.clusters.record_steps import guard, held
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.client import Client
 from espalier.kube.wire import ADMIN
@@ -401,8 +401,11 @@ def test_all_that_the_spec_of_a_cluster_leads_to_stays() -> None:
         for user in (garden(), by_bundles()):
             assert "team-a/garden" in delete(there, user, elsewhere, kind=there["kind"]).message, there["kind"]
         unused = delete(there, edited({SPEC + "eksaVersion": "v0.24.2"}), elsewhere, kind=there["kind"])
-        # Releases share EKS Distro Releases.
-        assert unused.allowed is (there["kind"] != "Release"), there["kind"]
+        assert unused.allowed, there["kind"]
+    for version in ("v0.25.1", "v0.24.2"):  # they share EKS Distro Releases
+        user = edited({SPEC + "eksaVersion": version})
+        shared = of_release(DistroRelease, "kubernetes-1-35-eks-1")
+        assert not delete(shared, user, elsewhere, kind="Release").allowed
 
 
 def test_a_cluster_without_a_release_uses_none() -> None:

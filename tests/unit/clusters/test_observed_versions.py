@@ -52,7 +52,7 @@ def machine_set(version: str, replicas: int = 2, being: int = 0) -> Tree:
     }
 
 
-def told(version: str, control_plane: Tree | None = None, generation: int = 2, **spec: Any) -> list[Tree]:
+def made_at(version: str, control_plane: Tree | None = None, generation: int = 2, **spec: Any) -> list[Tree]:
     """What was made for the cluster, and was told this version a moment ago."""
     status = {"observedGeneration": generation} | (control_plane or {})
     objects = made.objects(version=version, control_plane=status, **spec)
@@ -65,43 +65,47 @@ BEHIND = {"version": V34, "upToDateReplicas": 0}
 
 
 def test_a_further_minor_waits_for_the_control_plane() -> None:
-    blamed = refused(ask(at("1.36"), at("1.35"), *told("1.35", BEHIND)))
+    blamed = refused(ask(at("1.36"), at("1.35"), *made_at("1.35", BEHIND)))
     assert blamed == {
         "spec.kubernetesVersion": "the control plane still has machines of Kubernetes 1.34; wait until all of them "
         "have 1.35; found 1.36; allowed: 1.35"
     }
     one_left = {"version": "", "versions": [{"version": V34, "replicas": 1}, {"version": V35, "replicas": 2}]}
-    assert "still has machines of Kubernetes 1.34" in str(refused(ask(at("1.36"), at("1.35"), *told("1.35", one_left))))
-    assert ask(at("1.36"), at("1.35"), *told("1.35")).allowed
+    assert "still has machines of Kubernetes 1.34" in str(
+        refused(ask(at("1.36"), at("1.35"), *made_at("1.35", one_left)))
+    )
+    assert ask(at("1.36"), at("1.35"), *made_at("1.35")).allowed
 
 
 def test_a_control_plane_without_a_version_is_waited_for() -> None:
-    blamed = refused(ask(at("1.36"), at("1.35"), *told("1.34")))
+    blamed = refused(ask(at("1.36"), at("1.35"), *made_at("1.34")))
     assert "control plane still has machines of Kubernetes 1.34" in blamed["spec.kubernetesVersion"]
     assert "group md-0 still has machines of Kubernetes 1.34" in blamed["spec.kubernetesVersion"]
 
 
 def test_a_report_that_is_not_current_allows_nothing() -> None:
-    blamed = refused(ask(at("1.36"), at("1.35"), *told("1.35", {"observedGeneration": 1})))
+    blamed = refused(ask(at("1.36"), at("1.35"), *made_at("1.35", {"observedGeneration": 1})))
     assert "its status is outdated" in blamed["spec.kubernetesVersion"]
-    assert ask(at("1.36"), at("1.35"), *told("1.35", {"observedGeneration": 0}, generation=1)).allowed  # being created
+    assert ask(
+        at("1.36"), at("1.35"), *made_at("1.35", {"observedGeneration": 0}, generation=1)
+    ).allowed  # being created
 
 
 def test_a_further_minor_waits_for_each_group_of_workers() -> None:
     rolling = [machine_set(V35), machine_set(V34, 0, being=1)]
-    blamed = refused(ask(at("1.36"), at("1.35"), *told("1.35"), *rolling))
+    blamed = refused(ask(at("1.36"), at("1.35"), *made_at("1.35"), *rolling))
     assert blamed == {
         "spec.kubernetesVersion": "group md-0 still has machines of Kubernetes 1.34; wait until all of them have 1.35; "
         "found 1.36; allowed: 1.35"
     }
     gone = [machine_set(V35), machine_set(V34, 0, being=0)]
-    assert ask(at("1.36"), at("1.35"), *told("1.35"), *gone).allowed
+    assert ask(at("1.36"), at("1.35"), *made_at("1.35"), *gone).allowed
 
 
 def test_a_group_with_a_version_of_its_own_is_judged_by_it() -> None:
     own = GROUP + "kubernetesVersion"
     old, new = at("1.36", **{own: "1.35"}), at("1.36", **{own: "1.36"})
-    objects = told("1.36", workerNodeGroupConfigurations=old["spec"]["workerNodeGroupConfigurations"])
+    objects = made_at("1.36", workerNodeGroupConfigurations=old["spec"]["workerNodeGroupConfigurations"])
     assert ask(new, old, *objects, machine_set(V35)).allowed
     blamed = refused(ask(new, old, *objects, machine_set(V35), machine_set(V34)))
     assert "group md-0 still has machines of Kubernetes 1.34" in blamed[own]
@@ -110,7 +114,7 @@ def test_a_group_with_a_version_of_its_own_is_judged_by_it() -> None:
 def test_the_control_plane_does_not_leave_workers_behind_that_are_on_their_way() -> None:
     own = {GROUP + "kubernetesVersion": "1.34"}
     old, new = at("1.35", **own), at("1.36", **own)
-    objects = told("1.35", workerNodeGroupConfigurations=old["spec"]["workerNodeGroupConfigurations"])
+    objects = made_at("1.35", workerNodeGroupConfigurations=old["spec"]["workerNodeGroupConfigurations"])
     assert ask(new, old, *objects, machine_set(V34)).allowed
     blamed = refused(ask(new, old, *objects, machine_set(V34), machine_set("v1.33.9-eks-1-33-9")))
     assert "group md-0 still has machines of Kubernetes 1.33; wait until all of them have 1.34" in str(blamed)
@@ -120,21 +124,21 @@ def test_the_control_plane_does_not_leave_workers_behind_that_are_on_their_way()
     "edits", [{}, {GROUP + "count": 5}, {CONTROL_PLANE + "labels": {"a": "b"}}, {VERSION: "v0.26.0"}], ids=str
 )
 def test_all_else_goes_on_in_the_middle_of_an_upgrade(edits: dict[str, Any]) -> None:
-    objects = [*told("1.35", BEHIND), machine_set(V34)]
+    objects = [*made_at("1.35", BEHIND), machine_set(V34)]
     assert ask(edited(edits, at("1.35")), at("1.35"), *objects).allowed
-    skipped = told("1.34")  # 1.36 was written while nobody could refuse it
+    skipped = made_at("1.34")  # 1.36 was written while nobody could refuse it
     assert ask(edited(edits, at("1.36")), at("1.36"), *skipped).allowed
 
 
 def test_what_was_written_while_nobody_could_refuse_it_is_not_made_and_can_be_mended() -> None:
     tree = at("1.36")
-    found = problem(scope(tree, datacenter(), *told("1.34")))
+    found = problem(scope(tree, datacenter(), *made_at("1.34")))
     assert found is not None
     assert found.reason == names.CLUSTER_INVALID
     assert "the control plane still has machines of Kubernetes 1.34; wait until all of them have 1.35" in found.message
-    assert ask(at("1.35"), tree, *told("1.34")).allowed
-    assert problem(scope(at("1.35"), datacenter(), *told("1.34"))) is None
-    assert problem(scope(at("1.36"), datacenter(), *told("1.36", {"version": V35}))) is None  # under way already
+    assert ask(at("1.35"), tree, *made_at("1.34")).allowed
+    assert problem(scope(at("1.35"), datacenter(), *made_at("1.34"))) is None
+    assert problem(scope(at("1.36"), datacenter(), *made_at("1.36", {"version": V35}))) is None  # under way already
 
 
 def unfinished(version: str, **edits: Any) -> Tree:
@@ -145,15 +149,15 @@ def unfinished(version: str, **edits: Any) -> Tree:
 
 def test_a_release_goes_a_minor_further_only_from_a_finished_change() -> None:
     half = unfinished("v0.25.0")
-    assert refused(ask(edited({VERSION: "v0.26.0"}, half), half, *told("1.35"))) == {
+    assert refused(ask(edited({VERSION: "v0.26.0"}, half), half, *made_at("1.35"))) == {
         "spec.eksaVersion": "the last change of the cluster, with release v0.25.0, is still in progress; wait until it "
         "is Ready; found v0.26.0; allowed: releases of v0.25"
     }
-    assert not ask(edited({VERSION: "v0.26.0"}, paused(half)), paused(half), *told("1.35")).allowed
-    assert ask(edited({VERSION: "v0.25.1"}, half), half, *told("1.35")).allowed
-    assert ask(edited({GROUP + "count": 9}, half), half, *told("1.35")).allowed
+    assert not ask(edited({VERSION: "v0.26.0"}, paused(half)), paused(half), *made_at("1.35")).allowed
+    assert ask(edited({VERSION: "v0.25.1"}, half), half, *made_at("1.35")).allowed
+    assert ask(edited({GROUP + "count": 9}, half), half, *made_at("1.35")).allowed
     done = unfinished("v0.25.0", status={"observedGeneration": 7})
-    assert ask(edited({VERSION: "v0.26.0"}, done), done, *told("1.35")).allowed
+    assert ask(edited({VERSION: "v0.26.0"}, done), done, *made_at("1.35")).allowed
 
 
 def test_a_cluster_for_which_nothing_was_made_may_have_another_release() -> None:

@@ -50,7 +50,7 @@ def obstacle(scope: Scope) -> Wait | None:
     return plan.obstacle(plan.control_plane(scope.design, scope.capi_objects), scope.design, scope.capi_objects)
 
 
-def told(scope: Scope) -> tuple[str, str]:
+def ready_of(scope: Scope) -> tuple[str, str]:
     found = {one.type: one for one in readiness.conditions(scope)}["ControlPlaneReady"]
     return found.reason, found.message
 
@@ -99,16 +99,21 @@ def test_what_annotations_began_they_end() -> None:
 def test_only_a_refusal_of_the_present_generation_is_reported(observed: int) -> None:
     said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
     outdated: Tree = {"upToDateReplicas": 0, "observedGeneration": observed}
-    assert told(cluster(asked(), annotations=said, **outdated)) == (STOPPED, "files of it can't be changed in place")
+    assert ready_of(cluster(asked(), annotations=said, **outdated)) == (
+        STOPPED,
+        "files of it can't be changed in place",
+    )
     older = {IN_PLACE_REFUSED: refusal(0, "files of it can't be changed in place")}
-    assert told(cluster(asked(), annotations=older, **outdated))[0] != STOPPED
-    assert told(cluster(asked(), annotations=said, version="1.35"))[0] == "ControlPlaneReady", "nothing is left to do"
+    assert ready_of(cluster(asked(), annotations=older, **outdated))[0] != STOPPED
+    assert ready_of(cluster(asked(), annotations=said, version="1.35"))[0] == "ControlPlaneReady", (
+        "nothing is left to do"
+    )
 
 
 def test_with_the_fallback_a_refusal_is_a_rollout() -> None:
     said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
     scope = cluster(asked(fallback="RollingUpdate"), annotations=said, upToDateReplicas=0, version="1.35")
-    assert told(scope)[0] == readiness.ROLLING
+    assert ready_of(scope)[0] == readiness.ROLLING
 
 
 def test_progress_by_hooks_has_counts_and_nodes_with_failed_ones_first() -> None:
@@ -137,7 +142,7 @@ def test_progress_by_hooks_has_counts_and_nodes_with_failed_ones_first() -> None
             ("w", "it is drained", "True", {"cluster.x-k8s.io/deployment-name": "garden-md-0"}),
         )
     ]
-    assert told(cluster(asked(), *upgrades, upToDateReplicas=1)) == (
+    assert ready_of(cluster(asked(), *upgrades, upToDateReplicas=1)) == (
         FAILED,
         "machines of KubeadmControlPlane garden are upgraded in place: 1 of 3 are; "
         "Machine b: kubeadm failed; Machine a: it is drained",

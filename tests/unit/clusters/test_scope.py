@@ -126,7 +126,7 @@ def test_a_linked_object_is_kept_for_clusters_that_stay(others: list[Tree], stay
     seen = observer(going, linked, unlinked, *beside)
     found = seen.scope(GARDEN)
     assert found is not None
-    lent = [child.name for _, child in seen.lent_by(found.object)]
+    lent = [child.name for _, child in seen.shared_links_of(found.object)]
     assert lent == (["garden"] if stays and is_owner else [])
 
 
@@ -154,7 +154,7 @@ def test_a_linked_object_is_not_kept_for_the_cluster_that_goes_though_one_cache_
     linked["metadata"]["ownerReferences"] = [reference]
     seen = observer(going, linked)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert seen.lent_by(as_object(going)) == []
+    assert seen.shared_links_of(as_object(going)) == []
 
 
 def test_what_cluster_api_makes_for_the_cluster_is_its_own_without_labels_as_well() -> None:

@@ -123,7 +123,7 @@ def test_workers_are_not_ready_and_say_why_in_numbers(workers: Tree, count: int,
     assert message in found.message
 
 
-def told(number: int, there: int) -> list[Tree]:
+def scaled_to(number: int, there: int) -> list[Tree]:
     """The example, with a MachineDeployment that somebody told another number."""
     found = objects(workers={"replicas": there, "upToDateReplicas": there, "readyReplicas": there})
     next(tree for tree in found if tree["kind"] == "MachineDeployment")["spec"]["replicas"] = number
@@ -149,7 +149,7 @@ def told(number: int, there: int) -> list[Tree]:
 def test_nothing_is_said_to_scale_that_stays_as_it_is(
     number: int, there: int, annotations: Tree, reason: str, message: str
 ) -> None:
-    status = report(made(objects=told(number, there), status=settled(), annotations=annotations), Done())
+    status = report(made(objects=scaled_to(number, there), status=settled(), annotations=annotations), Done())
     found = condition(status, "WorkersReady")
     assert reason in (found.status, found.reason)
     assert message in found.message
@@ -443,5 +443,5 @@ def test_machines_are_held_for_an_upgrade_in_place_before_it_begins_and_after_it
     found = objects()
     plane = next(tree for tree in found if tree["kind"] == "KubeadmControlPlane")
     plane["metadata"]["annotations"] = {IN_PLACE_CONTROL_PLANE: "true"}
-    told = condition(report(made(objects=found)), "ControlPlaneReady")
-    assert told.message == "machines of KubeadmControlPlane garden are held for an upgrade in place"
+    ready = condition(report(made(objects=found)), "ControlPlaneReady")
+    assert ready.message == "machines of KubeadmControlPlane garden are held for an upgrade in place"

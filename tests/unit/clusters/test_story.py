@@ -29,7 +29,7 @@ def text_of(objects: Iterable[object]) -> str:
     return yaml.safe_dump_all(objects, sort_keys=True, width=120)
 
 
-def told(name: str, text: str) -> None:
+def compare_with_golden(name: str, text: str) -> None:
     """Compare with the story told before; ESPALIER_TELL_STORIES=1 writes it anew."""
     path = STORIES / f"{name}.golden"
     if os.environ.get("ESPALIER_TELL_STORIES"):
@@ -45,12 +45,12 @@ def rendered(manifest: str, *more: Tree, **spec: object) -> list[KubeObject]:
 
 
 def test_the_example_becomes_these_objects_of_cluster_api() -> None:
-    told("docker", text_of(msgspec.to_builtins(object_) for object_ in rendered("docker.yaml")))
+    compare_with_golden("docker", text_of(msgspec.to_builtins(object_) for object_ in rendered("docker.yaml")))
 
 
 def test_everything_that_can_be_asked_for_of_docker_becomes_these() -> None:
     objects = rendered("docker.yaml", **EVERYTHING)
-    told("docker-everything", text_of(msgspec.to_builtins(object_) for object_ in objects))
+    compare_with_golden("docker-everything", text_of(msgspec.to_builtins(object_) for object_ in objects))
 
 
 AUTHORITY = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -138,7 +138,7 @@ def test_what_a_field_adds_to_the_example(name: str) -> None:
         changed = [re.sub("^@@.*", "@@", line) for line in lines if not line.startswith(("---", "+++"))]
         if changed:
             found += [f"## {' '.join(_place(tree))}", *changed, ""]
-    told(f"docker-{name}", "\n".join(found))
+    compare_with_golden(f"docker-{name}", "\n".join(found))
 
 
 def _place(tree: Tree) -> tuple[str, str]:
@@ -151,7 +151,7 @@ def test_the_cni_of_an_example_is_made_of_these_objects(name: str) -> None:
     key = GARDEN._replace(name=documents[0]["metadata"]["name"])
     design = scope(*documents, key=key).design
     assert design is not None
-    told(f"{name}-cni", text_of(manifest.body for manifest in cni.objects(design)))
+    compare_with_golden(f"{name}-cni", text_of(manifest.body for manifest in cni.objects(design)))
 
 
 def test_every_example_has_a_golden_story() -> None:

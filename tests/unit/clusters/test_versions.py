@@ -323,7 +323,7 @@ def node_upgrade(machine: str, *done: str) -> Tree:
 
 
 def goes_back(*machines: Tree, **more: Any) -> bool:
-    """Whether 1.35 is accepted; never is 1.34."""
+    """True if 1.35 is accepted; never is 1.34."""
     old, new, objects = upgrading(*machines, **more)
     further = edited({KUBERNETES: "1.34", GROUP + "kubernetesVersion": "1.34"}, old)
     assert not ask(further, old, *objects).allowed

@@ -71,8 +71,8 @@ info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 token = "|".join([info["apiVersion"], info["kind"], json.dumps(info["spec"]), os.environ["A"], os.environ["B"]])
 print(json.dumps({"kind": "ExecCredential", "apiVersion": info["apiVersion"], "status": {"token": token}}))
 """
-    told = plugin(program, mode="IfAvailable", env={"A": "plugin"}, cluster={"server": "https://c.test"})
-    source = credentials(told, interactive=True, env={"A": "user", "B": "user"})
+    result = plugin(program, mode="IfAvailable", env={"A": "plugin"}, cluster={"server": "https://c.test"})
+    source = credentials(result, interactive=True, env={"A": "user", "B": "user"})
     spec = json.dumps({"interactive": True, "cluster": {"server": "https://c.test"}})
     assert (await source.current()).token == f"{V1}|ExecCredential|{spec}|plugin|user"
 

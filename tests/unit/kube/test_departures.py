@@ -31,7 +31,7 @@ WRITES = ("PUT", "DELETE", "PATCH", "POST")
 async def test_a_request_whose_connection_is_dropped_was_sent_once(
     kind: type[HttpTransport | ThreadedTransport], method: str
 ) -> None:
-    """Whether it may be sent again is decided by `Retry`, and by the fence, each time."""
+    """`Retry` and the fence decide each time if it may be sent again."""
     arrived: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:

@@ -77,3 +77,10 @@ def test_keys_are_read_in_any_form() -> None:
 def test_what_is_no_set_is_refused(wrong: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         fields.parse(wrong)
+
+
+def test_invalid_entries_of_managed_fields_are_left_out() -> None:
+    entries = b'[{"manager":"a","operation":"Apply"},{"manager":1},3]'
+    assert [(entry.manager, encoded) for entry, encoded in fields.entries(entries)] == [
+        ("a", b'{"manager":"a","operation":"Apply"}')
+    ]

@@ -224,7 +224,7 @@ class SmallWatch:
 
 
 def selects(request: Request, path: str, tree: Tree) -> bool:
-    """Whether a list or watch request covers an object."""
+    """True if a list or watch request covers an object."""
     collection = path.rsplit("/", 1)[0]
     everywhere = collection
     if "/namespaces/" in collection:

@@ -123,6 +123,6 @@ def test_a_review_of_an_object_that_is_too_deep_is_denied(levels: int) -> None:
     body = b'{"kind":"AdmissionReview","request":{"uid":"0a-1b","operation":"CREATE","object":{"spec":%s}}}' % deep
     webhooks = Webhooks(port=None)
     webhooks.handle("/validate-things", lambda request: AdmissionResponse())
-    told = msgspec.json.decode(webhooks.review("/validate-things", body))["response"]
-    assert (told["uid"], told["allowed"], told["status"]["code"]) == ("0a-1b", False, 422)
-    assert "more than 128 levels deep" in told["status"]["message"]
+    result = msgspec.json.decode(webhooks.review("/validate-things", body))["response"]
+    assert (result["uid"], result["allowed"], result["status"]["code"]) == ("0a-1b", False, 422)
+    assert "more than 128 levels deep" in result["status"]["message"]

@@ -18,8 +18,8 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import Request
 from espalier.runtime import virtual
 from espalier.runtime.cache import Cache, Caches
-from espalier.runtime.mapping import by_label
 from espalier.runtime.options import WATCH_FILTER_LABEL, Options
+from tests.support.indexes import by_label
 from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
 Story = Callable[[SmallServer, Caches], Awaitable[Any]]

@@ -36,7 +36,7 @@ def host(parent: Path) -> list[tuple[str, bytes]]:
 def test_whatever_lies_there_and_whatever_is_asked_for_nothing_outside_is_found_or_changed(
     tmp_path_factory: pytest.TempPathFactory, entries: list[tuple[str, str, str]], path: str
 ) -> None:
-    parent = tmp_path_factory.mktemp("world")
+    parent = tmp_path_factory.mktemp("environment")
     root = parent / "root"
     for folder in (root, parent / "host"):
         folder.mkdir()

@@ -148,15 +148,15 @@ def test_a_bug_passes_through() -> None:
 
 
 def test_what_nobody_may_read_is_in_neither_outcome_nor_report() -> None:
-    told = []
+    result = []
 
     def conceal(ctx: Reconcile, outcome: Outcome) -> Outcome:
-        told.append(outcome)
+        result.append(outcome)
         return Wait("A", "***")
 
     env = Environment(ends=Wait("A", "secret"))
     assert env.reconcile(conceal=conceal) == Wait("A", "***")
-    assert told == [Wait("A", "secret")]
+    assert result == [Wait("A", "secret")]
 
 
 def test_an_undecodable_object_is_reported_if_its_kind_allows_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from espalier.api.capi.kubeadm import (
@@ -16,7 +17,7 @@ from espalier.api.capi.kubeadm import (
 from espalier.api.core import Taint
 from espalier.simulator import bootstrap_data
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_TAINT, Kubeadm
-from espalier.simulator.nodes import control_plane_images
+from espalier.simulator.hosts import static_pods
 
 SPEC = KubeadmConfigSpec(
     cluster_configuration=ClusterConfiguration(image_repository="registry.example/kubernetes"),
@@ -141,6 +142,6 @@ def test_cloud_configs_without_kubeadm_are_refused(data: bytes) -> None:
 
 
 def test_images_of_the_control_plane_come_from_the_release() -> None:
-    images = control_plane_images(Kubeadm(version="v1.35.4-eks-1-35-1", cluster=SPEC.cluster_configuration))
-    assert images["kube-apiserver"] == "registry.example/kubernetes/kube-apiserver:v1.35.4-eks-1-35-1"
-    assert list(images) == ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+    pods = static_pods.rendered(msgspec.to_builtins(SPEC.cluster_configuration), "v1.35.4-eks-1-35-1")
+    assert pods["kube-apiserver"].image == "registry.example/kubernetes/kube-apiserver:v1.35.4-eks-1-35-1"
+    assert list(pods) == ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]

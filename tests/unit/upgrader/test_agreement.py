@@ -13,7 +13,7 @@ from espalier.clusterapi.bootstrap_changes import bootstrap_changes
 from espalier.upgrader import changes, draining, static_pods
 from espalier.upgrader.main import ROOT, main
 from espalier.upgrades import names
-from espalier.upgrades.pod import CHANGES_FILE, Role, Upgrader, pod
+from espalier.upgrades.node.pod import CHANGES_FILE, Role, Upgrader, pod
 
 
 def test_what_the_program_annotates_nodes_with_is_what_controllers_read() -> None:

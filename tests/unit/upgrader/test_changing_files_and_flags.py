@@ -123,6 +123,7 @@ def test_a_static_pod_that_kubeadm_starts_anew_is_not_started_twice(node: Simula
 
     assert "--profiling=false" in (node.root / MANIFEST).read_text()
     assert RESTARTED not in pod(node)["metadata"]["annotations"]
+    assert "--profiling=false" in pod(node)["spec"]["containers"][0]["command"]
 
 
 def test_a_manifest_of_a_static_pod_is_started_and_goes_again(node: Simulated) -> None:
@@ -134,6 +135,7 @@ def test_a_manifest_of_a_static_pod_is_started_and_goes_again(node: Simulated) -
     node.changes = Changes(removed=(VIP,), upgrade="another")
     upgrade(node)
     assert not (node.root / VIP[1:]).exists()
+    assert pod(node, "kube-vip").get("reason") == "NotFound"
 
 
 def test_a_policy_with_which_the_api_server_does_not_come_up_is_taken_back(node: Simulated) -> None:

@@ -323,6 +323,17 @@ def test_a_new_kubelet_stays_when_only_the_api_server_can_not_be_asked(node: Sim
     assert node.step("kubelet") == f"kubelet {NEW} runs, and the node is ready"
 
 
+def test_a_new_kubelet_stays_when_its_node_can_not_be_read(node: Simulated) -> None:
+    for name in STEPS[:4]:
+        node.step(name)
+    node.cluster.ask("DELETE", "/api/v1/nodes/node-1")
+
+    with pytest.raises(StepFailed, match=r"the new kubelet runs, but whether it is well can't be told: .*node-1"):
+        node.step("kubelet")
+
+    assert node.host.running("kubelet") == NEW
+
+
 def test_a_service_that_is_ill_before_the_upgrade_is_not_touched(node: Simulated) -> None:
     node.fail(containerd=["2.1.5"])
     node.host.run(["systemctl", "restart", "containerd.service"])

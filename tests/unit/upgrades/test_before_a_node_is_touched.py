@@ -23,13 +23,14 @@ from espalier.api.resource import Key
 from espalier.runtime import steps
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import Writer
-from espalier.upgrades import context, expected
+from espalier.upgrades import expected, reconciling
 from espalier.upgrades.cluster_view import MachineView
-from espalier.upgrades.control_plane_group import ControlPlaneGroup
-from espalier.upgrades.deployment_group import DeploymentGroup
-from espalier.upgrades.group import GroupContext, GroupScope
-from espalier.upgrades.group_life import LIFE
-from espalier.upgrades.sequence import Member
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.deployment import DeploymentGroup
+from espalier.upgrades.group.group import GroupScope
+from espalier.upgrades.group.observe import GroupContext, observe
+from espalier.upgrades.group.sequence import Member
+from espalier.upgrades.group.steps import LIFE
 from tests.unit.upgrades.seen import NEW, OLD, cluster_view, machine, made, node, pods
 
 PLANES = ("a", "b", "c")
@@ -37,7 +38,7 @@ PLANES = ("a", "b", "c")
 
 def completed() -> NodeUpgrade:
     spec = {"machine": {"name": "m"}, "kubernetesVersion": NEW, "nodeType": "ControlPlane"}
-    status = NodeUpgradeStatus(context.told(Done(), "", frozenset()), completed=True)
+    status = NodeUpgradeStatus(reconciling.told(Done(), "", frozenset()), completed=True)
     return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
 
 
@@ -262,3 +263,32 @@ def test_no_worker_is_begun_before_every_machine_of_the_control_plane_has_the_ve
         assert f"Machine {waits_for} has " in outcome.message
     else:
         assert (outcome.reason, begun) == ("UpgradingNodes", ["w0"])
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_upgrade_is_read_from_its_cluster_also_when_a_machine_of_it_is_gone(is_there: bool) -> None:
+    view = plane_view()
+    view.capi_objects.machine = lambda name: machine(name, control_plane=True) if is_there else None
+    view.capi_objects.get = lambda _resource, name: made({"metadata": {"name": name}})
+    template = {"spec": {"infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "t"}}}
+    spec: Tree = {
+        "controlPlane": {"name": "garden"},
+        "machinesRequireUpgrade": [{"name": "a"}],
+        "kubernetesVersion": NEW,
+        "controlPlaneSpecData": expected.encoded(
+            {"version": NEW, "machineTemplate": template, "kubeadmConfigSpec": {}}
+        ),
+    }
+    metadata = {"name": "u", "labels": {"cluster.x-k8s.io/cluster-name": "garden"}}
+    kind = ControlPlaneUpgrade.resource
+    found = made({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec})
+    observer: Any = SimpleNamespace(
+        look={"garden": view}.get,
+        node_upgrades=lambda _upgrade: [],
+        upgrade=lambda *_: None,
+        paused_cluster=lambda _owner: None,
+    )
+    scope = observe(observer, ControlPlaneGroup(), found)
+    assert scope.cluster_view is view
+    assert [one.is_gone for one in scope.members] == [not is_there]
+    assert [one.is_expected for one in scope.members] == [False]

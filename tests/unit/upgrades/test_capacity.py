@@ -15,7 +15,7 @@ from espalier.api.meta import Tree
 from espalier.api.quantities import amount
 from espalier.kube.client import Client
 from espalier.kube.objects import ObjectList
-from espalier.upgrades.capacity import PodRequest, fits, has_room
+from espalier.upgrades.node.capacity import PodRequest, fits, has_room
 from espalier.upgrades.views import Node
 from tests.unit.upgrades.seen import made
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from espalier.api.meta import Tree
-from espalier.upgrades.cluster_configuration import (
+from espalier.upgrades.node.cluster_configuration import (
     Asked,
     has_external_etcd,
     obstacle,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,15 +11,17 @@ import msgspec
 import pytest
 
 from espalier.api.capi.machine import Machine, MachineDeployment
-from espalier.api.eksa.upgrades import MachineDeploymentUpgrade, ObjectReference
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, ObjectReference
 from espalier.api.meta import Tree
+from espalier.api.resource import Resource
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.objects import Object, encode_json
-from espalier.upgrades import deployment_group, expected
-from espalier.upgrades.annotation_controller import DeploymentSide
-from espalier.upgrades.deployment_group import DeploymentGroup, Sets
-from espalier.upgrades.group import GroupScope, shared_problem
-from espalier.upgrades.sequence import Member
+from espalier.upgrades import expected
+from espalier.upgrades.group import deployment as deployment_group
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.deployment import DeploymentGroup, Sets
+from espalier.upgrades.group.group import GroupScope, shared_problem
+from espalier.upgrades.group.sequence import Member
 from tests.unit.upgrades.seen import cluster_view, machine, node
 
 BEFORE: Tree = {"version": "v1.36.3", "bootstrap": {}}
@@ -152,7 +155,7 @@ def test_of_a_worker_node_group_refused_fields_and_older_sets_are_named() -> Non
     asked = owner.tree
     asked["spec"]["template"]["spec"]["failureDomain"] = "here"
     objects = capi_objects([older, made(tree)], "older")
-    refused = DeploymentSide().due(objects, made(asked)).refused
+    refused = DeploymentGroup().due(objects, made(asked)).refused
     assert refused == ("failureDomain", "machines of MachineSet older")
 
 
@@ -232,3 +235,54 @@ def test_a_machine_whose_files_are_not_those_of_its_template_is_outdated() -> No
         config = made({"kind": "C", "metadata": {"name": "m"}, "spec": {"files": [{"path": "/a", "content": content}]}})
         view = replace(machine("m", version="v1.36.3"), config=config)
         assert [one.name for one in deployment_group.outdated(objects, deployment, [view])] == names
+
+
+def recorded(group: Any, wanted: Tree, view: Any) -> dict[str, Tree]:
+    """Kind -> what is merged into the object of a machine once its node is upgraded."""
+    written: dict[str, Tree] = {}
+
+    async def merge(resource: Any, _found: Any, patch: Tree) -> None:
+        written[resource.kind] = patch
+
+    objects = SimpleNamespace(template=lambda *_: {})
+    seen: Any = SimpleNamespace(wanted=wanted, version="v1.36.3", cluster_view=SimpleNamespace(capi_objects=objects))
+    writer: Any = SimpleNamespace(merge=merge)
+    asyncio.run(group.record(writer, seen, view))
+    return written
+
+
+REFERENCE = {"apiGroup": "i", "kind": "DockerMachineTemplate", "name": "new"}
+
+
+@pytest.mark.parametrize(
+    ("group", "wanted"),
+    [
+        (DeploymentGroup(), {"infrastructureRef": REFERENCE, "bootstrap": {"configRef": {"name": "t"}}}),
+        (ControlPlaneGroup(), {"machineTemplate": {"spec": {"infrastructureRef": REFERENCE}}}),
+    ],
+)
+def test_all_objects_of_a_machine_say_what_was_reached_also_where_they_said_nothing(group: Any, wanted: Tree) -> None:
+    bare = made({"kind": "Any", "metadata": {"name": "m"}})
+    kind = Resource("i", "v1", "dockermachines", "DockerMachine")
+    view = replace(machine("m"), config=bare, infrastructure=bare, infrastructure_kind=kind)
+    found = recorded(group, wanted, view)
+    assert list(found) == ["Machine", "KubeadmConfig", "DockerMachine"]
+    assert found["Machine"]["spec"] == {"version": "v1.36.3"}
+    cloned_from = found["DockerMachine"]["metadata"]["annotations"]
+    assert cloned_from["cluster.x-k8s.io/cloned-from-name"] == "new"
+    assert list(recorded(group, wanted, machine("m"))) == ["Machine"]
+
+
+def test_nodes_of_a_control_plane_get_the_version_of_etcd_that_was_asked_for() -> None:
+    spec = {
+        "controlPlane": {"name": "c"},
+        "machinesRequireUpgrade": [],
+        "kubernetesVersion": "v1.36.3",
+        "controlPlaneSpecData": "",
+        "etcdVersion": "v3.6.8",
+    }
+    kind = ControlPlaneUpgrade.resource
+    upgrade = made({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "u"}, "spec": spec})
+    seen: Any = SimpleNamespace(members=(), wanted={}, upgrade=upgrade.decode(ControlPlaneUpgrade))
+    found = ControlPlaneGroup().node_upgrade_extras(seen, Member("m", machine("m"), None, None))
+    assert found == {"etcdVersion": "v3.6.8", "firstNodeToBeUpgraded": True, "bootstrapChanges": ""}

@@ -15,9 +15,12 @@ from espalier.api.conditions import timestamp
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade
 from espalier.api.meta import Condition, Tree
 from espalier.runtime.outcome import Continue, Wait
-from espalier.upgrades import capacity, expected, names, node_life, node_scope
-from espalier.upgrades.node_context import Context
-from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades import expected, names
+from espalier.upgrades.node import capacity
+from espalier.upgrades.node import observe as node_scope
+from espalier.upgrades.node import steps as node_life
+from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.views import Node
 from tests.unit.upgrades.seen import NEW, machine, made, node
 from tests.unit.upgrades.test_one_node import ended, reason, scope_of, working
@@ -163,6 +166,16 @@ def test_kubeadm_config_is_that_of_the_control_plane_upgrade_that_has_the_node_u
     )
     observer: Any = SimpleNamespace(upgrade=lambda _kind, name: whole if name == "up" else None)
     assert node_scope._configuration(observer, made(owned(uid)), None, NEW) == found
+
+
+@pytest.mark.parametrize(("uid", "found"), [("1", {"clusterName": "garden"}), ("2", None)])
+def test_of_a_node_upgrade_by_hooks_it_is_that_of_its_machine(uid: str, found: Tree | None) -> None:
+    owner = {"apiVersion": "c/v1", "kind": "Machine", "name": "a", "uid": uid, "controller": True}
+    asked = made({"kind": "NodeUpgrade", "metadata": {"name": "n", "ownerReferences": [owner]}})
+    config = made({"spec": {"clusterConfiguration": {"clusterName": "garden"}}})
+    view: Any = SimpleNamespace(object=made({"kind": "Machine", "metadata": {"name": "a", "uid": "1"}}), config=config)
+    observer: Any = SimpleNamespace(upgrade=lambda _kind, _name: None)
+    assert node_scope._configuration(observer, asked, view, NEW) == found
 
 
 def test_a_machine_of_a_cluster_that_its_label_does_not_name_is_found_by_its_spec() -> None:

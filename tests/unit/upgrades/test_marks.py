@@ -14,10 +14,10 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import expected
-from espalier.upgrades.annotation_controller import (
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.group import Due
+from espalier.upgrades.marks import (
     Context,
-    ControlPlaneSide,
-    Due,
     _marked,
     _upgrade_of,
     advance,
@@ -70,8 +70,9 @@ def ended(
         if PAUSED_ANNOTATION in gone:
             did.append("unpaused")
 
-    class Side(ControlPlaneSide):
-        group: Any = SimpleNamespace(is_expected=lambda *_: False)
+    class Group(ControlPlaneGroup):
+        def is_expected(self, *_: Any) -> bool:
+            return False
 
         def due(self, capi_objects: Any, owner: Any) -> Due:
             assert due is not None
@@ -85,7 +86,7 @@ def ended(
     metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "annotations": annotations}
     owner = made({"kind": "KubeadmControlPlane", "metadata": metadata, "spec": ASKED})
     capi_objects: Any = SimpleNamespace(machine=machine)
-    return asyncio.run(step(Context(tools, Side(), owner, of, capi_objects, by_hooks))), did
+    return asyncio.run(step(Context(tools, Group(), owner, of, capi_objects, by_hooks))), did
 
 
 UNMARKED = ["unmarked", "unpaused"]
@@ -173,9 +174,9 @@ def test_an_upgrade_that_was_written_by_hand_does_not_go_with_a_mark(uid: str, i
     found = made({**tree, "metadata": {**tree["metadata"], "ownerReferences": [owner]}})
     tools: Any = SimpleNamespace(observer=SimpleNamespace(upgrade=lambda *_: found))
     plane = made({"kind": "KubeadmControlPlane", "metadata": {"name": "garden", "uid": "1"}})
-    assert (_upgrade_of(tools, ControlPlaneSide(), plane) is found) is is_ours
+    assert (_upgrade_of(tools, ControlPlaneGroup(), plane) is found) is is_ours
     tools.observer.upgrade = lambda *_: None
-    assert _upgrade_of(tools, ControlPlaneSide(), plane) is None
+    assert _upgrade_of(tools, ControlPlaneGroup(), plane) is None
 
 
 def test_what_is_being_deleted_is_left_to_cluster_api() -> None:
@@ -189,7 +190,7 @@ def test_what_is_being_deleted_is_left_to_cluster_api() -> None:
             writer=SimpleNamespace(merge=merge), observer=SimpleNamespace(look=lambda _cluster: None)
         )
         plane = made({"kind": "K", "metadata": {"name": "garden", "annotations": MARKED, **deletion}})
-        return asyncio.run(read_cluster(Context(tools, ControlPlaneSide(), plane, None))), written
+        return asyncio.run(read_cluster(Context(tools, ControlPlaneGroup(), plane, None))), written
 
     outcome, written = read({"deletionTimestamp": "2026-01-01T00:00:00Z"})
     assert outcome == Done()

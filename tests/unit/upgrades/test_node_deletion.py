@@ -12,9 +12,10 @@ import pytest
 
 from espalier.api.meta import Condition
 from espalier.runtime.outcome import Continue, Outcome
-from espalier.upgrades import names, node_deletion
-from espalier.upgrades.node_context import Context
-from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades import names
+from espalier.upgrades.node import deletion as node_deletion
+from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.observe import NodeScope
 from tests.unit.upgrades.seen import made, node
 from tests.unit.upgrades.test_one_node import scope_of
 

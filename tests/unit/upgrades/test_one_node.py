@@ -17,9 +17,11 @@ from espalier.api.resource import Resource
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Outcome, Wait
-from espalier.upgrades import node_life, node_scope, pod
-from espalier.upgrades.node_context import Context
-from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades.node import observe as node_scope
+from espalier.upgrades.node import pod
+from espalier.upgrades.node import steps as node_life
+from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.views import Node
 from tests.unit.upgrades.seen import NEW, OLD, cluster_view, machine, made, node, pods
 

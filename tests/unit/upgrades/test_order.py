@@ -7,16 +7,19 @@ import pytest
 
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, NodeUpgradeStatus
 from espalier.api.meta import ObjectMeta
+from espalier.clusterapi import kubernetes_versions
 from espalier.runtime.outcome import Done, Wait
-from espalier.upgrades import context, health, node_upgrade, sequence, versions
-from espalier.upgrades.sequence import Member
+from espalier.upgrades import health, reconciling
+from espalier.upgrades.group import sequence
+from espalier.upgrades.group.sequence import Member
+from espalier.upgrades.node import controller as node_upgrade
 from tests.unit.upgrades.seen import machine, node, pods
 
 
 def upgrade(reason: str, *, completed: bool = False) -> NodeUpgrade:
     spec = {"machine": {"name": "m"}, "kubernetesVersion": "v1.36.3", "nodeType": "Worker"}
     outcome = Done() if completed else Wait(reason, f"it is {reason}")
-    told = context.told(outcome, "", node_upgrade.QUIET)
+    told = reconciling.told(outcome, "", node_upgrade.QUIET)
     status = NodeUpgradeStatus(told, completed)
     return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
 
@@ -35,6 +38,11 @@ def test_one_after_the_other() -> None:
     assert names(sequence.next_members(members, 1)) == []
     assert names(sequence.next_members(members, 2)) == ["c"]
     assert names(sequence.active(members)) == ["b"]
+
+
+def test_of_a_machine_that_is_told_which_its_node_upgrade_says() -> None:
+    assert member("a", "UpgradingKubeadm").story == "it is UpgradingKubeadm"
+    assert member("a").story == "its NodeUpgrade has not been looked at yet"
 
 
 @pytest.mark.parametrize("reason", ["UpgradingKubeadmFailed", "PodFailed", "UpgraderImageMissing", "VersionRefused"])
@@ -130,7 +138,7 @@ def test_a_control_plane_spares_a_node_when_all_others_are_well() -> None:
     ],
 )
 def test_kubeadm_takes_one_minor_at_a_time_and_never_goes_down(current: str, wanted: str, message: str) -> None:
-    found = versions.obstacle(current, wanted)
+    found = kubernetes_versions.step_obstacle(current, wanted)
     assert message in found
     assert bool(found) is bool(message)
 
@@ -147,4 +155,4 @@ def test_kubeadm_takes_one_minor_at_a_time_and_never_goes_down(current: str, wan
     ],
 )
 def test_a_kubelet_that_nobody_built_anew_says_the_numbers_alone(reported: str, reached: bool) -> None:
-    assert versions.is_reached(reported, "v1.36.3-eks-1-36-1") is reached
+    assert kubernetes_versions.is_reached(reported, "v1.36.3-eks-1-36-1") is reached

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.meta import Condition, Tree
-from espalier.upgrades import pod, progress
-from espalier.upgrades.node_steps import DRAIN, STEPS
+from espalier.upgrades.node import pod
+from espalier.upgrades.node import status as progress
+from espalier.upgrades.node.containers import DRAIN, STEPS
 from espalier.upgrades.views import Pod
 
 DONE: Tree = {"terminated": {"exitCode": 0, "reason": "Completed"}}

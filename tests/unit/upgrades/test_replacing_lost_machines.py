@@ -14,8 +14,9 @@ from espalier.api.meta import Condition, Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Wait
-from espalier.upgrades import control_plane_group, expected
-from espalier.upgrades.annotation_controller import Context, ControlPlaneSide, replace_lost
+from espalier.upgrades import expected
+from espalier.upgrades.group import control_plane as control_plane_group
+from espalier.upgrades.marks import Context, replace_lost
 
 OURS = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
 THEIRS = {PAUSED_ANNOTATION: "by hand"}
@@ -47,10 +48,11 @@ def written(lost: str, annotations: dict[str, str], *nodes: Object, noted: bool 
     async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
         changes.append(patch["metadata"]["annotations"])
 
-    class Side(ControlPlaneSide):
-        group: Any = SimpleNamespace(is_expected=lambda *_: noted)
+    class Group(control_plane_group.ControlPlaneGroup):
+        def is_expected(self, *_: Any) -> bool:
+            return noted
 
-        def lost(self, capi_objects: Any, owner: Any, upgrade: Any) -> str:
+        def lost(self, *_: Any) -> str:
             return lost
 
     machine = SimpleNamespace(
@@ -75,7 +77,7 @@ def written(lost: str, annotations: dict[str, str], *nodes: Object, noted: bool 
             },
         }
     )
-    told = asyncio.run(replace_lost(Context(tools, Side(), owner, upgrade, capi_objects)))
+    told = asyncio.run(replace_lost(Context(tools, Group(), owner, upgrade, capi_objects)))
     assert isinstance(told, Wait)
     return changes, told
 

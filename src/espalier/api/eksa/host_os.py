@@ -86,7 +86,7 @@ class CertBundle(Part):
 
 
 class BottlerocketBoot(Part):
-    """What the kernel is told at boot."""
+    """Parameters of the kernel at boot."""
 
     boot_kernel_parameters: Annotated[
         dict[str, Texts], Meta(description="Parameters of the kernel, and their values.", extra_json_schema=_MAP)

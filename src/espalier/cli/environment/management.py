@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import semver
 import structlog
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, ConfigMap, Namespace
@@ -59,7 +58,7 @@ async def make_record(client: Client, releases: Releases) -> None:
 
     Admission may have to answer. It gets the newest release in which it leaves none of its clusters behind.
     """
-    versions = sorted(releases.versions, key=lambda version: semver.Version.parse(version.removeprefix("v")))
+    versions = list(reversed(releases.versions))
     while versions:
         try:
             for object_ in management_cluster(releases, versions.pop()):

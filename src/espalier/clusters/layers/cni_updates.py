@@ -23,7 +23,7 @@ def _updated(manifest: Manifest) -> Manifest:
     return manifest._replace(body=manifest.body | {"spec": spec})
 
 
-def a_tenth_at_a_time(rendered: Rendered) -> Rendered:
+def roll_a_tenth_at_a_time(rendered: Rendered) -> Rendered:
     """The DaemonSets of the CNI are updated on a tenth of the nodes at a time, at least on one."""
     return each_manifest(rendered, _updated)
 
@@ -32,5 +32,5 @@ LAYER = Layer(
     name="cni-updates",
     since=semver.Version(0, 25, 1),
     why="Updates of the CNI roll through a tenth of the nodes at a time; its pods are not replaced now.",
-    functions=(a_tenth_at_a_time,),
+    functions=(roll_a_tenth_at_a_time,),
 )

@@ -23,11 +23,6 @@ WINDOW = 2
 """How many minors clusters may be behind their manager."""
 
 
-def is_supported(version: semver.Version, newest: semver.Version) -> bool:
-    """True if a manager of release `newest` may have clusters of this release."""
-    return version.major == newest.major and newest.minor - WINDOW <= version.minor and version <= newest
-
-
 def due(table: Sequence[Layer], newest: semver.Version) -> tuple[Layer, ...]:
     """The layers to fold in a manager of release `newest`: all that are older than the minors it supports."""
     oldest = semver.Version(newest.major, max(newest.minor - WINDOW, 0))

@@ -16,7 +16,7 @@ from espalier.clusters.layers.pieces import changed
 LIMIT = "50%"
 
 
-def half(spec: ClusterSpec) -> ClusterSpec:
+def limit_to_half(spec: ClusterSpec) -> ClusterSpec:
     """Set the limit for groups without `maxUnhealthy` in the group and in the cluster."""
     if spec.machine_health_check is not None and spec.machine_health_check.max_unhealthy is not None:
         return spec
@@ -35,5 +35,5 @@ LAYER = Layer(
     name="half-unhealthy",
     since=semver.Version(0, 26, 0),
     why="Unhealthy workers are replaced while at most half of their group is unhealthy; it was 40 %.",
-    defaults=(half,),
+    defaults=(limit_to_half,),
 )

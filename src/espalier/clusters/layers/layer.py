@@ -9,6 +9,7 @@ import msgspec
 import semver
 
 from espalier.api.eksa.cluster import ClusterSpec
+from espalier.api.versions import parsed
 from espalier.clusters.rendered import Rendered
 
 Function: TypeAlias = Callable[[Rendered], Rendered]
@@ -41,10 +42,8 @@ def release(eksa_version: str | None) -> semver.Version | None:
 
     A pre-release counts as its release (`v0.27.0-dev` renders as `v0.27.0` will), build metadata is ignored.
     """
-    text = (eksa_version or "").removeprefix("v")
-    if not semver.Version.is_valid(text):
-        return None
-    return semver.Version.parse(text).finalize_version()
+    found = parsed(eksa_version or "")
+    return found.finalize_version() if found else None
 
 
 def chosen(table: Sequence[Layer], version: semver.Version | None, consents: Collection[str] = ()) -> tuple[Layer, ...]:

@@ -24,7 +24,7 @@ def _machine(config: KubeadmConfigSpec, _version: str) -> KubeadmConfigSpec:
     return cluster_configuration(config, _components)
 
 
-def end_when_they_say(rendered: Rendered) -> Rendered:
+def bound_token_lifetime(rendered: Rendered) -> Rendered:
     """Tell kube-apiserver not to extend tokens."""
     return each_machine(rendered, _machine)
 
@@ -33,6 +33,6 @@ LAYER = Layer(
     name="short-lived-tokens",
     since=semver.Version(0, 26, 0),
     why="Tokens of pods expire after an hour instead of a year; this replaces control plane machines.",
-    functions=(end_when_they_say,),
+    functions=(bound_token_lifetime,),
     is_patch=True,
 )

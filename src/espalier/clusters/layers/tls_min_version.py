@@ -28,7 +28,7 @@ def _machine(config: KubeadmConfigSpec, _version: str) -> KubeadmConfigSpec:
     return kubelet_flag(cluster_configuration(config, _components), *FLAG)
 
 
-def say_it(rendered: Rendered) -> Rendered:
+def set_tls_min_version(rendered: Rendered) -> Rendered:
     """Set the minimum TLS version of the control plane's components and of every kubelet."""
     return each_machine(rendered, _machine)
 
@@ -37,5 +37,5 @@ LAYER = Layer(
     name="tls-min-version",
     since=semver.Version(0, 25, 0),
     why="The minimum TLS version (1.2) is set on the control plane and on kubelets; this replaces machines.",
-    functions=(say_it,),
+    functions=(set_tls_min_version,),
 )

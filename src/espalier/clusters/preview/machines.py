@@ -23,7 +23,7 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.intstr import share
 from espalier.clusterapi.machine_change import MachineParts
 from espalier.clusters import in_place
-from espalier.clusters.preview.simulate import Foreseen
+from espalier.clusters.preview.simulate import Simulated
 
 ETCD = "external etcd"
 """Name of the group of etcd's own machines; no MachineDeployment can have it."""
@@ -126,7 +126,7 @@ class Group(msgspec.Struct, frozen=True):
         return math.ceil(self.coming / self.at_once)
 
 
-def refused_groups(foreseen: Foreseen) -> tuple[Group, ...]:
+def refused_groups(simulated: Simulated) -> tuple[Group, ...]:
     """The groups of which nothing is changed, as what is asked for can't be done in place."""
     return tuple(
         Group(
@@ -134,12 +134,12 @@ def refused_groups(foreseen: Foreseen) -> tuple[Group, ...]:
             (one.live.status.replicas or 0) if one.live else 0,
             refused=one.classified.refused,
         )
-        for one in foreseen.owner_changes
+        for one in simulated.owner_changes
         if one.refusal
     )
 
 
-def groups(foreseen: Foreseen, fleet: Fleet | None, known: Infrastructures) -> tuple[Group, ...]:
+def groups(simulated: Simulated, fleet: Fleet | None, known: Infrastructures) -> tuple[Group, ...]:
     """The effects on all machines of a cluster: etcd first, then the control plane, then the worker node groups side by
     side.
 
@@ -147,9 +147,9 @@ def groups(foreseen: Foreseen, fleet: Fleet | None, known: Infrastructures) -> t
     machine templates do not matter in place.
     """
     found = []
-    before, after = foreseen.before, foreseen.after
-    classified = _classifier(foreseen, known)
-    falling_back = [one for one in foreseen.owner_changes if one.classified.fate is Fate.REPLACED]
+    before, after = simulated.before, simulated.after
+    classified = _classifier(simulated, known)
+    falling_back = [one for one in simulated.owner_changes if one.classified.fate is Fate.REPLACED]
     fallback = {one.wanted.metadata.name if one.group else "": one.classified.refused for one in falling_back}
     if after.etcd is not None:
         found.append(_etcd(before.etcd, after.etcd, fleet, classified))
@@ -159,7 +159,7 @@ def groups(foreseen: Foreseen, fleet: Fleet | None, known: Infrastructures) -> t
     for name in dict.fromkeys((*before.typed_deployments, *after.typed_deployments)):
         live, wanted = before.typed_deployments.get(name), after.typed_deployments.get(name)
         if wanted is None:
-            if live is not None and name in foreseen.gone:
+            if live is not None and name in simulated.gone:
                 found.append(_removed(live, fleet))
         else:
             found.append(_deployment(live, wanted, fleet, classified, fallback.get(name, ())))
@@ -169,9 +169,9 @@ def groups(foreseen: Foreseen, fleet: Fleet | None, known: Infrastructures) -> t
 Classify: TypeAlias = Callable[[MachineParts, MachineParts, Way], Classified]
 
 
-def _classifier(foreseen: Foreseen, known: Infrastructures) -> Classify:
+def _classifier(simulated: Simulated, known: Infrastructures) -> Classify:
     def content(kind: str, name: str) -> Tree | None:
-        found = foreseen.after.template(kind, name) or foreseen.before.template(kind, name)
+        found = simulated.after.template(kind, name) or simulated.before.template(kind, name)
         spec: Tree | None = (found.tree.get("spec") or {}) if found else None
         return spec
 

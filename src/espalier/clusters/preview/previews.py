@@ -22,7 +22,7 @@ from espalier.clusters.preview import asking, machines
 from espalier.clusters.preview.diff import ObjectChange, field_changes
 from espalier.clusters.preview.duration import Duration, duration, in_place
 from espalier.clusters.preview.machines import Fleet, Group
-from espalier.clusters.preview.simulate import CNIChange, foresee
+from espalier.clusters.preview.simulate import CNIChange, simulate
 from espalier.clusters.provider import infrastructures
 from espalier.clusters.render_input import Design
 from espalier.clusters.scope import Scope
@@ -142,21 +142,21 @@ class Previews:
 
     def _preview(self, scope: Scope, last: Design | None) -> Preview:
         left_over = generated.left_over(scope.key, self._secrets)
-        foreseen = foresee(replace(scope, left_over=left_over), last)
+        simulated = simulate(replace(scope, left_over=left_over), last)
         fleet = self._fleets.get(scope.key.name, Fleet())
         known = infrastructures(scope.providers)
-        groups = machines.groups(foreseen, fleet, known) if foreseen.acts else machines.refused_groups(foreseen)
+        groups = machines.groups(simulated, fleet, known) if simulated.acts else machines.refused_groups(simulated)
         return Preview(
             key=scope.key,
-            stops=foreseen.stops or machines.refused_in_place(groups, scope.key.name),
-            settled=foreseen.settled,
-            objects=foreseen.objects,
-            drift=foreseen.drift,
-            cni=foreseen.cni,
-            workload=foreseen.workload,
+            stops=simulated.stops or machines.refused_in_place(groups, scope.key.name),
+            settled=simulated.settled,
+            objects=simulated.objects,
+            drift=simulated.drift,
+            cni=simulated.cni,
+            workload=simulated.workload,
             groups=groups,
-            workers_wait=foreseen.workers_wait,
-            duration=duration(groups, fleet, workers_wait=foreseen.workers_wait) if groups else None,
+            workers_wait=simulated.workers_wait,
+            duration=duration(groups, fleet, workers_wait=simulated.workers_wait) if groups else None,
             in_place=in_place(groups, fleet),
             offered=scope.offered,
         )

@@ -37,7 +37,7 @@ class CNIChange(msgspec.Struct, frozen=True):
     """True if `objects` are known to be all that changes; else the whole manifest is applied over what is there."""
 
 
-class Foreseen(msgspec.Struct, frozen=True):
+class Simulated(msgspec.Struct, frozen=True):
     """The writes of a manager, and the objects afterwards."""
 
     before: ClusterAPIObjects
@@ -66,7 +66,7 @@ class Foreseen(msgspec.Struct, frozen=True):
         return bool(self.objects) or not (self.settled or self.stops)
 
 
-def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
+def simulate(scope: Scope, last: Design | None = None) -> Simulated:
     """The writes of a cluster's reconciles from here on, if nobody changes anything else.
 
     By the decisions of its own steps, in their order. What time ends is over at once; what somebody has to end is not,
@@ -74,14 +74,14 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
     last, if that is known: from it follows what changes in the workload cluster, which is not read.
     """
     changes = owner_changes(scope.design, scope.capi_objects) if scope.design and not scope.is_settled else ()
-    here = Foreseen(scope.capi_objects, scope.capi_objects, owner_changes=tuple(changes))
+    here = Simulated(scope.capi_objects, scope.capi_objects, owner_changes=tuple(changes))
     if scope.is_deleted:
         return replace(here, stops="Deleting: the cluster is being deleted")
     sequence = steps_of(scope)
     if not sequence:
         return replace(here, stops="Paused: the cluster is paused: nothing is done until the annotation is removed")
     written: list[Change | Removal] = []
-    scope = replace(scope, is_foreseen=True)
+    scope = replace(scope, is_simulated=True)
     stops, network = "", None
     of_provider: tuple[ObjectChange, ...] = ()
     for step in sequence:
@@ -101,7 +101,7 @@ def foresee(scope: Scope, last: Design | None = None) -> Foreseen:
                 stops = f"{reason}: {message}"
                 break
     return replace(
-        _foreseen(here, scope.capi_objects, written),
+        _simulated(here, scope.capi_objects, written),
         stops=stops,
         settled=scope.is_settled,
         cni=network,
@@ -116,10 +116,10 @@ def _stops(step: Callable[..., object], reason: str, written: Iterable[object]) 
     return not awaits or (reason in names.FAILURES and not written)
 
 
-def _settled(scope: Scope, here: Foreseen, written: list[Change | Removal]) -> Foreseen:
-    """As `oversight.oversee`: a settled cluster is brought back as far as its annotation says, if it drifted."""
+def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> Simulated:
+    """As `oversight.correct_drift`: a settled cluster is brought back as far as its annotation says, if it drifted."""
     design, machinery = scope.design, scope.capi_objects
-    here = replace(_foreseen(here, machinery, written), settled=True)
+    here = replace(_simulated(here, machinery, written), settled=True)
     if scope.isolation is not Isolation.LAYERS or design is None or machinery.cluster is None:
         return here
     if scope.replaced_releases:
@@ -129,12 +129,12 @@ def _settled(scope: Scope, here: Foreseen, written: list[Change | Removal]) -> F
     remedies = [one.remedy for one in corrected if isinstance(one.remedy, Change | Removal)]
     remedies.sort(key=lambda one: isinstance(one, Removal))
     return replace(
-        _foreseen(here, _after(machinery, remedies), [*written, *remedies]),
+        _simulated(here, _after(machinery, remedies), [*written, *remedies]),
         drift=tuple(str(one) for one in found if one not in corrected),
     )
 
 
-def _foreseen(here: Foreseen, after: ClusterAPIObjects, written: Iterable[Change | Removal]) -> Foreseen:
+def _simulated(here: Simulated, after: ClusterAPIObjects, written: Iterable[Change | Removal]) -> Simulated:
     """The objects that are written, as they are shown."""
     before = here.before
     instead = _replaced_templates(before, after)

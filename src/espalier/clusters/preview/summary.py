@@ -11,7 +11,7 @@ from espalier.api.eksa import reasons
 from espalier.clusters import names
 from espalier.clusters.preview.diff import Verb
 from espalier.clusters.preview.machines import Group, RemovedMachine, groups, refused_in_place
-from espalier.clusters.preview.simulate import Foreseen, foresee
+from espalier.clusters.preview.simulate import Simulated, simulate
 from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Scope
 
@@ -29,27 +29,27 @@ def sentences(scope: Scope) -> Iterator[str]:
     if scope.missing and scope.design is not None:
         what = " and ".join(one.what for one in scope.missing)
         yield f"plan: nothing is done until {what} is there, unless it comes with this manifest; then:"
-    foreseen = foresee(replace(scope, missing=()) if scope.design is not None else scope)
-    stops = _stops(foreseen)
-    if stops and not foreseen.acts:
+    simulated = simulate(replace(scope, missing=()) if scope.design is not None else scope)
+    stops = _stops(simulated)
+    if stops and not simulated.acts:
         yield f"plan: then nothing is done: {stops}"
         return
-    counted = Counter(change.verb for change in foreseen.objects)
+    counted = Counter(change.verb for change in simulated.objects)
     said = [f"{counted[verb]} {word}" for verb, word in _VERBS.items() if counted[verb]]
     if said:
         yield f"plan: objects of Cluster API: {', '.join(said)}"
-    if foreseen.cni is not None:
-        name = foreseen.cni.content_hash.rpartition("-")[0]
+    if simulated.cni is not None:
+        name = simulated.cni.content_hash.rpartition("-")[0]
         yield f"plan: the pod network is applied to the workload cluster ({name})"
-    if foreseen.workload:
-        yield f"plan: {len(foreseen.workload)} objects of the provider are changed in the workload cluster"
-    if foreseen.acts:
-        moving = groups(foreseen, None, infrastructures(scope.providers))
+    if simulated.workload:
+        yield f"plan: {len(simulated.workload)} objects of the provider are changed in the workload cluster"
+    if simulated.acts:
+        moving = groups(simulated, None, infrastructures(scope.providers))
         yield from _machines(moving)
         stops = stops or refused_in_place(moving, scope.key.name)
     if stops:
         yield f"plan: then nothing more is done: {stops}"
-    if not (said or foreseen.cni or foreseen.workload or stops):
+    if not (said or simulated.cni or simulated.workload or stops):
         yield NOTHING
 
 
@@ -61,9 +61,9 @@ _OF_OTHERS = {
 """Reasons whose sentences name objects which who asks may not read; and what is said in their place."""
 
 
-def _stops(foreseen: Foreseen) -> str:
-    reason = foreseen.stops.partition(": ")[0]
-    return f"{reason}: {_OF_OTHERS[reason]}" if reason in _OF_OTHERS else foreseen.stops
+def _stops(simulated: Simulated) -> str:
+    reason = simulated.stops.partition(": ")[0]
+    return f"{reason}: {_OF_OTHERS[reason]}" if reason in _OF_OTHERS else simulated.stops
 
 
 def _machines(moving: Iterable[Group]) -> Iterator[str]:

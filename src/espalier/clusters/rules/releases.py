@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import semver
 
+from espalier.api import versions
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
@@ -142,9 +143,7 @@ def warnings(new: eksa.Cluster, management: eksa.Cluster | None) -> Iterator[str
 
 def parsed(text: str | None) -> semver.Version | None:
     """An eksaVersion as a semantic version; None if it is not one."""
-    if not text or not text.startswith("v") or not semver.Version.is_valid(text[1:]):
-        return None
-    return semver.Version.parse(text[1:])
+    return versions.parsed(text) if text and text.startswith("v") else None
 
 
 def distance(low: semver.Version, high: semver.Version) -> int:

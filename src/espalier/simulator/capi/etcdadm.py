@@ -98,7 +98,7 @@ class Observed:
 
     @property
     def was_replaced(self) -> bool:
-        """Whether members were outdated before: who marks an etcd that does not change keeps the mark."""
+        """True if members were outdated before: an upgrading annotation on an etcd that does not change stays."""
         return any(one.type == _UP_TO_DATE for one in self.etcd.status.conditions)
 
 

@@ -39,6 +39,9 @@ Ask = Callable[[str, str, Any], "tuple[int, Any]"]
 Ended = tuple[int, str]
 """Exit code and output."""
 
+_KEPT = ("name", "labels", "annotations", "ownerReferences")
+"""Metadata of a mirror pod that is made anew."""
+
 
 class Host:
     """One simulated node."""
@@ -218,7 +221,7 @@ class Host:
         return f"{TEMPORARY}/{kind}-{len(self._names(TEMPORARY, f'{kind}-*'))}"
 
     def _run_static_pods(self) -> None:
-        """The kubelet starts static pods of manifests that have changed, and shows them in the API."""
+        """The kubelet starts static pods of manifests that have changed, and shows in the API which there are."""
         known = self._read(STATE).get("pods") or {}
         hashes = self._manifest_hashes()
         if hashes == known or self._ask is None:
@@ -226,6 +229,8 @@ class Host:
         for name, hash_ in hashes.items():
             if hash_ != known.get(name):
                 self._show_static_pod(name, self._text(f"{MANIFESTS}/{name}.yaml"), hash_)
+        for name in known.keys() - hashes.keys():
+            self._request("DELETE", self._mirror(name), {"gracePeriodSeconds": 0})
         self._write(STATE, json.dumps({**self._read(STATE), "pods": hashes}))
 
     def _manifest_hashes(self) -> dict[str, str]:
@@ -234,19 +239,27 @@ class Host:
         return {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in texts.items()}
 
     def _show_static_pod(self, name: str, manifest: str, hash_: str) -> None:
-        path = f"/api/v1/namespaces/kube-system/pods/{name}-{self._name()}"
+        path = self._mirror(name)
         image, annotations = static_pods.image_of(manifest), static_pods.annotations_of(manifest)
         status, pod = self._request("GET", path, None)
+        if status not in (200, 404):
+            return
         if status == 404:
-            spec = {"nodeName": self._name(), "hostNetwork": True, "containers": [{"name": name, "image": image}]}
-            metadata = {"name": f"{name}-{self._name()}", "annotations": {"kubernetes.io/config.mirror": hash_}}
-            made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-            status, pod = self._request("POST", path.rpartition("/")[0], made)
+            mark = {"name": f"{name}-{self._name()}", "annotations": {"kubernetes.io/config.mirror": hash_}}
+            pod = {"metadata": mark, "spec": {"nodeName": self._name(), "hostNetwork": True, "containers": [{}]}}
+        paths = enumerate(static_pods.host_paths_of(manifest))
+        volumes = [{"name": f"host-{number}", "hostPath": {"path": mounted}} for number, mounted in paths]
+        shown = {"name": name, "image": image, "command": static_pods.command_of(manifest)}
+        containers = [pod["spec"]["containers"][0] | shown, *pod["spec"]["containers"][1:]]
+        metadata = {part: pod["metadata"][part] for part in _KEPT if part in pod["metadata"]}
+        metadata["annotations"] = {**metadata["annotations"], **annotations, HASH: hash_}
+        spec = {**pod["spec"], "containers": containers, "volumes": volumes}
+        if status == 200:  # as a kubelet does: the spec of a pod can't be changed
+            self._request("DELETE", path, {"gracePeriodSeconds": 0})
+        made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        status, pod = self._request("POST", path.rpartition("/")[0], made)
         if status >= 300:
             return
-        containers = [{**pod["spec"]["containers"][0], "image": image}, *pod["spec"]["containers"][1:]]
-        patch = {"metadata": {"annotations": {**annotations, HASH: hash_}}, "spec": {"containers": containers}}
-        self._request("PATCH", path, patch)
         ill = self._faults().get("file") or "\0"
         fails = any(ill in self._text(mounted) for mounted in static_pods.host_paths_of(manifest))
         ready = {"type": "Ready", "status": "False" if fails else "True"}
@@ -254,6 +267,9 @@ class Host:
             ready |= {"reason": "ContainersNotReady", "message": "containers with unready status"}
         others = [one for one in (pod.get("status") or {}).get("conditions") or () if one.get("type") != "Ready"]
         self._request("PATCH", f"{path}/status", {"status": {"phase": "Running", "conditions": [*others, ready]}})
+
+    def _mirror(self, name: str) -> str:
+        return f"/api/v1/namespaces/kube-system/pods/{name}-{self._name()}"
 
     def _request(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         if self._ask is None:
@@ -329,7 +345,7 @@ def api_of(root: Path) -> Ask | None:
             context.load_cert_chain(pair.name)
         connection = http.client.HTTPSConnection(access["server"], timeout=10, context=context)
         try:
-            headers = {"Content-Type": "application/json" if method == "POST" else MERGE} if body is not None else {}
+            headers = {"Content-Type": MERGE if method == "PATCH" else "application/json"} if body is not None else {}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
             return response.status, json.loads(response.read() or b"{}")

@@ -63,6 +63,12 @@ def image_of(manifest: str) -> str:
     return found[1] if found else ""
 
 
+def command_of(manifest: str) -> list[str]:
+    """The command in a manifest; empty when it is the image's."""
+    block = re.search(r"(?m)^  - command:\n((?:    - .*\n)*)", manifest)
+    return [line.removeprefix("    - ") for line in (block[1] if block else "").splitlines()]
+
+
 def annotations_of(manifest: str) -> dict[str, str]:
     """The annotations in a manifest."""
     block = re.search(r"(?m)^  annotations:\n((?:    .*\n)*)", manifest)

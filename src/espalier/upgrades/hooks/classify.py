@@ -1,4 +1,4 @@
-"""What of a request can be made in place: the one classification, and JSON patches for exactly that. Pure.
+"""The judgement of a request: the one classification, and JSON patches for exactly what can be made. Pure.
 
 Cluster API applies the patches and compares: a machine stays only when nothing is left. So whatever it compares and the
 classification does not accept is refused here as well, by name, and nothing is left that nobody speaks of.
@@ -14,12 +14,11 @@ import msgspec
 from espalier.api import paths
 from espalier.api.capi.machine import MachineTemplate
 from espalier.api.meta import Tree
-from espalier.clusterapi import in_place_fields, machine_change
+from espalier.clusterapi import in_place_fields, kubernetes_versions, machine_change
 from espalier.clusterapi.classification import BOOTSTRAP_TEMPLATE, Classified, Way, classify
 from espalier.clusterapi.in_place_fields import is_within
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, Template, differences
-from espalier.upgrades import versions
 from espalier.upgrades.hooks.wire import MachineObjects, Operation, SetObjects
 
 UNCOMPARED = frozenset(
@@ -40,7 +39,7 @@ _TEMPLATE = ("template", "spec")
 
 
 class Judgement(NamedTuple):
-    """What can be made in place as patches by object, and what not: fields, or a sentence about versions."""
+    """Patches by object for all that can be made in place, and the rest: fields, or a sentence about versions."""
 
     patches: dict[str, list[Operation]]
     refused: tuple[str, ...] = ()
@@ -125,7 +124,7 @@ def of_set(current: SetObjects, desired: SetObjects, infrastructures: Infrastruc
 
 def _judge(change: Classified, provider: Infrastructure | None, parts: tuple[_Part, ...]) -> Judgement:
     old, new = (str(spec.get("version", "")) for spec in parts[0][1:3])
-    obstacle = versions.obstacle(old, new) if old != new else ""
+    obstacle = kubernetes_versions.step_obstacle(old, new) if old != new else ""
     accepted = {*change.accepted, *in_place_fields.ignored_fields(provider)}
     accepted -= {in_place_fields.INFRASTRUCTURE}  # the template by name; what differs in it is said field by field
     if obstacle:

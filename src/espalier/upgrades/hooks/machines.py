@@ -1,7 +1,11 @@
-"""UpdateMachine: a NodeUpgrade is made, and what it says is told. It outlives the hook, the manager and Cluster API."""
+"""UpdateMachine: a NodeUpgrade is made, and what it says is told. It outlives the hook, the manager and Cluster API.
+
+It goes once Cluster API has taken note: until then it answers its questions.
+"""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +23,6 @@ from espalier.api.eksa.upgrades import (
     UPDATE_IN_PROGRESS,
     NodeUpgrade,
     NodeUpgradeSpec,
-    ObjectReference,
 )
 from espalier.api.meta import Condition, ObjectMeta, Tree
 from espalier.api.resource import Key
@@ -29,11 +32,15 @@ from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.cache import Cache
+from espalier.runtime.controller import RESYNC, Controller
+from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import Writer, found_by_owner
 from espalier.upgrades import expected, names
 from espalier.upgrades.hooks.queries import Questions, Unanswerable, Wish, goal
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
-from espalier.upgrades.node_steps import KUBELET, POD_CREATED
+from espalier.upgrades.node.containers import KUBELET, POD_CREATED
+from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.reconciling import Tools
 
 SOON, LATER = 1, 5
 """Seconds until Cluster API asks again: while an answer is near, and while a step is being done on the node."""
@@ -106,13 +113,7 @@ class Updates:
                 owner_references=[owners.owner_reference(machine)],
             ),
             spec=NodeUpgradeSpec(
-                machine=ObjectReference(
-                    name=machine.name,
-                    namespace=machine.namespace,
-                    kind=Machine.resource.kind,
-                    api_version=Machine.resource.api_version,
-                    uid=machine.metadata.uid,
-                ),
+                machine=names.reference(Machine.resource, machine),
                 kubernetes_version=wish.version,
                 etcd_version=wish.etcd,
                 node_type="ControlPlane" if is_control_plane else "Worker",
@@ -123,7 +124,7 @@ class Updates:
 
 
 def is_ours(node_upgrade: Object) -> bool:
-    """Whether a NodeUpgrade was made by the hook: it goes with its Machine."""
+    """True if a NodeUpgrade was made by the hook: it goes with its Machine."""
     return any(
         owner.controller and owner.kind == Machine.resource.kind for owner in node_upgrade.metadata.owner_references
     )
@@ -147,7 +148,7 @@ def _reaches(found: Object, made: NodeUpgrade, wanted: tuple[str, str | None, st
 
 
 def _sent(desired: MachineObjects) -> tuple[str, str | None, str]:
-    """What a call says that a machine is to become."""
+    """The goal of a machine as a call says it."""
     version = (desired.machine.get("spec") or {}).get("version", "")
     is_control_plane = CONTROL_PLANE_LABEL in (desired.machine["metadata"].get("labels") or {})
     bootstrap: Tree = (desired.bootstrap_config or {}).get("spec") or {}
@@ -170,6 +171,39 @@ def _told(made: NodeUpgrade) -> Progress:
 
 
 def _is_near(told: Sequence[Condition]) -> bool:
-    """Whether what is done next is done soon: before the pod is there, and once the kubelet is upgraded."""
+    """True if what is done next is done soon: before the pod is there, and once the kubelet is upgraded."""
     is_new = not told or (conditions.is_true(told, PROGRESSING) and not conditions.is_true(told, POD_CREATED))
     return is_new or conditions.is_true(told, KUBELET.condition)
+
+
+NAME = "nodeupgrade-clearing"
+
+
+def controller(
+    tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
+) -> Controller:
+    """The controller, with its watches."""
+    made = Controller(NAME, Clearing(tools).reconcile, workers=workers, resync=resync, rng=rng)
+    tools.observer.watch(made, NodeUpgrade.resource)
+    return made
+
+
+class Clearing:
+    """Deletes what is completed and asked about no longer."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """One look at one NodeUpgrade."""
+        observer = self._tools.observer
+        found = observer.upgrade(NodeUpgrade.resource, key.name)
+        if found is None or not is_ours(found) or not found.decode(NodeUpgrade).is_completed:
+            return Done()
+        cluster_view = observer.look(cluster_of(found))
+        if cluster_view is None:
+            return Wait("Reading", f"reading cluster {cluster_of(found)}")
+        machine = cluster_view.capi_objects.machine(found.decode(NodeUpgrade).spec.machine.name)
+        if machine is None or UPDATE_IN_PROGRESS not in machine.object.metadata.annotations:
+            await self._tools.writer.delete(NodeUpgrade.resource, found, found_by_owner)
+        return Done()

@@ -1,4 +1,4 @@
-"""What hooks read: as it is stored now, not as a cache shows it.
+"""Reads of hooks: objects as they are stored now, not as a cache shows them.
 
 Cluster API asks as soon as it sees a change, which may be before our watches do. An answer by an older state would have
 a machine replaced that was to stay.
@@ -32,7 +32,7 @@ from espalier.upgrades.views import Node
 
 
 class Unanswerable(Exception):
-    """What is needed to answer is not there; the message says what."""
+    """Something that is needed to answer is not there; the message says what."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Owner:
 
 
 class Wish(NamedTuple):
-    """What a machine is to become."""
+    """The goal of a machine."""
 
     machine: Object
     version: str
@@ -86,7 +86,7 @@ class Questions:
         raise Unanswerable(f"cluster {cluster or 'without a name'} has no MachineDeployment {name}")
 
     async def wish(self, machine: str) -> Wish:
-        """What Cluster API has written that a machine is to become. Raises `Unanswerable`, `KubeError`.
+        """The goal that Cluster API has written for a machine. Raises `Unanswerable`, `KubeError`.
 
         A call says no more than which machine: who can reach the hooks, but not change machines, has no node upgraded.
         """
@@ -127,7 +127,7 @@ class Questions:
         return [(found, configs.get(one.name) if one else None) for found, one in pairs]
 
     async def is_first(self, name: str, version: str) -> bool:
-        """Whether no control plane node of a cluster has this version yet, or a later one.
+        """True if no control plane node of a cluster has this version yet, or a later one.
 
         Nodes are asked, not kubeadm's ConfigMap: there the kubeadm control plane provider writes the new version before
         it has any machine upgraded. Raises `Unanswerable`, `KubeError`.

@@ -1,4 +1,4 @@
-"""What Cluster API sends to runtime hooks and reads from them (`hooks.runtime.cluster.x-k8s.io/v1alpha1`).
+"""The messages between Cluster API and runtime hooks (`hooks.runtime.cluster.x-k8s.io/v1alpha1`).
 
 A hook that refuses or fails answers 200 with `status: Failure`; anything but 200 is no answer.
 """
@@ -98,7 +98,7 @@ def discovery() -> bytes:
 
 
 def accepted(hook: str, patches: Mapping[str, Sequence[Operation]]) -> bytes:
-    """What can be made in place, by the name that the request has for the object; the rest cannot."""
+    """The answer with patches, by the name that the request has for the object; the rest can't be made in place."""
     given: dict[str, object] = {
         f"{name}Patch": {"patchType": "JSONPatch", "patch": msgspec.json.encode(operations)}
         for name, operations in patches.items()

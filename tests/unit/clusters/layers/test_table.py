@@ -13,14 +13,14 @@ from espalier.clusters.layers import LAYERS, folding, images_by_digest, release
 from espalier.clusters.render.layered import base, rendered
 from espalier.clusters.scope import ClusterAPIObjects
 from tests.unit.clusters.layers.designs import CASES, DIGESTS, RELEASED, design, difference, documents, text
-from tests.unit.clusters.test_story import told
+from tests.unit.clusters.test_story import compare_with_golden
 
 NAMES = [layer.name for layer in LAYERS]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_base_layer_has_a_golden_story(case: str) -> None:
-    told(f"layers/base-{case}", text(case, layers=LAYERS[:1]))
+    compare_with_golden(f"layers/base-{case}", text(case, layers=LAYERS[:1]))
 
 
 @pytest.mark.parametrize("number", range(1, len(LAYERS)), ids=NAMES[1:])
@@ -28,7 +28,7 @@ def test_each_layer_has_a_golden_story_of_its_changes(number: int) -> None:
     cases = [DIGESTS] if LAYERS[number] is images_by_digest.LAYER else CASES
     changed = difference(LAYERS[:number], LAYERS[: number + 1], cases)
     assert changed, "a layer that changes nothing is none"
-    told(f"layers/{LAYERS[number].name}", changed)
+    compare_with_golden(f"layers/{LAYERS[number].name}", changed)
 
 
 def test_layers_stand_in_the_order_of_their_releases_under_names_of_their_own() -> None:

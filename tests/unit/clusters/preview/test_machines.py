@@ -23,7 +23,7 @@ from espalier.clusters.preview.machines import (
     groups,
     refused_groups,
 )
-from espalier.clusters.preview.simulate import foresee
+from espalier.clusters.preview.simulate import simulate
 from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Scope
 from espalier.providers.registry import PROVIDERS
@@ -98,8 +98,8 @@ def fleet(scope: Scope, *, marked: str = "") -> Fleet:
     return Fleet(seen, sets)
 
 
-def told(scope: Scope, *, marked: str = "") -> dict[str, Group]:
-    return {group.name: group for group in groups(foresee(scope), fleet(scope, marked=marked), KNOWN)}
+def groups_of(scope: Scope, *, marked: str = "") -> dict[str, Group]:
+    return {group.name: group for group in groups(simulate(scope), fleet(scope, marked=marked), KNOWN)}
 
 
 def names(group: Group) -> list[str]:
@@ -112,11 +112,11 @@ def changed(before: Tree | None = None, **spec: Any) -> Scope:
 
 
 def test_a_cluster_as_it_should_be_keeps_its_machines() -> None:
-    assert told(changed()) == {}
+    assert groups_of(changed()) == {}
 
 
 def test_an_upgrade_replaces_all_machines_and_says_because_of_what() -> None:
-    found = told(
+    found = groups_of(
         changed(
             {"controlPlaneConfiguration": {"count": 3}},
             kubernetesVersion="1.36",
@@ -138,14 +138,14 @@ def test_machines_that_are_upgraded_in_place_stay() -> None:
         "workerNodeGroupConfigurations": [GROUPS[0] | in_place],
     }
     scope = changed(before, **before, kubernetesVersion="1.36")
-    for found in (told(scope), {group.name: group for group in groups(foresee(scope), None, KNOWN)}):
+    for found in (groups_of(scope), {group.name: group for group in groups(simulate(scope), None, KNOWN)}):
         assert [(group.going, group.coming) for group in found.values()] == [((), 0), ((), 0)]
         assert [len(group.upgraded) for group in found.values()] == [3, 2]
         assert found[""].upgraded[0].why[0] == "version"
-    assert {one.name for one in told(scope)["garden-md-0"].upgraded} == {"garden-md-0-a-0", "garden-md-0-a-1"}
+    assert {one.name for one in groups_of(scope)["garden-md-0"].upgraded} == {"garden-md-0-a-0", "garden-md-0-a-1"}
     live = objects(front_end=FrontEnd.HOOKS, **before)
     scope = made(objects=live, front_end=FrontEnd.HOOKS, **before, kubernetesVersion="1.36")
-    assert [(len(group.upgraded), group.going, group.coming) for group in told(scope).values()] == [
+    assert [(len(group.upgraded), group.going, group.coming) for group in groups_of(scope).values()] == [
         (3, (), 0),
         (2, (), 0),
     ]
@@ -164,7 +164,7 @@ def test_machines_that_fall_back_are_said_to_be_replaced_and_why() -> None:
     fallback = "RollingUpdate"
     scope = changed(in_place_spec(fallback), **in_place_spec(fallback, certSans=["a.b"]), kubernetesVersion="1.36")
     certificate = "bootstrap.clusterConfiguration.apiServer.certSANs"
-    for found in (told(scope), {group.name: group for group in groups(foresee(scope), None, KNOWN)}):
+    for found in (groups_of(scope), {group.name: group for group in groups(simulate(scope), None, KNOWN)}):
         control_plane, workers = found[""], found["garden-md-0"]
         assert (len(control_plane.replaced), control_plane.upgraded) == (3, ())
         assert (control_plane.fallback, workers.fallback) == ((certificate,), ())
@@ -176,42 +176,42 @@ def test_machines_that_fall_back_are_said_to_be_replaced_and_why() -> None:
 
 def test_of_what_is_refused_no_machine_goes_or_is_upgraded() -> None:
     scope = changed(in_place_spec(), **in_place_spec(certSans=["a.b"]), kubernetesVersion="1.36")
-    foreseen = foresee(scope)
-    assert (foreseen.acts, foreseen.objects) == (False, ())
-    assert foreseen.stops.startswith("InPlaceUpgradeRefused: bootstrap.clusterConfiguration.apiServer.certSANs of the")
-    (group,) = refused_groups(foreseen)
+    simulated = simulate(scope)
+    assert (simulated.acts, simulated.objects) == (False, ())
+    assert simulated.stops.startswith("InPlaceUpgradeRefused: bootstrap.clusterConfiguration.apiServer.certSANs of the")
+    (group,) = refused_groups(simulated)
     assert (group.name, group.present, group.going, group.upgraded) == ("", 3, (), ())
-    assert list(summary.sentences(scope)) == [f"plan: then nothing is done: {foreseen.stops}"]
+    assert list(summary.sentences(scope)) == [f"plan: then nothing is done: {simulated.stops}"]
 
 
 def test_a_machine_that_somebody_marked_goes_first() -> None:
     three = {"controlPlaneConfiguration": {"count": 3}}
-    assert names(told(changed(three, **three, kubernetesVersion="1.36"), marked="cp-0")[""])[0] == "cp-0"
+    assert names(groups_of(changed(three, **three, kubernetesVersion="1.36"), marked="cp-0")[""])[0] == "cp-0"
 
 
 def test_scaling_replaces_nothing() -> None:
-    more = told(changed(workerNodeGroupConfigurations=[{"name": "md-0", "count": 5}]))["garden-md-0"]
+    more = groups_of(changed(workerNodeGroupConfigurations=[{"name": "md-0", "count": 5}]))["garden-md-0"]
     assert (more.coming, more.going) == (3, ())
-    fewer = told(changed(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}]))["garden-md-0"]
+    fewer = groups_of(changed(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}]))["garden-md-0"]
     assert (names(fewer), fewer.going[0].why, fewer.coming) == (["garden-md-0-a-0"], (SCALED_IN,), 0)
     assert fewer.replaced == ()
 
 
 def test_the_machines_of_a_group_that_is_removed_go() -> None:
     two = [{"name": "md-0", "count": 2}, {"name": "md-1", "count": 1}]
-    found = told(changed({"workerNodeGroupConfigurations": two}, workerNodeGroupConfigurations=GROUPS))
+    found = groups_of(changed({"workerNodeGroupConfigurations": two}, workerNodeGroupConfigurations=GROUPS))
     assert names(found["garden-md-1"]) == ["garden-md-1-a-0"]
     assert found["garden-md-1"].going[0].why == (GROUP_REMOVED,)
 
 
 def test_a_new_group_is_made_at_once() -> None:
-    found = told(changed(workerNodeGroupConfigurations=[*GROUPS, {"name": "md-1", "count": 3}]))["garden-md-1"]
+    found = groups_of(changed(workerNodeGroupConfigurations=[*GROUPS, {"name": "md-1", "count": 3}]))["garden-md-1"]
     assert (found.present, found.coming, found.rounds) == (0, 3, 1)
 
 
 def test_a_control_plane_that_shrinks_while_it_is_upgraded_makes_only_what_it_needs() -> None:
     before = {"controlPlaneConfiguration": {"count": 3}}
-    found = told(changed(before, kubernetesVersion="1.36", controlPlaneConfiguration={"count": 1}))[""]
+    found = groups_of(changed(before, kubernetesVersion="1.36", controlPlaneConfiguration={"count": 1}))[""]
     assert (len(found.going), found.coming) == (3, 1)
 
 
@@ -220,7 +220,7 @@ def test_machines_of_a_rollout_under_way_that_is_taken_back_are_those_that_go() 
     there = fleet(scope)
     newer = told_set(scope, "garden-md-0", "v1.36.3-eks-1-36-1")
     back = Fleet([*there.machines, *newer[0]], {**there.sets, newer[1].metadata.name: newer[1]})
-    (group,) = groups(foresee(scope), back, KNOWN)
+    (group,) = groups(simulate(scope), back, KNOWN)
     assert names(group) == ["garden-md-0-b-0"]
     assert group.coming == 0
 
@@ -240,8 +240,8 @@ def told_set(scope: Scope, deployment: str, version: str) -> tuple[list[SeenMach
 
 def test_unreadable_machines_are_counted_by_reported_replicas() -> None:
     scope = changed(kubernetesVersion="1.36")
-    counted = {group.name: group for group in groups(foresee(scope), None, KNOWN)}
-    named = told(scope)
+    counted = {group.name: group for group in groups(simulate(scope), None, KNOWN)}
+    named = groups_of(scope)
     assert counted.keys() == named.keys()
     for name, group in counted.items():
         assert [going.why for going in group.going] == [going.why for going in named[name].going]
@@ -256,18 +256,18 @@ def test_limits_of_a_rollout_say_how_often_it_is_waited(surge: int, unavailable:
     scope = changed(
         {"workerNodeGroupConfigurations": four}, workerNodeGroupConfigurations=four, kubernetesVersion="1.36"
     )
-    assert told(scope)["garden-md-0"].rounds == rounds
+    assert groups_of(scope)["garden-md-0"].rounds == rounds
 
 
 def test_time_is_estimated_by_the_machines_that_are_there() -> None:
     scope = changed(kubernetesVersion="1.36")
     there = fleet(scope)
-    estimate = duration(groups(foresee(scope), there, KNOWN), there, workers_wait=True)
+    estimate = duration(groups(simulate(scope), there, KNOWN), there, workers_wait=True)
     assert estimate == (120.0, 40.0, 3)  # one of the control plane, then two workers one after the other
-    assert duration(groups(foresee(scope), there, KNOWN), there, workers_wait=False).seconds == 80.0
-    assert duration(groups(foresee(scope), there, KNOWN), Fleet(), workers_wait=True).machine_seconds == UNKNOWN
+    assert duration(groups(simulate(scope), there, KNOWN), there, workers_wait=False).seconds == 80.0
+    assert duration(groups(simulate(scope), there, KNOWN), Fleet(), workers_wait=True).machine_seconds == UNKNOWN
 
 
 def test_workers_wait_for_a_control_plane_that_gets_another_version_and_for_no_other() -> None:
-    assert foresee(changed(kubernetesVersion="1.36")).workers_wait
-    assert not foresee(changed(controlPlaneConfiguration={"count": 1, "certSans": ["a.example.com"]})).workers_wait
+    assert simulate(changed(kubernetesVersion="1.36")).workers_wait
+    assert not simulate(changed(controlPlaneConfiguration={"count": 1, "certSans": ["a.example.com"]})).workers_wait

@@ -16,11 +16,11 @@ from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, 
 from espalier.api.meta import Tree
 from espalier.clusters import generated, names, release_content
 from espalier.clusters.context import Context, Tools
-from espalier.clusters.preview.simulate import foresee
+from espalier.clusters.preview.simulate import simulate
 from espalier.clusters.rate_limit import RateLimits
 from espalier.clusters.scope import Scope
 from espalier.clusters.step import Step
-from espalier.clusters.steps import LIFE, steps_of
+from espalier.clusters.steps import STEPS, steps_of
 from espalier.kube.client import Client
 from espalier.kube.wire import Request, Response, Stream
 from espalier.runtime import steps
@@ -281,9 +281,9 @@ def acted(case: Case) -> Outcome:
     return asyncio.run(act())
 
 
-def foreseen(case: Case) -> str:
+def simulated(case: Case) -> str:
     left_over = generated.left_over(GARDEN, map(as_object, case.secrets))
-    return foresee(msgspec.structs.replace(scope_of(case), left_over=left_over)).stops
+    return simulate(msgspec.structs.replace(scope_of(case), left_over=left_over)).stops
 
 
 @pytest.mark.parametrize(("reason", "make"), CASES.values(), ids=CASES)
@@ -291,7 +291,7 @@ def test_a_preview_stops_where_the_reconcile_does(reason: str, make: Callable[[]
     outcome = acted(make())
     assert isinstance(outcome, Wait | Fault), outcome
     assert outcome.reason == reason
-    assert foreseen(make()) == f"{outcome.reason}: {outcome.message}"
+    assert simulated(make()) == f"{outcome.reason}: {outcome.message}"
 
 
 def test_every_reason_that_somebody_has_to_end_is_compared_or_explained() -> None:
@@ -300,7 +300,7 @@ def test_every_reason_that_somebody_has_to_end_is_compared_or_explained() -> Non
 
 def test_every_step_that_decides_is_asked_by_both() -> None:
     """A step that only acts has no name in this list: what it meets is not known before."""
-    only_act = {steps.name_of(step) for step in LIFE if not isinstance(step, Step)}
+    only_act = {steps.name_of(step) for step in STEPS if not isinstance(step, Step)}
     assert only_act == {
         "add_finalizer",
         "limit_remediation",
@@ -327,7 +327,7 @@ def test_what_time_ends_stops_no_preview() -> None:
     outcome = acted(waiting)
     assert isinstance(outcome, Wait)
     assert outcome.reason == "RuntimeHooksNotDiscovered"
-    plan = foresee(scope_of(waiting))
+    plan = simulate(scope_of(waiting))
     assert plan.stops == ""
     assert "KubeadmControlPlane" in {one.kind for one in plan.objects}
 
@@ -339,17 +339,17 @@ def refused_and_changed(**spec: Any) -> Scope:
 
 def test_what_is_reported_of_what_the_plan_changes_stops_it_not() -> None:
     """Who asks for something else is not told that what he asked for before was refused."""
-    other = foresee(refused_and_changed(kubernetesVersion="1.36"))
+    other = simulate(refused_and_changed(kubernetesVersion="1.36"))
     assert other.stops == ""
     assert "MachineDeployment" in {one.kind for one in other.objects}
     workers = asked()["workerNodeGroupConfigurations"][0] | {"count": 3}
-    beside = foresee(refused_and_changed(workerNodeGroupConfigurations=[workers]))
+    beside = simulate(refused_and_changed(workerNodeGroupConfigurations=[workers]))
     assert beside.stops.startswith("InPlaceUpgradeRefused: ")
     assert beside.objects == ()
 
 
 def test_left_over_secrets_are_in_nobodys_way_who_has_a_cluster() -> None:
     there = case(None, *objects(), secrets=[LEFT])
-    assert foreseen(there) == ""
+    assert simulated(there) == ""
     meant = LEFT | {"metadata": LEFT["metadata"] | {"labels": names.labels(GARDEN)}}
-    assert foreseen(case(secrets=[meant])) == ""
+    assert simulated(case(secrets=[meant])) == ""

@@ -12,7 +12,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.clusters import Isolation, names
 from espalier.clusters.preview.diff import FieldChange
-from espalier.clusters.preview.simulate import Foreseen, foresee
+from espalier.clusters.preview.simulate import Simulated, simulate
 from espalier.clusters.preview.summary import NOTHING, sentences
 from espalier.clusters.scope import Scope
 from tests.unit.clusters.made import made, objects
@@ -32,20 +32,20 @@ def settled(scale: int | None = None, **annotations: str) -> Scope:
     return made(annotations=marks, objects=there)
 
 
-def said(foreseen: Foreseen) -> list[tuple[str, str]]:
-    return [(change.verb, f"{change.kind} {change.name}") for change in foreseen.objects]
+def said(simulated: Simulated) -> list[tuple[str, str]]:
+    return [(change.verb, f"{change.kind} {change.name}") for change in simulated.objects]
 
 
 def test_of_a_settled_cluster_nothing_is_written() -> None:
-    foreseen = foresee(settled())
-    assert (foreseen.settled, foreseen.objects, foreseen.drift) == (True, (), ())
+    simulated = simulate(settled())
+    assert (simulated.settled, simulated.objects, simulated.drift) == (True, (), ())
     assert list(sentences(settled())) == [NOTHING]
 
 
 def test_drift_is_named_and_brought_back_only_where_the_annotation_says_so() -> None:
-    left = foresee(settled(scale=9))
+    left = simulate(settled(scale=9))
     assert (left.objects, left.drift) == ((), ("MachineDeployment eksa-system/garden-md-0: spec.replicas",))
-    back = foresee(settled(scale=9, **{names.DRIFT_ANNOTATION: "correct"}))
+    back = simulate(settled(scale=9, **{names.DRIFT_ANNOTATION: "correct"}))
     assert back.drift == ()
     (change,) = back.objects
     assert change.fields == (FieldChange("spec.replicas", 9, 2),)
@@ -53,40 +53,40 @@ def test_drift_is_named_and_brought_back_only_where_the_annotation_says_so() -> 
 
 def test_without_layers_drift_is_not_compared() -> None:
     scope = replace(settled(scale=9), isolation=Isolation.GATE)
-    assert foresee(scope).drift == ()
+    assert simulate(scope).drift == ()
 
 
 def test_a_change_shows_the_values_before_and_after() -> None:
-    foreseen = foresee(made(objects=objects(), workerNodeGroupConfigurations=MORE))
-    assert said(foreseen) == [("change", "MachineDeployment garden-md-0")]
-    assert foreseen.objects[0].fields == (FieldChange("spec.replicas", 2, 4),)
+    simulated = simulate(made(objects=objects(), workerNodeGroupConfigurations=MORE))
+    assert said(simulated) == [("change", "MachineDeployment garden-md-0")]
+    assert simulated.objects[0].fields == (FieldChange("spec.replicas", 2, 4),)
 
 
 def test_a_new_template_says_in_whose_place_it_comes_and_the_old_one_goes() -> None:
-    foreseen = foresee(made(objects=objects(), kubernetesVersion="1.36"))
-    created = {change.name: change for change in foreseen.objects if change.verb == "create"}
+    simulated = simulate(made(objects=objects(), kubernetesVersion="1.36"))
+    created = {change.name: change for change in simulated.objects if change.verb == "create"}
     assert {name: change.instead_of for name, change in created.items()} == {
         "garden-control-plane-2": "garden-control-plane-1",
         "garden-md-0-2": "garden-md-0-1",
     }
     assert [one.field for one in created["garden-md-0-2"].fields] == ["spec.template.spec.customImage"]
-    assert {name for verb, name in said(foreseen) if verb == "delete"} == {
+    assert {name for verb, name in said(simulated) if verb == "delete"} == {
         "DockerMachineTemplate garden-control-plane-1",
         "DockerMachineTemplate garden-md-0-1",
     }
 
 
 def test_of_a_new_cluster_everything_is_made() -> None:
-    foreseen = foresee(made(objects=[]))
-    assert {verb for verb, _ in said(foreseen)} == {"create"}
-    assert foreseen.cni is not None
-    assert (foreseen.cni.is_exact, {one.verb for one in foreseen.cni.objects}) == (True, {"create"})
+    simulated = simulate(made(objects=[]))
+    assert {verb for verb, _ in said(simulated)} == {"create"}
+    assert simulated.cni is not None
+    assert (simulated.cni.is_exact, {one.verb for one in simulated.cni.objects}) == (True, {"create"})
 
 
 def test_the_pod_network_is_compared_with_what_was_applied_if_that_is_known() -> None:
     before = made(objects=objects())
     after = made(objects=objects(), eksaVersion="v0.25.0")
-    exact, vague = foresee(after, before.design).cni, foresee(after).cni
+    exact, vague = simulate(after, before.design).cni, simulate(after).cni
     assert exact is not None
     assert vague is not None
     assert exact.is_exact
@@ -114,16 +114,16 @@ def test_what_keeps_a_manager_from_acting_is_said(cluster: dict[str, Any], why: 
     orchard = example()[0]
     orchard["metadata"] |= {"name": "orchard", "uid": "orchard"}
     scope = made(objects=[*objects(), orchard], **cluster)
-    foreseen = foresee(scope)
-    assert foreseen.stops.startswith(why), foreseen.stops
-    assert foreseen.objects == ()
+    simulated = simulate(scope)
+    assert simulated.stops.startswith(why), simulated.stops
+    assert simulated.objects == ()
 
 
 def test_a_plan_changes_nothing_of_what_was_seen() -> None:
     there: list[Tree] = objects()
     before = copy.deepcopy(there)
     scope = made(objects=there, kubernetesVersion="1.36")
-    assert said(foresee(scope)) == said(foresee(scope))
+    assert said(simulate(scope)) == said(simulate(scope))
     assert there == before
 
 

@@ -196,7 +196,7 @@ async def write_files(host: Host) -> None:
 
 
 def settled(pod: Tree) -> bool:
-    """Whether it has ended, or waits for what will not come."""
+    """True if it has ended, or waits for what will not come."""
     status = pod.get("status", {})
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
     waiting = [one.get("state", {}).get("waiting", {}).get("reason") for one in containers]

@@ -43,12 +43,13 @@ from espalier.runtime.owners import owner_reference
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.webhooks import Webhooks
 from espalier.runtime.writer import Writer
-from espalier.upgrades import context, expected, node_upgrade
+from espalier.upgrades import expected, reconciling
 from espalier.upgrades.hooks import wire
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.machines import LATER, SOON, Updates
 from espalier.upgrades.hooks.queries import Questions
-from espalier.upgrades.node_steps import KUBELET, POD_CREATED
+from espalier.upgrades.node import controller as node_upgrade
+from espalier.upgrades.node.containers import KUBELET, POD_CREATED
 from tests.unit.clusters.seen import example, scope
 from tests.unit.upgrades.hooks.requests import compared, machine_objects, patched, set_objects
 
@@ -113,7 +114,7 @@ class Environment:
 
         Before the pod is there, and after the kubelet, it says `Reading` and `UncordoningNode`; else it is between.
         """
-        told = context.told(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
+        told = reconciling.told(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
         is_begun, is_late = reason != "Reading", reason == "UncordoningNode"
         told.append(Condition(POD_CREATED, "True" if is_begun else "False", reason))
         told.append(Condition(KUBELET.condition, "True" if is_late else "False", reason))

@@ -12,7 +12,7 @@ from typing import Literal
 from espalier.api import conditions as condition_list
 from espalier.api.meta import Condition
 from espalier.upgrades import names
-from espalier.upgrades.node_steps import COPY, DRAIN, POD_CREATED, SKIPPED, STEPS, UNCORDON, NodeStep
+from espalier.upgrades.node.containers import COPY, DRAIN, POD_CREATED, SKIPPED, STEPS, UNCORDON, NodeStep
 from espalier.upgrades.views import ContainerState, Pod
 
 LONGEST_MESSAGE = 2000
@@ -48,7 +48,7 @@ def done(found: Sequence[Condition]) -> frozenset[str]:
 
 
 def are_all_done(found: Sequence[Condition]) -> bool:
-    """Whether every step succeeded or was left out."""
+    """True if every step succeeded or was left out."""
     return len(done(found)) == len(STEPS)
 
 
@@ -107,7 +107,7 @@ def stuck(pod: Pod) -> str:
 
 
 def how_to_go_on(node: str, node_upgrade: str, pod_name: str) -> str:
-    """What helps after a failure."""
+    """The advice after a failure."""
     return (
         f"remove the cause on node {node}, then run `espalier upgrades retry {node_upgrade}`, "
         f"or delete pod {names.UPGRADER_NAMESPACE}/{pod_name} of the workload cluster"

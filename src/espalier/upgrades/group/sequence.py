@@ -21,26 +21,26 @@ class Member:
     object: Object | None
     upgrade: NodeUpgrade | None
     is_expected: bool = False
-    """Whether the machine's objects of Cluster API say what was reached on the node."""
+    """True if the machine's objects of Cluster API say what was reached on the node."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether the machine is not there any longer, or is about to go: there is nothing to upgrade."""
+        """True if the machine is not there any longer, or is about to go: there is nothing to upgrade."""
         return self.machine is None or self.machine.machine.metadata.deletion_timestamp is not None
 
     @property
     def is_done(self) -> bool:
-        """Whether its node was upgraded."""
+        """True if its node was upgraded."""
         return self.upgrade is not None and self.upgrade.is_completed
 
     @property
     def is_active(self) -> bool:
-        """Whether its node is being upgraded, or has failed to be."""
+        """True if its node is being upgraded, or has failed to be."""
         return self.upgrade is not None and not self.upgrade.is_completed and not self.is_gone
 
     @property
     def story(self) -> str:
-        """What its NodeUpgrade says."""
+        """The message of its NodeUpgrade."""
         ready = condition_list.get(self.upgrade.status.conditions, names.READY) if self.upgrade else None
         return ready.message if ready else "its NodeUpgrade has not been looked at yet"
 
@@ -52,17 +52,17 @@ class Member:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether all is well with its upgrade, and nothing needs to be said but that it goes on."""
+        """True if all is well with its upgrade, and nothing needs to be said but that it goes on."""
         return self._progressing in ("", "True")
 
     @property
     def has_failed(self) -> bool:
-        """Whether only somebody's help brings it further."""
+        """True if only somebody's help brings it further."""
         return self.is_active and self._progressing == "False"
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it was not told yet if it goes on: it is new, or a version told of it that had no such condition."""
+        """True if it was not told yet if it goes on: it is new, or a version told of it that had no such condition."""
         return self.is_active and not self._progressing
 
     @property

@@ -1,38 +1,37 @@
-"""Machines that are upgraded one after the other: what is common to control planes and worker node groups."""
+"""Machines that are upgraded one after the other: the scope of a reconcile, and what differs by their owners."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import (
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
     NodeType,
-    NodeUpgrade,
     ObjectReference,
 )
-from espalier.api.meta import Condition, Observed, Tree
+from espalier.api.meta import Condition, ObjectMeta, Observed, Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusterapi import contract
+from espalier.clusterapi import contract, kubernetes_versions
 from espalier.kube.objects import Object
 from espalier.runtime.mapping import by_controller
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
-from espalier.upgrades import expected, names, versions
+from espalier.upgrades import expected, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, ClusterView, MachineView
-from espalier.upgrades.context import Tools
-from espalier.upgrades.observe import Observer, cluster_of
-from espalier.upgrades.sequence import Counts, Member
+from espalier.upgrades.group.sequence import Counts, Member
 
 Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade
 
 
 @dataclass(frozen=True)
 class GroupScope:
-    """What one reconcile knows of an upgrade of several machines: all it has read, frozen."""
+    """The scope of one reconcile over an upgrade of several machines: all it has read, frozen."""
 
     object: Object
     upgrade: Upgrade
@@ -57,12 +56,12 @@ class GroupScope:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
+        """True if deletion was asked for."""
         return self.object.metadata.deletion_timestamp is not None
 
     @property
     def paused(self) -> str:
-        """What keeps it from beginning with another node, and how to go on; empty when nobody asked for that."""
+        """The reason not to begin with another node, and how to go on; empty when nobody asked for that."""
         if PAUSED_ANNOTATION in self.object.metadata.annotations:
             return f"remove annotation {PAUSED_ANNOTATION} to go on"
         if self.paused_cluster is None:
@@ -78,146 +77,98 @@ class GroupScope:
             return None
 
 
-class Group(Protocol):
-    """What differs between control planes and worker node groups."""
+@dataclass(frozen=True)
+class Due:
+    """Machines of an owner that are to be upgraded, and fields that can't be changed in place."""
 
-    @property
-    def resource(self) -> Resource:
-        """The kind of the upgrade."""
-        ...
+    machines: tuple[MachineView, ...]
+    refused: tuple[str, ...]
+    is_due: bool
+    """True if anything would be rolled; without machines, a MachineSet."""
 
-    @property
-    def type(self) -> type[Upgrade]:
-        """Its type."""
-        ...
 
-    @property
-    def owner_resource(self) -> Resource:
-        """The kind of what has the machines."""
-        ...
+class Group(ABC):
+    """The differences between control planes and worker node groups."""
 
-    @property
-    def finalizer(self) -> str:
-        """By which the upgrade is held."""
-        ...
+    resource: ClassVar[Resource]
+    """The kind of the upgrade."""
+    upgrade_type: ClassVar[type[Upgrade]]
+    owner_resource: ClassVar[Resource]
+    """The kind that has the machines, and that is marked."""
+    mark: ClassVar[str]
+    """The annotation on the owner."""
+    finalizer: ClassVar[str]
+    """By which the upgrade is held."""
+    node_type: ClassVar[NodeType]
 
-    @property
-    def node_type(self) -> NodeType:
-        """What the nodes are."""
-        ...
+    @abstractmethod
+    def name(self, owner: str) -> str:
+        """Name of the upgrade that is made for a mark."""
 
+    @abstractmethod
+    def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> Upgrade:
+        """The upgrade that is made for a mark."""
+
+    @abstractmethod
     def owner_of(self, upgrade: Upgrade) -> tuple[ObjectReference, str]:
-        """The reference to the owner, and the spec asked for."""
-        ...
+        """The reference to the owner, and the spec asked for, as the upgrade carries it."""
 
+    @abstractmethod
+    def asked_for(self, owner: Object) -> Tree:
+        """The spec of machines that an owner has now; their number is no matter of an upgrade."""
+
+    @abstractmethod
+    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
+        """The machines to upgrade."""
+
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object, machines: Sequence[str]) -> str:
+        """The machines that Cluster API has to replace before the upgrade of these goes on; empty without one."""
+        return ""
+
+    @abstractmethod
     def is_expected(self, capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
-        """Whether a machine's objects say what was reached on its node."""
-        ...
+        """True if a machine's objects say what was reached on its node."""
 
+    @abstractmethod
     def problem(self, scope: GroupScope) -> Wait | None:
-        """Why the upgrade can't be made, before any node is touched."""
-        ...
+        """The reason why the upgrade can't be made, before any node is touched."""
 
     def at_once(self, scope: GroupScope) -> int:
         """How many nodes may be upgraded side by side."""
-        ...
+        return 1
 
     def missing(self, scope: GroupScope) -> list[str]:
-        """What is out of service beside the nodes that are being upgraded: so many fewer may be begun with."""
-        ...
+        """Machines out of service beside those that are being upgraded: so many fewer may be begun with."""
+        return []
 
+    @abstractmethod
     def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
-        """Why this node can't be begun with now; without a member, what is not well after the last one."""
-        ...
+        """The reason why this node can't be begun with now; without a member, what is not well after the last one."""
 
+    @abstractmethod
     def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:
         """More fields of a NodeUpgrade's spec."""
-        ...
 
+    @abstractmethod
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
         """Bring the objects of a machine whose node is upgraded to the expected state."""
-        ...
 
-    async def finish(self, writer: Writer, scope: GroupScope) -> None:
-        """What is written once all machines are upgraded."""
-        ...
+    async def finish(self, writer: Writer, scope: GroupScope) -> None:  # noqa: B027 - most have nothing left
+        """Write what is left once all machines are upgraded."""
 
+    @abstractmethod
     def remaining(self, scope: GroupScope) -> list[str]:
-        """What would still be rolled if Cluster API went on now: machines with the fields that differ."""
-        ...
+        """The machines that would still be rolled if Cluster API went on now, with the fields that differ."""
 
+    @abstractmethod
     def status(
         self, counts: Counts, ready: bool, conditions: list[Condition], generation: int
     ) -> tuple[Observed, Tree]:
         """The status, and fields that are written in any case."""
-        ...
-
-
-@dataclass(frozen=True)
-class GroupContext:
-    """One reconcile of one upgrade of several machines."""
-
-    tools: Tools
-    group: Group
-    scope: GroupScope
-
-    @property
-    def object(self) -> Object:
-        """The upgrade."""
-        return self.scope.object
-
-    @property
-    def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
-        return self.scope.is_deleted
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all machines were upgraded."""
-        return self.scope.upgrade.status.ready
-
-    @property
-    def writer(self) -> Writer:
-        """Writes; the caches of the cluster are told as well."""
-        cluster_view = self.scope.cluster_view
-        return self.tools.writer.with_caches(cluster_view.capi_objects.caches) if cluster_view else self.tools.writer
-
-    @property
-    def owner(self) -> str:
-        """How the owner is called in sentences."""
-        return f"{self.group.owner_resource.kind} {self.scope.object.namespace}/{self.scope.owner_reference.name}"
-
-
-def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
-    """Read everything about one upgrade. Raises `msgspec.ValidationError` when the object is none."""
-    upgrade = found.decode(group.type)
-    reference, data = group.owner_of(upgrade)
-    cluster = cluster_of(found)
-    cluster_view = observer.look(cluster) if cluster else None
-    owner = cluster_view.capi_objects.get(group.owner_resource, reference.name) if cluster_view else None
-    ours = {one.name: one for one in observer.node_upgrades(found)}
-    paused = observer.paused_cluster(owner) if owner is not None else None
-    scope = GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, (), (), paused)
-    members, strangers = [], []
-    for machine in upgrade.spec.machines_require_upgrade:
-        name = names.node_upgrade(machine.name)
-        object_ = ours.get(name)
-        if object_ is None and observer.upgrade(NodeUpgrade.resource, name) is not None:
-            strangers.append(name)
-        view = cluster_view.capi_objects.machine(machine.name) if cluster_view else None
-        is_expected = (
-            view is not None
-            and cluster_view is not None
-            and scope.wanted is not None
-            and group.is_expected(cluster_view.capi_objects, scope.wanted, scope.version, view)
-        )
-        decoded = object_.decode(NodeUpgrade) if object_ else None
-        members.append(Member(machine.name, view, object_, decoded, is_expected))
-    return replace(scope, members=tuple(members), strangers=tuple(strangers))
 
 
 def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_for: Tree) -> Wait | None:
-    """What is wrong with an upgrade of whatever group; `asked_for` is the spec that its owner has now.
+    """The problem of an upgrade of whatever group; `asked_for` is the spec that its owner has now.
 
     An upgrade that its owner controls is ended and made anew by the controller of the annotations when the owner is
     edited; nobody else has to act.
@@ -259,7 +210,7 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
                 "restore it, or delete the Machine to have it replaced, unless it is the only one of a control plane"
             )
             return Wait("KubeadmConfigMissing", f"{what}, so what its node lacks is not known: {advice}")
-        problem = versions.obstacle(member.machine.machine.spec.version, scope.version)
+        problem = kubernetes_versions.step_obstacle(member.machine.machine.spec.version, scope.version)
         if problem:
             return Wait("VersionRefused", f"Machine {member.name}: {problem}")
     if scope.strangers:

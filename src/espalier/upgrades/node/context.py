@@ -1,4 +1,4 @@
-"""What the steps over a NodeUpgrade share: the reconcile itself, and what they do on the node."""
+"""Shared by the steps over a NodeUpgrade: the reconcile itself, and what they do on the node."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.writer import found_by_owner
-from espalier.upgrades import cluster_configuration, names, pod
-from espalier.upgrades.cluster_configuration import Asked
+from espalier.upgrades import names
 from espalier.upgrades.cluster_view import Workload
-from espalier.upgrades.context import Tools
-from espalier.upgrades.node_scope import NodeScope
+from espalier.upgrades.node import cluster_configuration, pod
+from espalier.upgrades.node.cluster_configuration import Asked
+from espalier.upgrades.node.observe import NodeScope
+from espalier.upgrades.reconciling import Tools
 
 RESOURCE = NodeUpgrade.resource
 
@@ -35,12 +36,12 @@ class Context:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
+        """True if deletion was asked for."""
         return self.scope.is_deleted
 
     @property
     def is_done(self) -> bool:
-        """Whether the node was upgraded."""
+        """True if the node was upgraded."""
         return self.scope.upgrade.is_completed
 
     @property

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane, KubeadmControlPlaneSpec
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import (
+    IN_PLACE_CONTROL_PLANE,
     PAUSED_FOR_UPGRADE,
     REPLACING,
     ControlPlaneUpgrade,
+    ControlPlaneUpgradeSpec,
     ControlPlaneUpgradeStatus,
     NodeType,
     ObjectReference,
 )
-from espalier.api.meta import Condition, Observed, Tree
+from espalier.api.meta import Condition, ObjectMeta, Observed, Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import in_place_fields, machine_change
 from espalier.clusterapi.classification import Classified, Way, classify
@@ -29,12 +32,12 @@ from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.upgrades import expected, health, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
-from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
-from espalier.upgrades.sequence import Counts, Member
+from espalier.upgrades.group.group import Due, Group, GroupScope, Upgrade, shared_problem
+from espalier.upgrades.group.sequence import Counts, Member
 
 
 def classified(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView) -> Classified:
-    """What the difference between a machine and what its control plane asks for means in place."""
+    """The classified difference between a machine and what its control plane asks for."""
     desired = machine_change.of_control_plane(control_plane)
     return classify(machine.parts, desired, Way.IN_PLACE, capi_objects.infrastructures, capi_objects.template)
 
@@ -61,7 +64,7 @@ def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence
 
 
 def replacing(control_plane: Object, missing: str) -> Wait:
-    """What is said while a lost machine is missing; a pause that nobody but a person takes away is named."""
+    """The wait while a lost machine is missing; a pause that nobody but a person takes away is named."""
     paused = control_plane.metadata.annotations.get(PAUSED_ANNOTATION)
     if paused is None or (paused == PAUSED_FOR_UPGRADE and names.is_marked(control_plane)):
         return Wait(names.REPLACING_MACHINE, missing)
@@ -70,26 +73,64 @@ def replacing(control_plane: Object, missing: str) -> Wait:
     return Wait(names.OWNER_PAUSED, f"{message}: {advice}")
 
 
-def asked_for(owner: Object) -> Tree:
-    """What machines of a control plane are made of: the number of them is no matter of an upgrade."""
-    spec = owner.tree["spec"]
-    return {part: spec[part] for part in ("version", "kubeadmConfigSpec", "machineTemplate") if part in spec}
-
-
-class ControlPlaneGroup:
+class ControlPlaneGroup(Group):
     """A control plane."""
 
     resource = ControlPlaneUpgrade.resource
-    type = ControlPlaneUpgrade
+    upgrade_type = ControlPlaneUpgrade
     owner_resource = KubeadmControlPlane.resource
+    mark = IN_PLACE_CONTROL_PLANE
     finalizer = names.CONTROL_PLANE_FINALIZER
-    node_type: NodeType = "ControlPlane"
+    node_type: ClassVar[NodeType] = "ControlPlane"
+
+    def name(self, owner: str) -> str:
+        """Name of the ControlPlaneUpgrade."""
+        return names.control_plane_upgrade(owner)
+
+    def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> ControlPlaneUpgrade:
+        """With the version of etcd, when the control plane names one."""
+        spec = owner.decode(KubeadmControlPlane).spec
+        configuration = spec.kubeadm_config_spec.cluster_configuration
+        local = configuration.etcd.local if configuration and configuration.etcd else None
+        return ControlPlaneUpgrade(
+            metadata=metadata,
+            spec=ControlPlaneUpgradeSpec(
+                control_plane=names.reference(self.owner_resource, owner),
+                machines_require_upgrade=machines,
+                kubernetes_version=spec.version,
+                etcd_version=(local.image_tag if local else "") or None,
+                control_plane_spec_data=expected.encoded(self.asked_for(owner)),
+            ),
+        )
 
     def owner_of(self, upgrade: Upgrade) -> tuple[ObjectReference, str]:
         """The KubeadmControlPlane."""
         if not isinstance(upgrade, ControlPlaneUpgrade):
             raise TypeError(upgrade)
         return upgrade.spec.control_plane, upgrade.spec.control_plane_spec_data
+
+    def asked_for(self, owner: Object) -> Tree:
+        """The parts of the spec of which machines are made."""
+        spec = owner.tree["spec"]
+        return {part: spec[part] for part in ("version", "kubeadmConfigSpec", "machineTemplate") if part in spec}
+
+    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
+        """Machines that differ; none while enough others are as they should be.
+
+        Those that differ are of a rollout that was taken back then, and Cluster API removes them first.
+        """
+        control_plane = owner.decode(KubeadmControlPlane)
+        found = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
+        changes = [(view, classified(capi_objects, control_plane, view)) for view in found]
+        machines = tuple(view for view, change in changes if change.is_outdated or view.has_lost_config)
+        if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
+            return Due((), (), is_due=False)
+        refused = tuple(dict.fromkeys(field for _, change in changes for field in change.refused))
+        return Due(machines, refused, bool(machines))
+
+    def lost(self, capi_objects: ClusterAPIObjects, owner: Object, machines: Sequence[str]) -> str:
+        """Machines that are missing, that go, or that a health check gave up."""
+        return lost(owner, capi_objects.machines_of(owner), machines)
 
     def is_expected(self, _capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
         """Cluster API would see nothing to roll, and the Machine says what it counts as made with."""
@@ -119,7 +160,7 @@ class ControlPlaneGroup:
                 "ExternalEtcd",
                 f"etcd of {name} is on machines of its own: such control planes are not upgraded in place",
             )
-        found = shared_problem(scope, name, control_plane.spec.version, asked_for(scope.owner))
+        found = shared_problem(scope, name, control_plane.spec.version, self.asked_for(scope.owner))
         if found:
             return found
         for member in scope.members:
@@ -128,14 +169,6 @@ class ControlPlaneGroup:
                 if refused:
                     return Wait("Refused", in_place_fields.sentence(refused, f"Machine {member.name}"))
         return None
-
-    def at_once(self, scope: GroupScope) -> int:
-        """One."""
-        return 1
-
-    def missing(self, scope: GroupScope) -> list[str]:
-        """Nothing: whether one can be spared is judged by what the others are, before each."""
-        return []
 
     def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
         """The others are well, and enough for a majority."""
@@ -176,9 +209,6 @@ class ControlPlaneGroup:
         for resource, found, patch in _patches(scope.wanted or {}, scope.version, machine):
             await writer.merge(resource, found, patch)
 
-    async def finish(self, writer: Writer, scope: GroupScope) -> None:
-        """Nothing beyond the machines."""
-
     def remaining(self, scope: GroupScope) -> list[str]:
         """As Cluster API compares."""
         if scope.owner is None or scope.cluster_view is None:
@@ -206,6 +236,6 @@ def _patches(wanted: Tree, version: str, machine: MachineView) -> Iterator[tuple
         present = machine.config.tree.get("spec") or {}
         after = expected.control_plane_config(wanted, version, present)
         yield KubeadmConfig.resource, machine.config, {"spec": expected.whole(present, after)}
-    reference = ((wanted.get("machineTemplate") or {}).get("spec") or {}).get("infrastructureRef")
-    if machine.infrastructure is not None and reference and machine.infrastructure_kind:
-        yield machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(reference)
+    template = ((wanted.get("machineTemplate") or {}).get("spec") or {}).get("infrastructureRef")
+    if machine.infrastructure is not None and template and machine.infrastructure_kind:
+        yield machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(template)

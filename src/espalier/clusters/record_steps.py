@@ -1,16 +1,16 @@
-"""The record of the management cluster: no objects are made from it, and it can't be deleted while it manages
-clusters."""
+"""Steps of the record of the management cluster.
+
+No objects are made from it, and it can't be deleted while it manages clusters.
+"""
 
 from __future__ import annotations
 
-from espalier.api.eksa import cluster as eksa
 from espalier.clusters import names
 from espalier.clusters.context import Context
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
+from espalier.clusters.step import CLUSTER
 from espalier.runtime.outcome import Continue, Outcome, Wait
-
-CLUSTER = eksa.Cluster.resource
 
 
 async def guard(ctx: Context) -> Outcome:

@@ -15,10 +15,11 @@ from espalier.api.json_trees import decode
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
 from espalier.api.scalars import resolve
+from espalier.api.versions import parsed
 from espalier.api.violations import ManifestError
 from espalier.api.yaml_trees import trees
 from espalier.clusterapi.in_place_fields import COMPONENT_PARTS, COMPONENTS, ETCD_PARTS
-from espalier.clusterapi.kubernetes_versions import minor, parsed
+from espalier.clusterapi.kubernetes_versions import minor
 
 API_VERSION = "kubeadm.k8s.io/v1beta4"
 LONGEST = 256 * 1024
@@ -29,7 +30,7 @@ _GONE_GATES = {"ControlPlaneKubeletLocalMode": minor("1.36")}
 
 
 class Asked(NamedTuple):
-    """What kubeadm-config is to be."""
+    """The wanted kubeadm-config."""
 
     version: str
     etcd_tag: str = ""
@@ -80,7 +81,7 @@ def obstacle(configuration: Tree, asked: Asked) -> str:
 
 
 def has_external_etcd(configuration: Tree) -> bool:
-    """Whether etcd runs elsewhere than on the nodes of the control plane."""
+    """True if etcd runs elsewhere than on the nodes of the control plane."""
     return bool(_inner(configuration, "etcd").get("external"))
 
 

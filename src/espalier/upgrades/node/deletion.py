@@ -10,9 +10,11 @@ from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, NODE_
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import Precondition
-from espalier.upgrades import cluster_configuration, names, progress
-from espalier.upgrades.cluster_configuration import Asked
-from espalier.upgrades.node_context import (
+from espalier.upgrades import names
+from espalier.upgrades.node import cluster_configuration, status
+from espalier.upgrades.node.cluster_configuration import Asked
+from espalier.upgrades.node.containers import KUBEADM, POD_CREATED
+from espalier.upgrades.node.context import (
     RESOURCE,
     Context,
     clear_node,
@@ -20,8 +22,7 @@ from espalier.upgrades.node_context import (
     take_lost_rights,
     write_configuration,
 )
-from espalier.upgrades.node_scope import NodeScope
-from espalier.upgrades.node_steps import KUBEADM, POD_CREATED
+from espalier.upgrades.node.observe import NodeScope
 
 
 async def end_on_node(ctx: Context) -> Outcome:
@@ -84,7 +85,7 @@ async def restore_configuration(ctx: Context) -> Outcome:
 def _may_have_written(scope: NodeScope) -> bool:
     """True if the control plane is claimed for this NodeUpgrade, and kubeadm is not done on its node."""
     claim = scope.control_plane.metadata.annotations.get(NODE_IN_WORK) if scope.control_plane else None
-    return claim == names.claim(scope.object) and KUBEADM.condition not in progress.done(scope.conditions)
+    return claim == names.claim(scope.object) and KUBEADM.condition not in status.done(scope.conditions)
 
 
 async def remove_finalizer(ctx: Context) -> Outcome:

@@ -1,4 +1,4 @@
-"""What one reconcile over a NodeUpgrade knows: all it has read, frozen."""
+"""The scope of one reconcile over a NodeUpgrade: all it has read, frozen."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.meta import Condition, Tree
 from espalier.api.printable import in_one_line
+from espalier.clusterapi import kubernetes_versions
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.kube.objects import Object
-from espalier.upgrades import expected, health, names, progress, versions
-from espalier.upgrades.cluster_configuration import Asked
+from espalier.upgrades import expected, health, names
 from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
-from espalier.upgrades.node_steps import POD_CREATED
+from espalier.upgrades.node import status
+from espalier.upgrades.node.cluster_configuration import Asked
+from espalier.upgrades.node.containers import POD_CREATED
+from espalier.upgrades.node.pod import Role
 from espalier.upgrades.observe import Observer, cluster_of
-from espalier.upgrades.pod import Role
 from espalier.upgrades.views import Node, Pod
 
 LONGEST_NOTE = 1000
@@ -78,12 +80,12 @@ class NodeScope:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether deletion was asked for."""
+        """True if deletion was asked for."""
         return self.object.metadata.deletion_timestamp is not None
 
     @property
     def asked(self) -> Asked:
-        """What kubeadm-config is to be before kubeadm runs on the node."""
+        """The wanted kubeadm-config, before kubeadm runs on the node."""
         return Asked(self.upgrade.spec.kubernetes_version, self.upgrade.spec.etcd_version or "", self.configuration)
 
     @property
@@ -93,7 +95,7 @@ class NodeScope:
         return msgspec.json.encode(expected.decoded(text)) if text else b""
 
     def role(self, configured: str) -> Role:
-        """What kubeadm has to do on a control plane node, where kubeadm-config has a version: apply it, or follow.
+        """The part of kubeadm on a control plane node, where kubeadm-config has a version: apply it, or follow.
 
         `kubeadm upgrade node` renders the version of kubeadm-config, whatever version kubeadm has. Who applied it may
         have been broken off after it stood there: so it is applied as long as no other node has it. What
@@ -103,7 +105,7 @@ class NodeScope:
             return "first-control-plane"
         others = self.workload.nodes() if self.workload else []
         reached = any(
-            versions.is_reached(node.status.node_info.kubelet_version, self.upgrade.spec.kubernetes_version)
+            kubernetes_versions.is_reached(node.status.node_info.kubelet_version, self.upgrade.spec.kubernetes_version)
             for node in others
             if health.CONTROL_PLANE in node.metadata.labels and node.metadata.name != self.node_name
         )
@@ -111,12 +113,12 @@ class NodeScope:
 
     @property
     def is_cordoned(self) -> bool:
-        """Whether no pods come to the node as it is."""
+        """True if no pods come to the node as it is."""
         return self.node is not None and self.node.spec.unschedulable
 
     @property
     def drains(self) -> bool:
-        """Whether another node takes pods. One that is cordoned is uncordoned again."""
+        """True if another node takes pods. One that is cordoned is uncordoned again."""
         if self.is_cordoned:
             return True
         others = self.workload.nodes() if self.workload else []
@@ -124,7 +126,7 @@ class NodeScope:
 
     @property
     def has_etcd_on_its_nodes(self) -> bool:
-        """Whether etcd runs on the nodes of the control plane."""
+        """True if etcd runs on the nodes of the control plane."""
         spec = self.control_plane.decode(KubeadmControlPlane).spec if self.control_plane else None
         configuration = spec.kubeadm_config_spec.cluster_configuration if spec else None
         return not (configuration and configuration.etcd and configuration.etcd.external)
@@ -162,18 +164,18 @@ class NodeScope:
 
     @cached_property
     def _kubeadm(self) -> list[InitConfiguration | JoinConfiguration]:
-        """What kubeadm was told when the machine was made."""
+        """The sections that kubeadm was given when the machine was made."""
         config = self.machine.config.decode(KubeadmConfig).spec if self.machine and self.machine.config else None
         found = (config.init_configuration, config.join_configuration) if config else ()
         return [section for section in found if section is not None]
 
     @property
     def may_go(self) -> bool:
-        """Whether no step would be broken off if the pod went."""
+        """True if no step would be broken off if the pod went."""
         found = self.pod
         if found is None or found.has_ended or not found.has_begun:
             return True
-        return progress.failure(found) is not None or bool(progress.stuck(found))
+        return status.failure(found) is not None or bool(status.stuck(found))
 
     @cached_property
     def conditions(self) -> list[Condition]:
@@ -181,7 +183,7 @@ class NodeScope:
         before = self.upgrade.status.conditions
         if self.workload is None and before:
             return [one for one in before if one.type != names.READY]
-        return progress.conditions(before, self.pod, self.drain_waits_for)
+        return status.conditions(before, self.pod, self.drain_waits_for)
 
 
 def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None) -> Object | None:
@@ -232,7 +234,7 @@ def _claimed_by(
 
 
 def _configuration(observer: Observer, found: Object, machine: MachineView | None, version: str) -> Tree | None:
-    """What the ControlPlaneUpgrade that a NodeUpgrade belongs to asks for, and what Cluster API adds by the version.
+    """The ClusterConfiguration that its ControlPlaneUpgrade asks for, with what Cluster API adds by the version.
 
     Of one that belongs to its Machine (Cluster API sequences the nodes), what the Machine's KubeadmConfig says.
     """

@@ -9,12 +9,15 @@ from espalier.api.conditions import timestamp
 from espalier.api.core import POD
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UPGRADE_SECONDS
 from espalier.api.violations import shown
+from espalier.clusterapi import kubernetes_versions
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-from espalier.upgrades import capacity, cluster_configuration, health, images, names, pod, progress, versions
+from espalier.upgrades import health, images, names
 from espalier.upgrades.cluster_view import KUBE_SYSTEM, KUBEADM_CONFIG, Workload
-from espalier.upgrades.node_context import (
+from espalier.upgrades.node import capacity, cluster_configuration, pod, status
+from espalier.upgrades.node.containers import KUBEADM, POD_CREATED, NodeStep
+from espalier.upgrades.node.context import (
     RESOURCE,
     Context,
     delete_pod,
@@ -25,10 +28,9 @@ from espalier.upgrades.node_context import (
     take_rights,
     write_configuration,
 )
-from espalier.upgrades.node_scope import NodeScope
-from espalier.upgrades.node_steps import KUBEADM, POD_CREATED, NodeStep
+from espalier.upgrades.node.observe import NodeScope
+from espalier.upgrades.node.pod import Role
 from espalier.upgrades.observe import cluster_of
-from espalier.upgrades.pod import Role
 
 _UNWATCHED = 30.0
 """Seconds until a Machine that is not there is looked for again: only clusters with one are followed."""
@@ -41,7 +43,7 @@ API servers and kubelets that are exchanged are away as well.
 
 
 async def add_finalizer(ctx: Context) -> Outcome:
-    """What was begun on the node is ended before the NodeUpgrade is gone."""
+    """Hold the NodeUpgrade until all that was begun on the node has ended."""
     await ctx.tools.writer.add_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
     return Continue()
 
@@ -116,10 +118,10 @@ async def await_others(ctx: Context) -> Outcome:
 async def check(ctx: Context) -> Outcome:
     """Before anything is done on a node: it is ready, and the step to the version is one that kubeadm takes."""
     scope = ctx.scope
-    if scope.pod is not None or progress.done(scope.upgrade.status.conditions) or scope.node is None:
+    if scope.pod is not None or status.done(scope.upgrade.status.conditions) or scope.node is None:
         return Continue()
     wanted = scope.upgrade.spec.kubernetes_version
-    problem = versions.obstacle(scope.node.status.node_info.kubelet_version, wanted)
+    problem = kubernetes_versions.step_obstacle(scope.node.status.node_info.kubelet_version, wanted)
     if problem:
         return Wait("VersionRefused", f"spec.kubernetesVersion: {problem}")
     try:
@@ -134,7 +136,7 @@ async def check(ctx: Context) -> Outcome:
 async def find_image(ctx: Context) -> Outcome:
     """There is an upgrader image for the version."""
     scope = ctx.scope
-    is_needed = scope.pod is None and not progress.are_all_done(scope.upgrade.status.conditions)
+    is_needed = scope.pod is None and not status.are_all_done(scope.upgrade.status.conditions)
     if scope.image and is_needed and not images.is_reference(scope.image):
         what = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
         return Wait("UpgraderImageInvalid", f"{what}: found {shown(scope.image)}, allowed: {images.REFERENCES}")
@@ -150,7 +152,7 @@ async def find_image(ctx: Context) -> Outcome:
 
 async def protect_machine(ctx: Context) -> Outcome:
     """No health check has the machine replaced while its node is upgraded; once it is, it may have been given back."""
-    if progress.current(ctx.scope.conditions) is not None:
+    if status.current(ctx.scope.conditions) is not None:
         await protect(ctx)
     return Continue()
 
@@ -161,7 +163,7 @@ async def renew(ctx: Context) -> Outcome:
     found = scope.pod
     if found is None or scope.workload is None or not scope.image or found.images == {scope.image}:
         return Continue()
-    is_hopeless = progress.failure(found) is not None or progress.stuck(found) or not found.has_begun
+    is_hopeless = status.failure(found) is not None or status.stuck(found) or not found.has_begun
     if not is_hopeless or not scope.may_go or not images.is_reference(scope.image):
         return Continue()
     await delete_pod(scope.workload, scope)
@@ -192,7 +194,7 @@ async def retry(ctx: Context) -> Outcome:
 async def claim(ctx: Context) -> Outcome:
     """No other node of the control plane is in work, and the others are well: whoever wrote the NodeUpgrade."""
     scope = ctx.scope
-    is_begun = scope.pod is not None or progress.are_all_done(scope.upgrade.status.conditions)
+    is_begun = scope.pod is not None or status.are_all_done(scope.upgrade.status.conditions)
     if is_begun or scope.control_plane is None or scope.workload is None:
         return Continue()
     if scope.claimed_by:
@@ -202,7 +204,7 @@ async def claim(ctx: Context) -> Outcome:
     ill = health.obstacle(
         nodes, pods, scope.node_name, scope.control_plane_machines, has_etcd=scope.has_etcd_on_its_nodes
     )
-    if ill and not progress.done(scope.upgrade.status.conditions):
+    if ill and not status.done(scope.upgrade.status.conditions):
         return Wait("ControlPlaneUnhealthy", f"before node {scope.node_name} is touched: {ill}")
     note = {"metadata": {"annotations": {NODE_IN_WORK: names.claim(scope.object)}}}
     try:
@@ -231,8 +233,8 @@ async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
 async def make_pod(ctx: Context) -> Outcome:
     """The upgrader pod is on the node, with the steps that are left."""
     scope = ctx.scope
-    done = progress.done(scope.upgrade.status.conditions)
-    if scope.pod is not None or scope.workload is None or progress.are_all_done(scope.upgrade.status.conditions):
+    done = status.done(scope.upgrade.status.conditions)
+    if scope.pod is not None or scope.workload is None or status.are_all_done(scope.upgrade.status.conditions):
         return Continue()
     role: Role = "worker"
     if scope.upgrade.spec.node_type == "ControlPlane" and KUBEADM.condition not in done:
@@ -282,19 +284,19 @@ async def _has_room(ctx: Context) -> bool:
 async def follow_pod(ctx: Context) -> Outcome:
     """All steps succeeded."""
     scope = ctx.scope
-    current = progress.current(scope.conditions)
+    current = status.current(scope.conditions)
     if current is None:
         return Continue()
     if scope.pod is None:
         return Wait("Waiting", "the upgrader pod is not there")
-    how = progress.how_to_go_on(scope.node_name, scope.object.name, scope.pod.metadata.name)
-    failed = progress.failure(scope.pod)
+    how = status.how_to_go_on(scope.node_name, scope.object.name, scope.pod.metadata.name)
+    failed = status.failure(scope.pod)
     if failed is not None:
         step, why = failed
         if step is None:
             return Wait("PodFailed", f"the upgrader pod on node {scope.node_name} failed: {why}; {how}")
         return Wait(f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {why}; {how}")
-    if stuck := progress.stuck(scope.pod):
+    if stuck := status.stuck(scope.pod):
         return Wait("PodCanNotBegin", f"the upgrader pod on node {scope.node_name} can't begin: {stuck}; {how}")
     if scope.cluster_view and scope.workload and scope.workload.silent_for >= _SILENT:
         return Wait("WorkloadClusterUnreachable", _as_far_as_known(ctx, scope.cluster_view.waiting_for), after=_SILENT)
@@ -308,7 +310,7 @@ async def follow_pod(ctx: Context) -> Outcome:
 
 def _as_far_as_known(ctx: Context, why: str) -> str:
     """The step that was being done when the node was heard last, and why nothing newer is known."""
-    current = progress.current(ctx.scope.conditions)
+    current = status.current(ctx.scope.conditions)
     if current is None or not condition_list.is_true(ctx.scope.conditions, POD_CREATED):
         return why
     step, condition = current
@@ -320,7 +322,7 @@ def _replace(ctx: Context) -> str:
 
 
 def _number(ctx: Context, step: NodeStep) -> str:
-    return f"step {progress.number(step)} of {progress.COUNT} on node {ctx.scope.node_name}"
+    return f"step {status.number(step)} of {status.COUNT} on node {ctx.scope.node_name}"
 
 
 async def await_node(ctx: Context) -> Outcome:
@@ -332,7 +334,7 @@ async def await_node(ctx: Context) -> Outcome:
     if scope.node is None:
         return Wait("NodeMissing", f"node {scope.node_name} does not exist; {_replace(ctx)}")
     found = scope.node.status.node_info.kubelet_version
-    if not versions.is_reached(found, wanted):
+    if not kubernetes_versions.is_reached(found, wanted):
         return Wait("NodeOutdated", f"waiting for the kubelet of node {scope.node_name} to be {wanted}; it is {found}")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")
@@ -349,7 +351,7 @@ async def clear_up(ctx: Context) -> Outcome:
     """
     if ctx.scope.workload is not None:
         await take_rights(ctx.scope.workload, ctx.scope.node_name)
-    took = progress.seconds(ctx.scope.conditions, ctx.scope.pod, ctx.tools.clock.now())
+    took = status.seconds(ctx.scope.conditions, ctx.scope.pod, ctx.tools.clock.now())
     await give_back(ctx, **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
     return Done()
 
@@ -389,4 +391,4 @@ async def remove_finalizer(ctx: Context) -> Outcome:
 
 
 AFTERWARDS = (remove_finalizer,)
-"""What is left to be done once the status says that the node is upgraded."""
+"""The steps that are left once the status says that the node is upgraded."""

@@ -8,14 +8,13 @@ from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeStatus
 from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome
-from espalier.upgrades.context import Tools, told
-from espalier.upgrades.node_context import Context
-from espalier.upgrades.node_deletion import DELETION
-from espalier.upgrades.node_life import AFTERWARDS, LIFE
-from espalier.upgrades.node_scope import observe
-from espalier.upgrades.node_steps import BEGINNING, PASSING, UNDER_WAY
+from espalier.upgrades.node.containers import BEGINNING, PASSING, UNDER_WAY
+from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.deletion import DELETION
+from espalier.upgrades.node.observe import observe
+from espalier.upgrades.node.steps import AFTERWARDS, LIFE
 from espalier.upgrades.observe import keys_of
-from espalier.upgrades.reconciling import Kind, Report, reconciler_of
+from espalier.upgrades.reconciling import Kind, Report, Tools, reconciler_of, told
 
 NAME = "nodeupgrade"
 RESOURCE = NodeUpgrade.resource

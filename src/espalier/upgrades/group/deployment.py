@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.upgrades import (
+    IN_PLACE_DEPLOYMENT,
     MachineDeploymentUpgrade,
+    MachineDeploymentUpgradeSpec,
     MachineDeploymentUpgradeStatus,
     NodeType,
     ObjectReference,
 )
-from espalier.api.meta import Condition, Observed, Tree
+from espalier.api.meta import Condition, ObjectMeta, Observed, Tree
 from espalier.clusterapi import in_place_fields, kubernetes_versions, machine_change
 from espalier.clusterapi.classification import Classified, Way, classify
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, desired_replicas
@@ -23,10 +25,11 @@ from espalier.clusterapi.intstr import share
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
-from espalier.upgrades import expected, names, sequence
+from espalier.upgrades import expected, names
 from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
-from espalier.upgrades.group import GroupScope, Upgrade, shared_problem
-from espalier.upgrades.sequence import Counts, Member
+from espalier.upgrades.group import sequence
+from espalier.upgrades.group.group import Due, Group, GroupScope, Upgrade, shared_problem
+from espalier.upgrades.group.sequence import Counts, Member
 
 
 class Sets(NamedTuple):
@@ -56,7 +59,7 @@ def sets_of(capi_objects: ClusterAPIObjects, deployment: Object) -> Sets:
 
 
 def classified(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, latest: Object) -> Classified:
-    """What the difference between a MachineSet and what its deployment asks for means in place."""
+    """The classified difference between a MachineSet and what its deployment asks for."""
     before, after = (
         machine_change.of_machine_template(one)
         for one in (latest.decode(MachineSet).spec.template, deployment.spec.template)
@@ -93,19 +96,36 @@ def _bootstrap(template: Tree | None) -> Tree:
 
 
 def _is_configured(capi_objects: ClusterAPIObjects, wanted: Tree, machine: MachineView) -> bool:
-    """Whether a machine's KubeadmConfig has the files and kubelet flags of the template asked for."""
+    """True if a machine's KubeadmConfig has the files and kubelet flags of the template asked for."""
     _, template = _config_template(capi_objects, wanted)
     return template is None or not expected.changes(machine, _bootstrap(template))
 
 
-class DeploymentGroup:
+class DeploymentGroup(Group):
     """A worker node group."""
 
     resource = MachineDeploymentUpgrade.resource
-    type = MachineDeploymentUpgrade
+    upgrade_type = MachineDeploymentUpgrade
     owner_resource = MachineDeployment.resource
+    mark = IN_PLACE_DEPLOYMENT
     finalizer = names.DEPLOYMENT_FINALIZER
-    node_type: NodeType = "Worker"
+    node_type: ClassVar[NodeType] = "Worker"
+
+    def name(self, owner: str) -> str:
+        """Name of the MachineDeploymentUpgrade."""
+        return names.deployment_upgrade(owner)
+
+    def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> MachineDeploymentUpgrade:
+        """With the version of the template."""
+        return MachineDeploymentUpgrade(
+            metadata=metadata,
+            spec=MachineDeploymentUpgradeSpec(
+                machine_deployment=names.reference(self.owner_resource, owner),
+                machines_require_upgrade=machines,
+                kubernetes_version=owner.decode(MachineDeployment).spec.template.spec.version,
+                machine_spec_data=expected.encoded(self.asked_for(owner)),
+            ),
+        )
 
     def owner_of(self, upgrade: Upgrade) -> tuple[ObjectReference, str]:
         """The MachineDeployment."""
@@ -113,11 +133,30 @@ class DeploymentGroup:
             raise TypeError(upgrade)
         return upgrade.spec.machine_deployment, upgrade.spec.machine_spec_data
 
+    def asked_for(self, owner: Object) -> Tree:
+        """The spec of the template of machines."""
+        spec: Tree = owner.tree["spec"]["template"]["spec"]
+        return spec
+
+    def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> Due:
+        """Machines that differ, and the MachineSet."""
+        deployment = owner.decode(MachineDeployment)
+        sets = sets_of(capi_objects, owner)
+        if sets.latest is None:
+            return Due((), (), is_due=False)
+        change = classified(capi_objects, deployment, sets.latest)
+        machines = tuple(outdated(capi_objects, deployment, sets.machines))
+        if change.is_outdated:
+            known = {view.name for view in machines}
+            machines += tuple(view for view in sets.machines if view.has_lost_config and view.name not in known)
+        refused = (*change.refused, *(f"machines of MachineSet {name}" for name in sets.older))
+        return Due(machines, refused, bool(machines or change.is_outdated or refused))
+
     def is_expected(self, capi_objects: ClusterAPIObjects, wanted: Tree, version: str, machine: MachineView) -> bool:
         """The version, the template it counts as cloned from, and files and kubelet flags."""
-        reference = wanted.get("infrastructureRef") or {}
+        template = wanted.get("infrastructureRef") or {}
         cloned_from = machine.parts.infrastructure
-        is_cloned = cloned_from is None or cloned_from.name == reference.get("name")
+        is_cloned = cloned_from is None or cloned_from.name == template.get("name")
         is_configured = _is_configured(capi_objects, wanted, machine)
         return machine.machine.spec.version == version and is_cloned and is_configured
 
@@ -138,8 +177,7 @@ class DeploymentGroup:
         for member in scope.members:
             if member.machine is not None and member.name not in own:
                 return Wait("MachineOfOthers", f"Machine {member.name} does not belong to {name}")
-        asked_for = scope.owner.tree["spec"]["template"]["spec"]
-        problem = shared_problem(scope, name, deployment.spec.template.spec.version, asked_for)
+        problem = shared_problem(scope, name, deployment.spec.template.spec.version, self.asked_for(scope.owner))
         if problem:
             return problem
         refused = classified(scope.cluster_view.capi_objects, deployment, found.latest).refused if found.latest else ()
@@ -210,10 +248,10 @@ class DeploymentGroup:
             metadata, after = expected.worker_config(template, name, present)
             patch = {"metadata": metadata, "spec": expected.whole(present, after)}
             await writer.merge(KubeadmConfig.resource, machine.config, patch)
-        reference = (scope.wanted or {}).get("infrastructureRef")
-        if machine.infrastructure is not None and reference and machine.infrastructure_kind:
+        wanted = (scope.wanted or {}).get("infrastructureRef")
+        if machine.infrastructure is not None and wanted and machine.infrastructure_kind:
             await writer.merge(
-                machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(reference)
+                machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(wanted)
             )
 
     async def finish(self, writer: Writer, scope: GroupScope) -> None:

@@ -10,11 +10,12 @@ from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.mapping import owners_of
 from espalier.runtime.outcome import Done, Outcome
-from espalier.upgrades import names, sequence
-from espalier.upgrades.context import Tools, told
-from espalier.upgrades.group import Group, GroupContext, Upgrade, observe
-from espalier.upgrades.group_life import DELETION, LIFE
-from espalier.upgrades.reconciling import Kind, Report, reconciler_of
+from espalier.upgrades import names
+from espalier.upgrades.group import sequence
+from espalier.upgrades.group.group import Group, Upgrade
+from espalier.upgrades.group.observe import GroupContext, observe
+from espalier.upgrades.group.steps import DELETION, LIFE
+from espalier.upgrades.reconciling import Kind, Report, Tools, reconciler_of, told
 
 UNDER_WAY = frozenset({"Reading", "Upgrading", "UpgradingNodes", "Deleting"})
 """Reasons of an upgrade that goes on by itself."""
@@ -37,7 +38,7 @@ def controller(
 
     def in_whose_way(changed: Object) -> list[Key]:
         """The upgrades that need a NodeUpgrade of this name: one of somebody else has come or gone."""
-        return [one.key for one in upgrades.list() if changed.name in _needed(one.decode(group.type))]
+        return [one.key for one in upgrades.list() if changed.name in _needed(one.decode(group.upgrade_type))]
 
     made.watch(tools.observer.own[NodeUpgrade.resource], in_whose_way, predicate=_appears_or_goes)
     return made

@@ -5,14 +5,16 @@ from __future__ import annotations
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectReference
 from espalier.api.meta import ObjectMeta
+from espalier.clusterapi import kubernetes_versions
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.upgrades import names, sequence, versions
-from espalier.upgrades.group import GroupContext
+from espalier.upgrades import names
+from espalier.upgrades.group import sequence
+from espalier.upgrades.group.observe import GroupContext
+from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.observe import cluster_of
-from espalier.upgrades.sequence import Member
 
 
 async def add_finalizer(ctx: GroupContext) -> Outcome:
@@ -47,7 +49,7 @@ async def find_owner(ctx: GroupContext) -> Outcome:
 
 
 async def check(ctx: GroupContext) -> Outcome:
-    """What is asked for can be made, before any node is touched; and what is under way is not begun anew."""
+    """Check that the upgrade can be made, before any node is touched."""
     return ctx.group.problem(ctx.scope) or Continue()
 
 
@@ -157,7 +159,7 @@ def _outdated(ctx: GroupContext, member: Member) -> str:
     """Why a NodeUpgrade is not believed that says it is completed; empty when its node bears it out, or is not seen."""
     view, name = ctx.scope.cluster_view, member.machine.node if member.machine else ""
     node = view.workload.node(name) if view and view.workload and name else None
-    if node is None or versions.is_reached(node.status.node_info.kubelet_version, ctx.scope.version):
+    if node is None or kubernetes_versions.is_reached(node.status.node_info.kubelet_version, ctx.scope.version):
         return ""
     return (
         f"NodeUpgrade {names.node_upgrade(member.name)} says that it is completed, but node {name} has "

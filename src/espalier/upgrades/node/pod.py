@@ -15,7 +15,7 @@ from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.upgrades import names
-from espalier.upgrades.node_steps import COPY, DONE, DRAIN, KUBEADM, KUBELET, STEPS, UNCORDON, NodeStep
+from espalier.upgrades.node.containers import COPY, DONE, DRAIN, KUBEADM, KUBELET, STEPS, UNCORDON, NodeStep
 
 Role = Literal["first-control-plane", "control-plane", "worker"]
 
@@ -36,7 +36,7 @@ NAMESPACE_OF_PODS: Tree = {
 
 @dataclass(frozen=True, slots=True)
 class Upgrader:
-    """What a pod is to do."""
+    """The task of a pod."""
 
     node_upgrade: str
     """Namespace and name of the NodeUpgrade."""
@@ -101,7 +101,7 @@ def changes(account: str, role: Object, content: bytes) -> Tree:
 
 
 def role(node: str) -> Tree:
-    """What the pod may do in its cluster. It owns the ServiceAccount and what binds the two: they go with it."""
+    """The role of the pod in its cluster. It owns the ServiceAccount and what binds the two: they go with it."""
     rules = [
         _rule(NODE, "nodes", ["get", "patch"], [node]),
         _rule(POD, "pods", ["get", "list"]),

@@ -1,0 +1,44 @@
+"""Warnings about a Cluster that is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+
+from espalier.api.eksa.cluster import ClusterSpec
+from espalier.api.eksa.release import Bundles
+from espalier.clusters import names
+from espalier.clusters.drift import Policy, policy
+from espalier.clusters.rules import messages
+from espalier.releases.contents import is_due, support_text
+
+
+def annotation_values(annotations: Mapping[str, str], patches: Collection[str]) -> Iterator[str]:
+    """Warnings about unknown values of annotations, which have no effect; `patches` are those of this manager."""
+    if policy(annotations) is None:
+        found = annotations[names.DRIFT_ANNOTATION]
+        yield f"metadata.annotations[{names.DRIFT_ANNOTATION}]: found {found}, allowed are {', '.join(Policy)}"
+    unknown = names.consents(annotations) - set(patches)
+    if unknown:
+        there = ", ".join(sorted(patches)) or "none"
+        yield (
+            f"metadata.annotations[{names.PATCHES_ANNOTATION}]: this manager has no patch "
+            f"{', '.join(sorted(unknown))}; it has {there}"
+        )
+
+
+def support(spec: ClusterSpec, bundles: Bundles | None, now: datetime) -> Iterator[str]:
+    """Warnings about Kubernetes versions whose support ends soon or has ended: one each, at its first field.
+
+    Without Bundles no date is known.
+    """
+    if bundles is None:
+        return
+    ends = {entry.kube_version: entry.end_of_standard_support for entry in bundles.spec.versions_bundles}
+    written = {spec.kubernetes_version: "spec.kubernetesVersion"}
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
+        written.setdefault(group.kubernetes_version or spec.kubernetes_version, field)
+    for version, field in written.items():
+        if is_due(ends.get(version, ""), now):
+            yield messages.support_is_due(field, version, support_text(ends[version], now))

@@ -1,0 +1,79 @@
+"""One reconcile over an upgrade of several machines: all that is read, and what its steps share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from espalier.api.eksa.upgrades import (
+    NodeUpgrade,
+)
+from espalier.kube.objects import Object
+from espalier.runtime.writer import Writer
+from espalier.upgrades import names
+from espalier.upgrades.group.group import Group, GroupScope
+from espalier.upgrades.group.sequence import Member
+from espalier.upgrades.observe import Observer, cluster_of
+from espalier.upgrades.reconciling import Tools
+
+
+@dataclass(frozen=True)
+class GroupContext:
+    """One reconcile of one upgrade of several machines."""
+
+    tools: Tools
+    group: Group
+    scope: GroupScope
+
+    @property
+    def object(self) -> Object:
+        """The upgrade."""
+        return self.scope.object
+
+    @property
+    def is_deleted(self) -> bool:
+        """True if deletion was asked for."""
+        return self.scope.is_deleted
+
+    @property
+    def is_done(self) -> bool:
+        """True if all machines were upgraded."""
+        return self.scope.upgrade.status.ready
+
+    @property
+    def writer(self) -> Writer:
+        """Writes; the caches of the cluster are told as well."""
+        cluster_view = self.scope.cluster_view
+        return self.tools.writer.with_caches(cluster_view.capi_objects.caches) if cluster_view else self.tools.writer
+
+    @property
+    def owner(self) -> str:
+        """How the owner is called in sentences."""
+        return f"{self.group.owner_resource.kind} {self.scope.object.namespace}/{self.scope.owner_reference.name}"
+
+
+def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
+    """Read everything about one upgrade. Raises `msgspec.ValidationError` when the object is none."""
+    upgrade = found.decode(group.upgrade_type)
+    reference, data = group.owner_of(upgrade)
+    cluster = cluster_of(found)
+    cluster_view = observer.look(cluster) if cluster else None
+    owner = cluster_view.capi_objects.get(group.owner_resource, reference.name) if cluster_view else None
+    ours = {one.name: one for one in observer.node_upgrades(found)}
+    paused = observer.paused_cluster(owner) if owner is not None else None
+    scope = GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, (), (), paused)
+    members, strangers = [], []
+    for machine in upgrade.spec.machines_require_upgrade:
+        name = names.node_upgrade(machine.name)
+        object_ = ours.get(name)
+        if object_ is None and observer.upgrade(NodeUpgrade.resource, name) is not None:
+            strangers.append(name)
+        view = cluster_view.capi_objects.machine(machine.name) if cluster_view else None
+        is_expected = (
+            view is not None
+            and cluster_view is not None
+            and scope.wanted is not None
+            and group.is_expected(cluster_view.capi_objects, scope.wanted, scope.version, view)
+        )
+        decoded = object_.decode(NodeUpgrade) if object_ else None
+        members.append(Member(machine.name, view, object_, decoded, is_expected))
+    return replace(scope, members=tuple(members), strangers=tuple(strangers))

@@ -1,0 +1,241 @@
+"""The annotation front end: what is marked is upgraded in place, and Cluster API goes on once nothing is left to roll.
+
+A KubeadmControlPlane or MachineDeployment is marked by a patched Cluster API, by people, or by our Cluster controller,
+which pauses it in the same write. The pause that an upgrade began with ends here, and only where every machine is what
+Cluster API would make; a change that can't be made in place is refused, or left to Cluster API by the fallback.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from espalier.api import conditions as condition_list
+from espalier.api.capi.machine import Machine
+from espalier.api.eksa.upgrades import (
+    FALLBACK_ANNOTATION,
+    NODE_IN_WORK,
+    PAUSED_FOR_UPGRADE,
+    REPLACING,
+    NodeUpgrade,
+    ObjectReference,
+)
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
+from espalier.kube.objects import Object
+from espalier.runtime import owners
+from espalier.runtime.controller import RESYNC, Controller
+from espalier.runtime.mapping import by_controller, owners_of
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+from espalier.runtime.reconciler import Reconciled, Reconciler
+from espalier.runtime.writer import found_by_owner
+from espalier.upgrades import expected, names
+from espalier.upgrades.cluster_view import ClusterAPIObjects
+from espalier.upgrades.group.group import Due, Group
+from espalier.upgrades.group.sequence import Member
+from espalier.upgrades.node.containers import POD_CREATED
+from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.reconciling import Tools
+
+
+def controller(
+    tools: Tools,
+    group: Group,
+    *,
+    by_hooks: bool = False,
+    workers: int = 10,
+    resync: float = RESYNC,
+    rng: random.Random | None = None,
+) -> Controller:
+    """The controller of the marks on one kind, with its watches.
+
+    With `by_hooks` Cluster API has nodes upgraded by itself: only what annotations began before comes to its end.
+    """
+    marked = Reconciled(
+        group.owner_resource,
+        lambda key: tools.observer.marked_one(group.owner_resource, key.name),
+        lambda owner: Context(tools, group, owner, _upgrade_of(tools, group, owner), by_hooks=by_hooks),
+        lambda _ctx: STEPS,
+        lambda _ctx, _outcome: None,
+    )
+    name = f"{group.owner_resource.kind.lower()}-in-place"
+    reconciler = Reconciler(marked, tools.writer, tools.recorder)
+    made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
+    tools.observer.watch(made, group.owner_resource, predicate=_marked)
+    made.watch(tools.observer.own[group.resource], owners_of(group.owner_resource))
+    return made
+
+
+def _marked(old: Object | None, new: Object | None) -> bool:
+    return any(found is not None and names.is_marked(found) for found in (old, new))
+
+
+@dataclass
+class Context:
+    """One reconcile of one control plane or worker node group, marked or not: marks become upgrades, and go with them.
+
+    Of `object` it is the metadata, until the cluster was read.
+    """
+
+    tools: Tools
+    group: Group
+    object: Object
+    upgrade: Object | None
+    """The upgrade that was made for the mark."""
+    capi_objects: ClusterAPIObjects | None = None
+    by_hooks: bool = False
+
+
+def _upgrade_of(tools: Tools, group: Group, owner: Object) -> Object | None:
+    upgrade = tools.observer.upgrade(group.resource, group.name(owner.name))
+    if upgrade is not None and owner.metadata.uid not in by_controller(upgrade):
+        return None  # written by hand: carried out without a mark, and nothing of ours
+    return upgrade
+
+
+async def end_without_mark(ctx: Context) -> Outcome:
+    """An upgrade goes with its mark."""
+    if ctx.object.metadata.annotations.get(ctx.group.mark) == "true":
+        return Continue()
+    if ctx.upgrade is not None:
+        await ctx.tools.writer.delete(ctx.group.resource, ctx.upgrade, found_by_owner)
+    return Done()
+
+
+async def leave_to_hooks(ctx: Context) -> Outcome:
+    """Two would sequence the same machines: with hooks, a mark without our pause is nobody's but a person's."""
+    owner, paused = ctx.object, ctx.object.metadata.annotations.get(PAUSED_ANNOTATION)
+    if not ctx.by_hooks or ctx.upgrade is not None or paused == PAUSED_FOR_UPGRADE:
+        return Continue()
+    found = f"annotation {ctx.group.mark} is taken away: this manager upgrades in place by Cluster API's runtime hooks"
+    advice = "set upgradeRolloutStrategy.type of the Cluster to InPlace, or run the manager with --in-place annotations"
+    ctx.tools.recorder.event(owner, "Warning", "MarkIgnored", f"{found}; {advice}")
+    return await _release(ctx)
+
+
+async def read_cluster(ctx: Context) -> Outcome:
+    """The cluster is read, and shows the owner as it is marked. One that is being deleted is left to Cluster API."""
+    owner, group = ctx.object, ctx.group
+    if owner.metadata.deletion_timestamp is not None:
+        return await _release(ctx)
+    cluster_view = ctx.tools.observer.look(cluster_of(owner))
+    found = cluster_view.capi_objects.get(group.owner_resource, owner.name) if cluster_view else None
+    if cluster_view is None or found is None or found.resource_version != owner.resource_version:
+        return Wait("Reading", f"reading cluster {cluster_of(owner)}")
+    ctx.object, ctx.capi_objects = found, cluster_view.capi_objects
+    return Continue()
+
+
+async def advance(ctx: Context) -> Outcome:
+    """The upgrade is made; once it is done, or another one is asked for, it ends."""
+    if ctx.capi_objects is None:
+        raise AssertionError("the step `read_cluster` lets nothing pass without it")
+    group, writer, owner, upgrade = ctx.group, ctx.tools.writer, ctx.object, ctx.upgrade
+    due = group.due(ctx.capi_objects, owner)
+    falls_back = bool(due.refused) and owner.metadata.annotations.get(FALLBACK_ANNOTATION) == "RollingUpdate"
+    if upgrade is None:
+        if falls_back:
+            message = f"{', '.join(due.refused)} can't be changed in place: machines are replaced, as asked for"
+            ctx.tools.recorder.event(owner, "Warning", "FallbackToRollingUpdate", message)
+        if falls_back or not due.is_due:
+            return await _release(ctx)
+        await writer.create(group.resource, group.upgrade(_metadata(ctx), owner, _references(due)))
+        return Wait("UpgradeCreated", f"{group.resource.kind} {group.name(owner.name)} was created")
+    is_ready = bool((upgrade.tree.get("status") or {}).get("ready"))
+    is_other = _data_of(group, upgrade) != expected.encoded(group.asked_for(owner))
+    if is_other and not falls_back and (node := _under_way(ctx, ctx.capi_objects, upgrade)):
+        return Wait("NodeUnderWay", f"waiting for {node}: what it reaches is noted before anything else is begun")
+    if falls_back or is_ready or is_other:
+        await writer.delete(group.resource, upgrade, found_by_owner)
+        return Wait("UpgradeEnds", f"waiting for {group.resource.kind} {upgrade.name} to be gone")
+    return Continue()
+
+
+async def replace_lost(ctx: Context) -> Outcome:
+    """Cluster API goes on for as long as a lost machine is to be replaced, and no node is being upgraded.
+
+    It makes the new one as it is asked for now, and waits for it before it does anything else; by then it is paused
+    again.
+    """
+    if ctx.capi_objects is None or ctx.upgrade is None:
+        raise AssertionError("the step `advance` lets nothing pass without them")
+    lost, annotations = (
+        ctx.group.lost(ctx.capi_objects, ctx.object, _named(ctx.group, ctx.upgrade)),
+        ctx.object.metadata.annotations,
+    )
+    is_free = not _under_way(ctx, ctx.capi_objects, ctx.upgrade)
+    changed: dict[str, str | None] = {}
+    if lost and is_free and annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
+        changed = {PAUSED_ANNOTATION: None, REPLACING: lost}
+    elif not lost and REPLACING in annotations:
+        changed = {REPLACING: None}
+        if PAUSED_ANNOTATION not in annotations:  # else a person has paused it meanwhile
+            changed[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
+    if changed:
+        await ctx.tools.writer.merge(ctx.group.owner_resource, ctx.object, {"metadata": {"annotations": changed}})
+    if changed or lost:
+        return Wait(names.REPLACING_MACHINE, lost or "a lost machine was replaced")
+    return Wait("Upgrading", f"waiting for {ctx.group.resource.kind} {ctx.upgrade.name}")
+
+
+STEPS = (end_without_mark, leave_to_hooks, read_cluster, advance, replace_lost)
+"""From a mark to machines of which Cluster API replaces none."""
+
+
+def _under_way(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
+    """A node that goes on to what is asked for, or has it and its Machine does not say so; empty without one."""
+    wanted = _wanted(ctx.group, upgrade)
+    for found in ctx.tools.observer.node_upgrades(upgrade):
+        one = found.decode(NodeUpgrade)
+        machine = capi_objects.machine(one.spec.machine.name)
+        member = Member(one.spec.machine.name, machine, found, one)
+        if machine is None or member.is_gone or found.metadata.deletion_timestamp is not None:
+            continue
+        is_noted = wanted is None or ctx.group.is_expected(capi_objects, wanted, one.spec.kubernetes_version, machine)
+        has_begun = condition_list.is_true(one.status.conditions, POD_CREATED) and not member.has_failed
+        if (member.is_done and not is_noted) or (member.is_active and has_begun):
+            return f"NodeUpgrade {found.name}"
+    return ""
+
+
+def _data_of(group: Group, upgrade: Object) -> str:
+    """The spec that an upgrade carries, as it carries it."""
+    return group.owner_of(upgrade.decode(group.upgrade_type))[1]
+
+
+def _named(group: Group, upgrade: Object) -> list[str]:
+    """The machines of an upgrade."""
+    return [one.name for one in upgrade.decode(group.upgrade_type).spec.machines_require_upgrade]
+
+
+def _wanted(group: Group, upgrade: Object) -> Tree | None:
+    """The spec that an upgrade carries; None for one with which nothing can be begun."""
+    try:
+        return expected.decoded(_data_of(group, upgrade))
+    except ValueError:
+        return None
+
+
+async def _release(ctx: Context) -> Outcome:
+    """Take away the mark, and the pause that came with it: Cluster API goes on."""
+    owner = ctx.object
+    marks: dict[str, None] = {ctx.group.mark: None, FALLBACK_ANNOTATION: None, REPLACING: None, NODE_IN_WORK: None}
+    if owner.metadata.annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
+        marks[PAUSED_ANNOTATION] = None
+    patch: Tree = {"metadata": {"annotations": marks}}
+    await ctx.tools.writer.merge(ctx.group.owner_resource, owner, patch)
+    return Done()
+
+
+def _metadata(ctx: Context) -> ObjectMeta:
+    owner = ctx.object
+    return ObjectMeta(
+        name=ctx.group.name(owner.name),
+        namespace=owner.namespace,
+        labels={CLUSTER_NAME_LABEL: cluster_of(owner)},
+        owner_references=[owners.owner_reference(owner)],
+    )
+
+
+def _references(due: Due) -> list[ObjectReference]:
+    return [names.reference(Machine.resource, view.object) for view in due.machines]
