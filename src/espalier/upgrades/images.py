@@ -125,7 +125,6 @@ class Images:
             await self._writer.create(CONFIG_MAP, ConfigMap(metadata=metadata, data=missing))
         return Done()
 
-
     def _versions(self) -> Iterator[tuple[str, str]]:
         for one in self._distros.list():
             try:
