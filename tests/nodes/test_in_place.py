@@ -187,10 +187,10 @@ async def seen(env: RealEnvironment, workload: Kubectl) -> Tree:
 
 
 async def containers(workload: Kubectl, node: str) -> dict[str, str]:
-    """Name -> identity of the containers of the system that run on a node."""
+    """Name -> identity of the containers of the system that run on a node, but for CoreDNS, which a drain moves."""
     pods = (await workload.tree("pods", "-n", "kube-system", f"--field-selector=spec.nodeName={node}"))["items"]
     statuses = [status for pod in pods for status in pod["status"]["containerStatuses"]]
-    return {status["name"]: status["containerID"] for status in statuses}
+    return {status["name"]: status["containerID"] for status in statuses if status["name"] != "coredns"}
 
 
 async def tags(workload: Kubectl) -> dict[str, set[str]]:

@@ -6,14 +6,18 @@ Nothing is taken out: a version whose Bundles are gone can still be what a machi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
 
 from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa.components import Image
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
+from espalier.releases.distro import IncompleteDistro, distro_of
 from espalier.runtime.cache import Cache
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome
@@ -23,6 +27,8 @@ from espalier.upgrades import names
 NAME = "upgraderimages"
 
 REFERENCES = "an image like registry.example/upgrader:v1.36.3, with a digest (@sha256:...) if it is known"
+NO_VERSIONS: Mapping[str, str] = {}
+
 _LONGEST = 1024
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _REFERENCE = re.compile(
@@ -31,10 +37,13 @@ _REFERENCE = re.compile(
 )
 
 
-def version_of(bundle: VersionsBundle) -> str:
-    """The Kubernetes version of EKS Distro that machines of this part of Bundles have: v1.36.3-eks-1-36-1."""
+def version_of(bundle: VersionsBundle, versions: Mapping[str, str] = NO_VERSIONS) -> str:
+    """The Kubernetes version of EKS Distro that machines of this part of Bundles have: v1.36.3-eks-1-36-1.
+
+    `versions` are those of the EKS Distro Releases that exist, by name. Of others the name tells it.
+    """
     distro = bundle.eks_d
-    return f"{distro.kube_version}-eks-{distro.channel}-{distro.name.rpartition('-')[2]}"
+    return versions.get(distro.name) or f"{distro.kube_version}-eks-{distro.channel}-{distro.name.rpartition('-')[2]}"
 
 
 def is_reference(image: str) -> bool:
@@ -42,9 +51,9 @@ def is_reference(image: str) -> bool:
     return len(image) <= _LONGEST and _REFERENCE.fullmatch(image) is not None
 
 
-def images_of(bundles: Bundles) -> dict[str, str]:
+def images_of(bundles: Bundles, versions: Mapping[str, str] = NO_VERSIONS) -> dict[str, str]:
     """Upgrader images by version, by digest where the Bundles have one; parts that name none are left out."""
-    found = {version_of(bundle): bundle.upgrader for bundle in bundles.spec.versions_bundles}
+    found = {version_of(bundle, versions): bundle.upgrader for bundle in bundles.spec.versions_bundles}
     return {
         version: _pinned(upgrader.upgrader)
         for version, upgrader in found.items()
@@ -57,10 +66,15 @@ def _pinned(image: Image) -> str:
     return f"{image.uri}@{image.image_digest}" if is_usable else image.uri
 
 
-def additions(present: Mapping[str, str], bundles: Iterable[Bundles], registry: str = "") -> dict[str, str]:
+def additions(
+    present: Mapping[str, str],
+    bundles: Iterable[Bundles],
+    registry: str = "",
+    versions: Mapping[str, str] = NO_VERSIONS,
+) -> dict[str, str]:
     """The entries that the map lacks. Newer Bundles win over older ones; an image that none of them name was put
     there by somebody, for debugging say, and stays."""
-    by_age = [images_of(one) for one in sorted(bundles, key=lambda one: one.spec.number)]
+    by_age = [images_of(one, versions) for one in sorted(bundles, key=lambda one: one.spec.number)]
     newest = {version: in_registry(image, registry) for images in by_age for version, image in images.items()}
     named = {
         (version, in_registry(name, where))
@@ -91,8 +105,9 @@ def _names_of(image: str) -> tuple[str, str]:
 class Images:
     """Reconciles the ConfigMap; its key is the only one."""
 
-    def __init__(self, bundles: Cache, config_maps: Cache, writer: Writer) -> None:
+    def __init__(self, bundles: Cache, distros: Cache, config_maps: Cache, writer: Writer) -> None:
         self._bundles = bundles
+        self._distros = distros
         self._config_maps = config_maps
         self._writer = writer
 
@@ -101,7 +116,8 @@ class Images:
         found = self._config_maps.get(names.IMAGES_KEY)
         present = found.decode(ConfigMap).data if found else {}
         registry = found.metadata.annotations.get(names.REGISTRY_ANNOTATION, "") if found else ""
-        missing = additions(present, [one.decode(Bundles) for one in self._bundles.list()], registry)
+        bundles = [one.decode(Bundles) for one in self._bundles.list()]
+        missing = additions(present, bundles, registry, dict(self._versions()))
         if found is not None:
             await self._writer.merge(CONFIG_MAP, found, {"data": missing})
         elif missing:
@@ -109,14 +125,24 @@ class Images:
             await self._writer.create(CONFIG_MAP, ConfigMap(metadata=metadata, data=missing))
         return Done()
 
+    def _versions(self) -> Iterator[tuple[str, str]]:
+        for one in self._distros.list():
+            try:
+                yield one.name, distro_of(one.decode(DistroRelease)).version
+            except (IncompleteDistro, msgspec.ValidationError):
+                continue  # nothing can be made of it; clusters that name it say so
 
-def controller(bundles: Cache, config_maps: Cache, writer: Writer, *, resync: float = RESYNC) -> Controller:
+
+def controller(
+    bundles: Cache, distros: Cache, config_maps: Cache, writer: Writer, *, resync: float = RESYNC
+) -> Controller:
     """The controller, with its watches."""
-    made = Controller(NAME, Images(bundles, config_maps, writer).reconcile, workers=1, resync=resync)
+    made = Controller(NAME, Images(bundles, distros, config_maps, writer).reconcile, workers=1, resync=resync)
 
     def the_map(_: Object) -> list[Key]:
         return [names.IMAGES_KEY]
 
     made.watch(bundles, the_map)
+    made.watch(distros, the_map)
     made.watch(config_maps, the_map)
     return made

@@ -10,6 +10,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, CORE_EVENT, SECRET
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.clusterapi.infrastructure import Infrastructures
@@ -42,6 +43,6 @@ def rights(infrastructures: Infrastructures, front_end: FrontEnd) -> Rights:
 
 SHARED = Rights(
     watched=(Right((Cluster.resource,), FOLLOW),),
-    system=(Right((Bundles.resource,), FOLLOW), Right((SECRET,), FOLLOW)),
+    system=(Right((Bundles.resource, DistroRelease.resource), FOLLOW), Right((SECRET,), FOLLOW)),
 )
 """Which Clusters are paused, what images there are, and kubeconfigs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from espalier.api import eksa
 from espalier.api.core import CONFIG_MAP
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
 from espalier.api.eksa.upgrades import FrontEnd, NodeUpgrade
@@ -44,8 +45,9 @@ def component(
         writer = Writer(host.client, {**observer.own, CONFIG_MAP: observer.images})
         tools = Tools(observer, writer, manager.recorder, manager.clock)
         bundles = host.caches.of(Bundles.resource, SYSTEM_NAMESPACE)
+        distros = host.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
         manager.add(following)
-        manager.add(images.controller(bundles, observer.images, writer))
+        manager.add(images.controller(bundles, distros, observer.images, writer))
         manager.add(node_upgrade.controller(tools, workers=workers, resync=resync, rng=manager.rng))
         for group in (ControlPlaneGroup(), DeploymentGroup()):
             manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, rng=manager.rng))

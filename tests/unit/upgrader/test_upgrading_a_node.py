@@ -13,7 +13,8 @@ import pytest
 from espalier.simulator.hosts.static_pods import COMPONENTS
 from espalier.upgrader import checks, steps
 from espalier.upgrader.contents import WORK
-from espalier.upgrader.host import NotCopied, StepFailed
+from espalier.upgrader.host import NotCopied, Result, StepFailed
+from espalier.upgrader.services import show
 from tests.unit.upgrader.simulated import (
     NEW,
     OLD,
@@ -332,6 +333,19 @@ def test_a_new_kubelet_stays_when_its_node_can_not_be_read(node: Simulated) -> N
         node.step("kubelet")
 
     assert node.host.running("kubelet") == NEW
+
+
+@pytest.mark.parametrize(
+    ("active", "sub", "runs"),
+    [("active", "running", True), ("active", "exited", False), ("deactivating", "running", False)],
+)
+def test_a_service_runs_when_systemd_says_so_in_both_words(
+    node: Simulated, monkeypatch: pytest.MonkeyPatch, active: str, sub: str, runs: bool
+) -> None:
+    said = f"LoadState=loaded\nActiveState={active}\nSubState={sub}\n"
+    monkeypatch.setattr(node.commands, "run", lambda *_: Result(0, said))
+
+    assert show(node.node, "kubelet").active is runs
 
 
 def test_a_service_that_is_ill_before_the_upgrade_is_not_touched(node: Simulated) -> None:

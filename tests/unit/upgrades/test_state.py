@@ -7,10 +7,12 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.releases import Releases
+from espalier.releases.distro import distro_of
 from espalier.upgrades import expected, images
 from tests.unit.upgrades.seen import machine
 
@@ -102,7 +104,10 @@ def bundles() -> list[Bundles]:
 
 def test_every_version_of_every_release_has_an_upgrader_image() -> None:
     releases = Releases.load()
-    found = images.additions({}, bundles())
+    versions = {
+        one.metadata.name: distro_of(one).version for one in releases.objects() if isinstance(one, DistroRelease)
+    }
+    found = images.additions({}, bundles(), versions=versions)
     wanted = {releases.distro(part).version for one in bundles() for part in one.spec.versions_bundles}
     assert found.keys() == wanted
 

@@ -13,7 +13,6 @@ import hashlib
 import http.client
 import importlib
 import ipaddress
-import json
 import re
 import socket
 import ssl
@@ -23,6 +22,9 @@ from contextlib import closing, suppress
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
+from espalier.api import json_trees
 from espalier.providers.vsphere.checks.questions import (
     PRIVILEGES,
     Answers,
@@ -386,13 +388,13 @@ class _Tags:
         return found
 
     def _call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
-        content = json.dumps(body) if body is not None else None
+        content = msgspec.json.encode(body) if body is not None else None
         self._connection.request(method, f"/rest/com/vmware/cis/{path}", content, {**self._headers, **(headers or {})})
         answer = self._connection.getresponse()
         read = answer.read()
         if answer.status >= http.client.BAD_REQUEST:
             raise OSError(f"{method} {path.partition('?')[0]} was answered by {answer.status}")
-        return json.loads(read)["value"] if read.strip() else None
+        return json_trees.decode(read, dict[str, Any])["value"] if read.strip() else None
 
 
 _HOW_TO_VERIFY = "set spec.thumbprint, or have this machine trust its authority"
