@@ -16,8 +16,9 @@ from espalier.clusters import credentials as permissions
 from espalier.kube.client import PatchType
 from espalier.providers.registry import providers
 from espalier.providers.vsphere.checks import controller
-from espalier.providers.vsphere.checks.questions import Answers, Asked, Credentials, Sort, VCenterError
+from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, Asked, Credentials, Sort, VCenterError
 from espalier.providers.vsphere.checks.simulated import everything_is_there
+from espalier.providers.vsphere.cluster_api import VSphereMachineTemplate
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
@@ -155,7 +156,7 @@ def test_a_vcenter_that_goes_away_stops_nothing_that_is_settled() -> None:
         await asyncio.sleep(controller.AGAIN * 1.1 + CALM)
         assert await status(env) == (True, "", "")
         found = (await env.client.get(DATACENTER, "vineyard", NAMESPACE)).decode(VSphereDatacenterConfig).status
-        assert conditions.is_false(found.conditions, controller.REACHABLE)
+        assert conditions.is_false(found.conditions, REACHABLE)
         await env.until_ready(VINEYARD)
         assert await env.machine_names("vineyard") == before
 
@@ -247,6 +248,53 @@ def test_two_datacenters_need_two_machine_configs() -> None:
         await asyncio.sleep(CALM)
         machines = (await env.client.get(MACHINES, "vineyard", NAMESPACE)).decode(VSphereMachineConfig)
         assert machines.status.spec_valid
+
+    tell(story)
+
+
+def test_a_second_cluster_waits_until_its_own_address_was_asked_for() -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        center.holders["192.0.2.11"] = "printer"
+        second = {**vineyard.trees[0], "metadata": {"name": "second", "namespace": NAMESPACE}}
+        plane = {**vineyard.spec["controlPlaneConfiguration"], "endpoint": {"host": "192.0.2.11"}}
+        second["spec"] = {**vineyard.spec, "controlPlaneConfiguration": plane}
+        await env.client.apply(Cluster.resource, second, field_manager="kubectl")
+        await asyncio.sleep(CALM)
+        found = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
+        assert found.failure_reason == "ControlPlaneAddressTaken"
+        assert len((await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items) == 1
+
+    tell(story)
+
+
+def test_machines_are_cloned_from_no_template_that_was_checked_for_another_kubernetes_version() -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        before = await env.machine_names("vineyard")
+        center.error = VCenterError("VCenterUnreachable", "vcenter can't be reached")
+        vineyard.spec["kubernetesVersion"] = "1.36"
+        await apply(vineyard)
+        assert await env.machine_names("vineyard") == before
+        center.error = None
+        await asyncio.sleep(PERIOD)
+        await env.until_ready(VINEYARD)
+        assert await env.machine_names("vineyard") != before
+
+    tell(story)
+
+
+def test_a_template_that_is_left_out_is_looked_up() -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        for tree in vineyard.trees:
+            tree["spec"].pop("template", None)
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        templates = (await env.client.list(VSphereMachineTemplate.resource, SYSTEM_NAMESPACE)).items
+        found = {one.decode(VSphereMachineTemplate).spec.template.spec.template for one in templates}
+        assert found == {"/Datacenter/vm/Templates/0"}
 
     tell(story)
 

@@ -139,9 +139,11 @@ class VSphereDatacenterConfigStatus(Observed, frozen=True):
         list[Condition],
         Meta(description="Result of each check.", extra_json_schema=listing("type")),
     ] = []
-    taken_addresses: Annotated[
+    addresses: Annotated[
         dict[str, str],
-        Meta(description="Endpoints of new clusters that are not free: the virtual machine that has the address."),
+        Meta(
+            description="Endpoints of new clusters, with the virtual machine that has the address; empty: it is free."
+        ),
     ] = {}
 
 
@@ -292,6 +294,9 @@ class VSphereMachineConfigStatus(Observed, frozen=True):
     failure_message: Annotated[str, Meta(description="Why it is not valid, and what to do.")] = ""
     observed_generation: Annotated[int, Meta(description="Generation that was checked.")] = 0
     resolved: Annotated[Resolved, Meta(description="Inventory paths that were found.")] = Resolved()
+    kubernetes_versions: Annotated[
+        list[str], Meta(description="Kubernetes versions for which it was checked.", extra_json_schema=ATOMIC)
+    ] = []
     conditions: Annotated[
         list[Condition],
         Meta(description="Result of each check.", extra_json_schema=listing("type")),

@@ -141,8 +141,8 @@ def resolve(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, 
         }
         found |= {value(config, field): path for field, (given, path) in paths.items() if _is_pattern(given)}
         if not asked.template:
-            versions = _versions(spec, name)
-            found |= {value(config, for_version(one)): resolved.templates.get(one, "") for one in versions}
+            needed = versions(spec, name)
+            found |= {value(config, for_version(one)): resolved.templates.get(one, "") for one in needed}
     return found
 
 
@@ -150,8 +150,8 @@ def _is_pattern(given: str) -> bool:
     return any(sign in given for sign in "*?[")
 
 
-def _versions(spec: eksa.ClusterSpec, config: str) -> list[str]:
-    """Of the Kubernetes that machines with a machine config run."""
+def versions(spec: eksa.ClusterSpec, config: str) -> list[str]:
+    """The Kubernetes versions that machines with a machine config run."""
     groups = {
         f"spec.workerNodeGroupConfigurations[{n}]": g for n, g in enumerate(spec.worker_node_group_configurations)
     }

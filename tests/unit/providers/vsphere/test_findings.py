@@ -153,10 +153,41 @@ def test_missing_privileges_are_told_with_the_object() -> None:
 )
 def test_a_template_must_fit_the_machines(template: Template, spec: dict[str, object], told: str) -> None:
     asked = msgspec.convert(msgspec.to_builtins(MACHINES) | spec, VSphereMachineConfigSpec)
-    cluster = msgspec.convert({"metadata": {"name": "a"}, "spec": {"kubernetesVersion": "1.35"}}, eksa.Cluster)
     path = "/DC0/vm/ubuntu-1.35"
-    found = list(findings.judge_template(asked, path, Answers(templates={path: template}), [cluster]))
+    found = list(findings.judge_template(asked, path, Answers(templates={path: template}), ["1.35"]))
     assert ([one.partition(";")[0] for one in found] or [""]) == [told]
+
+
+BY_TAGS = msgspec.convert(msgspec.to_builtins(MACHINES) | {"template": ""}, VSphereMachineConfigSpec)
+
+
+def test_a_template_that_is_left_out_is_found_by_its_tags_and_stays() -> None:
+    folder = "/DC0/vm/Templates"
+    search = Question(Sort.TEMPLATE, "DC0", findings.TEMPLATES)
+
+    def of(*names: str) -> Answers:
+        tags = {name: frozenset({"os:ubuntu", f"eksdRelease:kubernetes-{name[1:]}-eks-4"}) for name in names}
+        templates = {f"{folder}/{name}": msgspec.structs.replace(TEMPLATE, tags=tags[name]) for name in names}
+        return Answers(paths={search: tuple(templates)}, templates=templates)
+
+    def chosen(answers: Answers, versions: list[str], before: Resolved) -> tuple[dict[str, str], list[str]]:
+        return findings.choose_templates(BY_TAGS, "DC0", answers, versions, before)
+
+    first, wrong = chosen(of("a1-35", "b1-35", "a1-36"), ["1.35"], Resolved())
+    assert (first, wrong) == ({"1.35": f"{folder}/b1-35"}, [])
+    later, _ = chosen(of("a1-35", "b1-35", "c1-35"), ["1.35"], Resolved(templates=first))
+    assert later == first
+    gone, _ = chosen(of("a1-35"), ["1.35"], Resolved(templates=first))
+    assert gone == {"1.35": f"{folder}/a1-35"}
+    assert chosen(of("a1-35"), ["1.36"], Resolved()) == (
+        {},
+        [
+            "spec.template: found nothing, and folder Templates of datacenter DC0 has no template with tags os:ubuntu "
+            "and eksdRelease:kubernetes-1-36-..., for Kubernetes 1.36; import one, or name one"
+        ],
+    )
+    named = findings.of_machines(BY_TAGS, "DC0")
+    assert list(findings.judge(named, answers(named, template=()))) == []
 
 
 def child(kind: type[VSphereDatacenterConfig | VSphereMachineConfig], spec: object, **status: object) -> Object:
@@ -171,9 +202,20 @@ def child(kind: type[VSphereDatacenterConfig | VSphereMachineConfig], spec: obje
     return Object(to_bytes(tree))
 
 
-VALID = {"specValid": True, "observedGeneration": 2}
+VALID = {"specValid": True, "observedGeneration": 2, "kubernetesVersions": ["1.35"]}
+FREE = VALID | {"addresses": {"10.0.0.9": ""}}
 CLUSTER = msgspec.convert(
-    {"metadata": {"name": "a"}, "spec": {"controlPlaneConfiguration": {"count": 1, "endpoint": {"host": "10.0.0.9"}}}},
+    {
+        "metadata": {"name": "a"},
+        "spec": {
+            "kubernetesVersion": "1.35",
+            "controlPlaneConfiguration": {
+                "count": 1,
+                "endpoint": {"host": "10.0.0.9"},
+                "machineGroupRef": {"kind": "VSphereMachineConfig", "name": "vs"},
+            },
+        },
+    },
     eksa.Cluster,
 )
 
@@ -181,14 +223,15 @@ CLUSTER = msgspec.convert(
 @pytest.mark.parametrize(
     ("datacenter", "machines", "is_new", "reason"),
     [
-        (VALID, VALID, True, ""),
+        (FREE, VALID, True, ""),
         ({}, VALID, True, "LinkedObjectsNotChecked"),
         (VALID | {"observedGeneration": 1}, VALID, True, "LinkedObjectsNotChecked"),
         (VALID | {"specValid": False}, VALID, True, "DatacenterConfigInvalid"),
         (VALID, {"specValid": False, "observedGeneration": 2}, True, "MachineConfigInvalid"),
-        (VALID | {"takenAddresses": {"10.0.0.9": "printer"}}, VALID, True, "ControlPlaneAddressTaken"),
-        (VALID | {"takenAddresses": {"10.0.0.9": "a-control-plane"}}, VALID, False, ""),
-        (VALID | {"takenAddresses": {"10.0.0.8": "printer"}}, VALID, True, ""),
+        (VALID | {"addresses": {"10.0.0.9": "printer"}}, VALID, True, "ControlPlaneAddressTaken"),
+        (VALID | {"addresses": {"10.0.0.9": "a-control-plane"}}, VALID, False, ""),
+        (VALID | {"addresses": {"10.0.0.8": ""}}, VALID, True, "LinkedObjectsNotChecked"),
+        (FREE, VALID | {"kubernetesVersions": ["1.34"]}, True, "LinkedObjectsNotChecked"),
     ],
 )
 def test_a_cluster_waits_for_the_first_problem(

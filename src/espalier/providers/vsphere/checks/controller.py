@@ -26,6 +26,7 @@ from espalier.providers.vsphere import linked
 from espalier.providers.vsphere.checks import findings
 from espalier.providers.vsphere.checks.caution import Caution
 from espalier.providers.vsphere.checks.questions import (
+    REACHABLE,
     Answers,
     Asked,
     Credentials,
@@ -56,8 +57,6 @@ SOON = 60.0
 """Seconds between two checks of what is not."""
 WORKERS = 64
 """Checks at the same moment: those of a vCenter wait for each other, and must not hold up others."""
-
-REACHABLE = "VCenterReachable"
 
 INVALID = "SpecInvalid"
 NOT_PERMITTED = "CredentialsNotPermitted"
@@ -276,8 +275,8 @@ def _of_datacenter(checks: Checks, found: Object) -> Context:
     endpoints = frozenset(filter(None, (_endpoint(one) for one in users if _is_new(one))))
 
     def judge(answers: Answers) -> tuple[VSphereDatacenterConfigStatus, list[str]]:
-        taken = dict(sorted(answers.holders.items()))
-        return msgspec.structs.replace(config.status, taken_addresses=taken), list(findings.judge(named, answers))
+        addresses = {one: answers.holders.get(one, "") for one in sorted(endpoints)}
+        return msgspec.structs.replace(config.status, addresses=addresses), list(findings.judge(named, answers))
 
     asked = Asked(server_of(spec), frozenset(question for _, question in named), endpoints)
     return Context(found, config.status, spec, None, asked, judge)
@@ -296,16 +295,20 @@ def _of_machines(checks: Checks, found: Object) -> Context:
         return Context(found, config.status, None, None, None, lambda _: (config.status, []))
     datacenter = next(iter(of_users.values()))
     named = findings.of_machines(config.spec, datacenter.datacenter)
+    versions = frozenset(one for user in users for one in linked.versions(user.spec, found.name) if one)
 
     def judge(answers: Answers) -> tuple[VSphereMachineConfigStatus, list[str]]:
         before = config.status.resolved
         kept = (before.datastore, before.folder, before.resource_pool, before.template)
         paths = findings.resolved(config.spec, datacenter.datacenter, answers, before)
+        chosen, missing = findings.choose_templates(config.spec, datacenter.datacenter, answers, versions, before)
+        paths = msgspec.structs.replace(paths, templates=chosen)
         wrong = [
+            *missing,
             *findings.judge(named, answers, filter(None, kept)),
-            *findings.judge_template(config.spec, paths.template, answers, users),
+            *findings.judge_template(config.spec, paths.template, answers, versions),
         ]
-        return msgspec.structs.replace(config.status, resolved=paths), wrong
+        return msgspec.structs.replace(config.status, resolved=paths, kubernetes_versions=sorted(versions)), wrong
 
     asked = Asked(server_of(datacenter), frozenset(question for _, question in named))
     return Context(found, config.status, datacenter, None, asked, judge)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from espalier.api.eksa import cluster as eksa
-from espalier.providers.vsphere.checks.questions import Answers, Question, Sort
+from espalier.providers.vsphere.checks.questions import Answers, Question, Sort, Template
 from espalier.providers.vsphere.kinds import Resolved, VSphereDatacenterConfigSpec, VSphereMachineConfigSpec
 
 GIB = 1024**3
 MOST_SHOWN = 5
+
+TEMPLATES = "Templates/*"
+"""Where templates are looked for that no spec names: in the folder into which EKS Anywhere imports them."""
 
 
 class Named(NamedTuple):
@@ -51,7 +53,7 @@ def of_machines(spec: VSphereMachineConfigSpec, datacenter: str) -> tuple[Named,
         ("spec.folder", Sort.FOLDER, spec.folder),
         ("spec.resourcePool", Sort.RESOURCE_POOL, spec.resource_pool),
         *((f"spec.networks[{index}]", Sort.NETWORK, name) for index, name in enumerate(spec.networks)),
-        *([("spec.template", Sort.TEMPLATE, spec.template)] if spec.template else []),
+        ("spec.template", Sort.TEMPLATE, spec.template or TEMPLATES),
     )
     return tuple(Named(field, Question(sort, datacenter, name)) for field, sort, name in fields)
 
@@ -67,6 +69,8 @@ def judge(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = ()) 
     for field, question in named:
         paths = answers.paths.get(question, ())
         found = f"{field}: found {question.name or question.path}"
+        if question.name == TEMPLATES:
+            continue  # `choose_templates` says what is missing
         if not paths:
             yield (
                 f"{found}, and datacenter {question.datacenter} has no such {question.sort.label}; "
@@ -96,10 +100,46 @@ def resolved(spec: VSphereMachineConfigSpec, datacenter: str, answers: Answers, 
     )
 
 
+def choose_templates(
+    spec: VSphereMachineConfigSpec, datacenter: str, answers: Answers, versions: Iterable[str], before: Resolved
+) -> tuple[dict[str, str], list[str]]:
+    """A template for each Kubernetes version, where the spec names none, and what is missing. The earlier one while it
+    still fits; else of several the last by name.
+    """
+    chosen, wrong = {}, []
+    if spec.template:
+        return {}, []
+    paths = answers.paths.get(Question(Sort.TEMPLATE, datacenter, TEMPLATES), ())
+    for minor in sorted(set(versions)):
+        fitting = [path for path in paths if _fits(spec, minor, answers.templates.get(path))]
+        earlier = before.templates.get(minor, "")
+        if fitting:
+            chosen[minor] = earlier if earlier in fitting else fitting[-1]
+        else:
+            wrong.append(
+                f"spec.template: found nothing, and folder Templates of datacenter {datacenter} has no template with "
+                f"tags os:{spec.os} and {_release(minor)}..., for Kubernetes {minor}; import one, or name one"
+            )
+    return chosen, wrong
+
+
+def _fits(spec: VSphereMachineConfigSpec, minor: str, template: Template | None) -> bool:
+    """True of a template that nothing is known about: the vCenter told that it is there."""
+    if template is None:
+        return True
+    is_of_release = any(tag.startswith(_release(minor)) for tag in template.tags)
+    return template.is_template and f"os:{spec.os}" in template.tags and is_of_release
+
+
+def _release(minor: str) -> str:
+    """What tags begin with that tell a release of EKS Distro."""
+    return f"eksdRelease:kubernetes-{minor.replace('.', '-')}-"
+
+
 def judge_template(
-    spec: VSphereMachineConfigSpec, path: str, answers: Answers, users: Iterable[eksa.Cluster]
+    spec: VSphereMachineConfigSpec, path: str, answers: Answers, versions: Iterable[str]
 ) -> Iterator[str]:
-    """What a virtual machine lacks to be cloned for the machines of these Clusters."""
+    """What a virtual machine lacks to be cloned for machines with these Kubernetes versions."""
     template = answers.templates.get(path)
     if template is None:
         return
@@ -114,9 +154,9 @@ def judge_template(
         yield f"spec.diskGiB: found {spec.disk_gi_b}, and the disk of {path} has {least}; ask for {least} or more"
     if (tag := f"os:{spec.os}") not in template.tags:
         yield f"{found} lacks tag {tag}; tag it, or correct spec.osFamily"
-    for minor in sorted({cluster.spec.kubernetes_version for cluster in users}):
-        release = f"eksdRelease:kubernetes-{minor.replace('.', '-')}-"
-        if minor and not any(tag.startswith(release) for tag in template.tags):
+    for minor in sorted(set(versions)):
+        release = _release(minor)
+        if not any(tag.startswith(release) for tag in template.tags):
             yield f"{found} lacks a tag that begins with {release}, for Kubernetes {minor}; tag it, or name another"
 
 

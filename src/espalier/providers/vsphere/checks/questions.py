@@ -10,6 +10,9 @@ import msgspec
 
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfigSpec
 
+REACHABLE = "VCenterReachable"
+"""Condition of what is checked: the vCenter answered."""
+
 
 class Sort(enum.Enum):
     """A sort of inventory object: the folder of a datacenter that it is in, and its name in messages."""
