@@ -90,6 +90,36 @@ def test_what_kubeadm_config_had_is_there_again_for_machines_that_join(kubernete
     journey(story)
 
 
+@pytest.mark.parametrize("step", ["drainer", "kubelet-kubectl-upgrader", "done"])
+def test_flags_and_files_that_kubeadm_brought_are_taken_from_the_node_again(step: str) -> None:
+    async def configuration(env: ManagedEnvironment) -> Any:
+        found = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
+        return yaml.safe_load(found.tree["data"]["ClusterConfiguration"])
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before, was = await configuration(env), await identities(env)
+        plane = (await machines(env, control_plane=True))[0].name
+        upgraders.failing[plane, step] = "it stands still"
+        how = {"count": 1, "upgradeRolloutStrategy": IN_PLACE}
+        policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: None\n"
+        louder = how | {"apiServerExtraArgs": {"v": "5"}, "kubeletConfiguration": {"maxPods": 50}}
+        await env.change(controlPlaneConfiguration=louder | {"auditPolicyContent": policy})
+        await is_told(env, "it stands still")
+        brought = upgraders.changes[plane]
+        upgraders.failing.clear()
+        none = {"apiServerExtraArgs": None, "kubeletConfiguration": None, "auditPolicyContent": None}
+        await env.change(controlPlaneConfiguration=how | none)
+        await env.until_ready(seconds=7200)
+        assert await marks(env) == []
+        assert await configuration(env) == before
+        assert await identities(env) == was
+        back = upgraders.changes[plane]
+        paths = {one["path"] for one in back.get("files", ())} | set(back.get("removedFiles", ()))
+        assert paths == {one["path"] for one in brought["files"]}
+
+    journey(story)
+
+
 def test_once_kubeadm_ran_there_is_no_way_back() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name

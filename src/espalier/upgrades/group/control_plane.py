@@ -209,6 +209,12 @@ class ControlPlaneGroup(Group):
         for resource, found, patch in _patches(scope.wanted or {}, scope.version, machine):
             await writer.merge(resource, found, patch)
 
+    async def record_config(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
+        """The KubeadmConfig alone."""
+        for resource, found, patch in _patches(scope.wanted or {}, scope.version, machine):
+            if resource == KubeadmConfig.resource:
+                await writer.merge(resource, found, patch)
+
     def remaining(self, scope: GroupScope) -> list[str]:
         """As Cluster API compares."""
         if scope.owner is None or scope.cluster_view is None:

@@ -240,6 +240,15 @@ class DeploymentGroup(Group):
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
         """Machine, KubeadmConfig and infrastructure machine."""
         await writer.merge(Machine.resource, machine.object, expected.worker(scope.version))
+        await self.record_config(writer, scope, machine)
+        wanted = (scope.wanted or {}).get("infrastructureRef")
+        if machine.infrastructure is not None and wanted and machine.infrastructure_kind:
+            await writer.merge(
+                machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(wanted)
+            )
+
+    async def record_config(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
+        """The KubeadmConfig alone."""
         name, template = (
             _config_template(scope.cluster_view.capi_objects, scope.wanted or {}) if scope.cluster_view else ("", None)
         )
@@ -248,11 +257,6 @@ class DeploymentGroup(Group):
             metadata, after = expected.worker_config(template, name, present)
             patch = {"metadata": metadata, "spec": expected.whole(present, after)}
             await writer.merge(KubeadmConfig.resource, machine.config, patch)
-        wanted = (scope.wanted or {}).get("infrastructureRef")
-        if machine.infrastructure is not None and wanted and machine.infrastructure_kind:
-            await writer.merge(
-                machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(wanted)
-            )
 
     async def finish(self, writer: Writer, scope: GroupScope) -> None:
         """The latest MachineSet has the template of the deployment, so that it stays the one.
