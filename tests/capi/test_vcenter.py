@@ -176,7 +176,9 @@ def test_a_server_that_is_away_is_named() -> None:
     assert message.startswith(f"{NAME}:{port} can't be reached")
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "169.254.1.1", "0.0.0.0", "::1"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1", "169.254.1.1", "0.0.0.0", "::1", "::ffff:127.0.0.1", "2130706433"]
+)
 def test_addresses_of_this_machine_are_no_vcenter(host: str) -> None:
     with pytest.raises(VCenterError, match="a vCenter is not on the machine of the manager"):
         resolved(host, 443)

@@ -12,6 +12,7 @@ from espalier.api import conditions
 from espalier.api.capi import cluster as capi
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
 from espalier.clusters import credentials as permissions
 from espalier.kube.client import PatchType
 from espalier.providers.registry import providers
@@ -265,6 +266,23 @@ def test_a_second_cluster_waits_until_its_own_address_was_asked_for() -> None:
         found = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
         assert found.failure_reason == "ControlPlaneAddressTaken"
         assert len((await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items) == 1
+
+    tell(story)
+
+
+def test_two_clusters_do_not_share_an_address() -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        await apply(vineyard)
+        second = {**vineyard.trees[0], "metadata": {"name": "second", "namespace": NAMESPACE}}
+        await env.client.apply(Cluster.resource, second, field_manager="kubectl")
+        await env.until_ready(VINEYARD)
+        await asyncio.sleep(PERIOD)
+        found = (await env.client.get(Cluster.resource, "second", NAMESPACE)).decode(Cluster).status
+        assert found.failure_reason == "ControlPlaneAddressTaken"
+        assert "found 192.0.2.10, which another cluster has" in str(found.failure_message)
+        await env.client.delete(Cluster.resource, VINEYARD.name, NAMESPACE)
+        await asyncio.sleep(2 * PERIOD)
+        await env.until_ready(Key(NAMESPACE, "second"))
 
     tell(story)
 

@@ -27,8 +27,6 @@ from espalier.upgrades import names
 NAME = "upgraderimages"
 
 REFERENCES = "an image like registry.example/upgrader:v1.36.3, with a digest (@sha256:...) if it is known"
-NO_VERSIONS: Mapping[str, str] = {}
-
 _LONGEST = 1024
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _REFERENCE = re.compile(
@@ -37,13 +35,16 @@ _REFERENCE = re.compile(
 )
 
 
-def version_of(bundle: VersionsBundle, versions: Mapping[str, str] = NO_VERSIONS) -> str:
+def version_of(bundle: VersionsBundle, versions: Mapping[str, str] | None = None) -> str:
     """The Kubernetes version of EKS Distro that machines of this part of Bundles have: v1.36.3-eks-1-36-1.
 
-    `versions` are those of the EKS Distro Releases that exist, by name. Of others the name tells it.
+    `versions` are those of the EKS Distro Releases that exist, by name; empty for one that does not. Without them, as
+    the name tells it.
     """
     distro = bundle.eks_d
-    return versions.get(distro.name) or f"{distro.kube_version}-eks-{distro.channel}-{distro.name.rpartition('-')[2]}"
+    if versions is not None:
+        return versions.get(distro.name, "")
+    return f"{distro.kube_version}-eks-{distro.channel}-{distro.name.rpartition('-')[2]}"
 
 
 def is_reference(image: str) -> bool:
@@ -51,13 +52,13 @@ def is_reference(image: str) -> bool:
     return len(image) <= _LONGEST and _REFERENCE.fullmatch(image) is not None
 
 
-def images_of(bundles: Bundles, versions: Mapping[str, str] = NO_VERSIONS) -> dict[str, str]:
+def images_of(bundles: Bundles, versions: Mapping[str, str] | None = None) -> dict[str, str]:
     """Upgrader images by version, by digest where the Bundles have one; parts that name none are left out."""
     found = {version_of(bundle, versions): bundle.upgrader for bundle in bundles.spec.versions_bundles}
     return {
         version: _pinned(upgrader.upgrader)
         for version, upgrader in found.items()
-        if upgrader is not None and upgrader.upgrader is not None and is_reference(upgrader.upgrader.uri)
+        if version and upgrader is not None and upgrader.upgrader is not None and is_reference(upgrader.upgrader.uri)
     }
 
 
@@ -70,7 +71,7 @@ def additions(
     present: Mapping[str, str],
     bundles: Iterable[Bundles],
     registry: str = "",
-    versions: Mapping[str, str] = NO_VERSIONS,
+    versions: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The entries that the map lacks. Newer Bundles win over older ones; an image that none of them name was put
     there by somebody, for debugging say, and stays."""

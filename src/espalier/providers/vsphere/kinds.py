@@ -36,7 +36,7 @@ MACHINE_CHANGED = "it can't be changed; create another VSphereMachineConfig, and
 
 def _given(*fields: str) -> tuple[Rule, ...]:
     """Fields that must not be empty."""
-    return tuple(Rule(f"self.{name} != ''", "say which", f".{name}", found="'nothing'") for name in fields)
+    return tuple(Rule(f"self.{name} != ''", f"say which {name}", f".{name}", found="'nothing'") for name in fields)
 
 
 class FailureDomain(Part):
@@ -141,9 +141,7 @@ class VSphereDatacenterConfigStatus(Observed, frozen=True):
     ] = []
     addresses: Annotated[
         dict[str, str],
-        Meta(
-            description="Endpoints of new clusters, with the virtual machine that has the address; empty: it is free."
-        ),
+        Meta(description="Endpoints of new clusters as CLUSTER/ADDRESS, and who has the address; empty: it is free."),
     ] = {}
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
+from espalier.providers.vsphere import addresses
 from espalier.providers.vsphere.kinds import VSphereMachineConfig
 from espalier.providers.vsphere.linked import datacenters, machine_configs, machines
 
@@ -61,17 +63,23 @@ def _endpoint(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     if not host:
         message = "say at which address the API server is reached; it must be in the network of the machines, and not "
         yield Violation(field, "nothing", allowed, f"{message}be given out by DHCP")
-    elif (address := _address(host)) is None:
+    elif (address := addresses.parsed(host)) is None:
         yield Violation(field, host, allowed, "kube-vip keeps an IP address on a machine of the control plane")
-    elif address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+    elif addresses.is_local(address):
         yield Violation(field, host, allowed, "machines can't be reached there")
+    else:
+        yield from _in_networks(field, address, spec)
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
+def _in_networks(field: str, address: addresses.Address, spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Pods and Services have their addresses to themselves; ranges that are none are refused elsewhere."""
+    network = spec.cluster_network
+    for name, ranges in (("pods", network.pods), ("services", network.services)) if network else ():
+        for block in ranges.cidr_blocks if ranges else ():
+            with suppress(ValueError):
+                if address in ipaddress.ip_network(block, strict=False):
+                    message = f"spec.clusterNetwork.{name} has {block}: addresses there are given to {name}"
+                    yield Violation(field, str(address), "an address outside of the cluster's networks", message)
 
 
 def _reference(field: str, reference: Ref | None) -> Iterator[Violation]:

@@ -203,7 +203,7 @@ def child(kind: type[VSphereDatacenterConfig | VSphereMachineConfig], spec: obje
 
 
 VALID = {"specValid": True, "observedGeneration": 2, "kubernetesVersions": ["1.35"]}
-FREE = VALID | {"addresses": {"10.0.0.9": ""}}
+FREE = VALID | {"addresses": {"a/10.0.0.9": ""}}
 CLUSTER = msgspec.convert(
     {
         "metadata": {"name": "a"},
@@ -228,9 +228,9 @@ CLUSTER = msgspec.convert(
         (VALID | {"observedGeneration": 1}, VALID, True, "LinkedObjectsNotChecked"),
         (VALID | {"specValid": False}, VALID, True, "DatacenterConfigInvalid"),
         (VALID, {"specValid": False, "observedGeneration": 2}, True, "MachineConfigInvalid"),
-        (VALID | {"addresses": {"10.0.0.9": "printer"}}, VALID, True, "ControlPlaneAddressTaken"),
-        (VALID | {"addresses": {"10.0.0.9": "a-control-plane"}}, VALID, False, ""),
-        (VALID | {"addresses": {"10.0.0.8": ""}}, VALID, True, "LinkedObjectsNotChecked"),
+        (VALID | {"addresses": {"a/10.0.0.9": "printer"}}, VALID, True, "ControlPlaneAddressTaken"),
+        (VALID | {"addresses": {"a/10.0.0.9": "a-control-plane"}}, VALID, False, ""),
+        (VALID | {"addresses": {"a/10.0.0.8": ""}}, VALID, True, "LinkedObjectsNotChecked"),
         (FREE, VALID | {"kubernetesVersions": ["1.34"]}, True, "LinkedObjectsNotChecked"),
     ],
 )

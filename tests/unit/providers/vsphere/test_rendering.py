@@ -150,6 +150,12 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a port": ({PLANE: {"endpoint": {"host": "192.0.2.10:6443"}}}, {}, "kube-vip keeps an IP address"),
     "loopback": ({PLANE: {"endpoint": {"host": "127.0.0.1"}}}, {}, "machines can't be reached there"),
     "link-local": ({PLANE: {"endpoint": {"host": "169.254.1.1"}}}, {}, "machines can't be reached there"),
+    "loopback in IPv6": ({PLANE: {"endpoint": {"host": "::ffff:127.0.0.1"}}}, {}, "machines can't be reached there"),
+    "an address of Services": (
+        {PLANE: {"endpoint": {"host": "10.96.0.5"}}},
+        {},
+        "spec.clusterNetwork.services has 10.96.0.0/12: addresses there are given to services; found 10.96.0.5",
+    ),
     "no machines": ({PLANE: {"machineGroupRef": None}}, {}, "say what the machines are like"),
     "other machines": (
         {PLANE: {"machineGroupRef": {"kind": "SnowMachineConfig", "name": "a"}}},

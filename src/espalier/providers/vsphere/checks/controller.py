@@ -23,7 +23,7 @@ from espalier.clusters import credentials as permissions
 from espalier.clusters import references
 from espalier.kube.objects import Object
 from espalier.providers.vsphere import linked
-from espalier.providers.vsphere.checks import findings
+from espalier.providers.vsphere.checks import findings, problems
 from espalier.providers.vsphere.checks.caution import Caution
 from espalier.providers.vsphere.checks.questions import (
     REACHABLE,
@@ -108,6 +108,21 @@ class Checks:
             if (kind.resource.kind, name) in named and cluster.metadata.deletion_timestamp is None:
                 found.append(cluster)
         return found
+
+    def holder(self, cluster: eksa.Cluster) -> str:
+        """Another Cluster that names the same endpoint, and was there before; empty for none. It may be a tenant's, so
+        it has no name here.
+        """
+        endpoint, born = _endpoint(cluster), _age(cluster)
+        for found in self.clusters.list():
+            try:
+                one = found.decode(eksa.Cluster)
+            except msgspec.ValidationError:
+                continue
+            is_other = one.metadata.uid != cluster.metadata.uid
+            if is_other and _endpoint(one) == endpoint and (not _is_new(one) or _age(one) < born):
+                return "another cluster"
+        return ""
 
     def datacenter(self, cluster: eksa.Cluster) -> tuple[str, VSphereDatacenterConfigSpec] | None:
         """Name and spec of the datacenter of a Cluster."""
@@ -239,7 +254,10 @@ async def _check(checks: Checks, ctx: Context) -> Outcome:
     ctx.status, wrong = ctx.judge(answers)
     here = Condition(type=REACHABLE, status="True", reason=REACHABLE)
     result(INVALID if wrong else "", "; ".join(wrong), here)
-    return Wait(CHECKED, "the next check is due", after=(SOON if wrong else AGAIN) * spread)
+    is_waited_for = wrong or (
+        isinstance(ctx.status, VSphereDatacenterConfigStatus) and any(ctx.status.addresses.values())
+    )
+    return Wait(CHECKED, "the next check is due", after=(SOON if is_waited_for else AGAIN) * spread)
 
 
 def _report(ctx: Context) -> Report:
@@ -272,13 +290,17 @@ def _of_datacenter(checks: Checks, found: Object) -> Context:
     spec = config.spec
     named = findings.of_datacenter(spec)
     users = checks.users(found.key.namespace, VSphereDatacenterConfig, found.name)
-    endpoints = frozenset(filter(None, (_endpoint(one) for one in users if _is_new(one))))
+    new = [one for one in users if _is_new(one) and _endpoint(one)]
+    holders = {problems.claim(one): checks.holder(one) for one in new}
 
     def judge(answers: Answers) -> tuple[VSphereDatacenterConfigStatus, list[str]]:
-        addresses = {one: answers.holders.get(one, "") for one in sorted(endpoints)}
+        machines = {one: f"virtual machine {name}" for one, name in answers.holders.items()}
+        addresses = {
+            problems.claim(one): holders[problems.claim(one)] or machines.get(_endpoint(one), "") for one in new
+        }
         return msgspec.structs.replace(config.status, addresses=addresses), list(findings.judge(named, answers))
 
-    asked = Asked(server_of(spec), frozenset(question for _, question in named), endpoints)
+    asked = Asked(server_of(spec), frozenset(question for _, question in named), frozenset(map(_endpoint, new)))
     return Context(found, config.status, spec, None, asked, judge)
 
 
@@ -312,6 +334,10 @@ def _of_machines(checks: Checks, found: Object) -> Context:
 
     asked = Asked(server_of(datacenter), frozenset(question for _, question in named))
     return Context(found, config.status, datacenter, None, asked, judge)
+
+
+def _age(cluster: eksa.Cluster) -> tuple[str, str]:
+    return cluster.metadata.creation_timestamp or "", cluster.metadata.uid
 
 
 def _endpoint(cluster: eksa.Cluster) -> str:

@@ -37,14 +37,23 @@ def problems(cluster: eksa.Cluster, children: Sequence[Object], is_new: bool) ->
             yield Wait(NOT_CHECKED, f"waiting for {name} to be checked against the vCenter{because}")
         elif not status.spec_valid:
             yield Wait(reason, f"{name}: {status.failure_message}")
-    control_plane = cluster.spec.control_plane_configuration
-    endpoint = control_plane.endpoint.host if control_plane is not None and control_plane.endpoint is not None else ""
+    endpoint = _endpoint(cluster)
     field = "spec.controlPlaneConfiguration.endpoint.host"
-    if is_new and endpoint not in addresses:
+    if is_new and claim(cluster) not in addresses:
         yield Wait(NOT_CHECKED, f"{field}: waiting until the vCenter was asked whether {endpoint} is free")
-    elif is_new and (holder := addresses[endpoint]):
-        message = f"{field}: found {endpoint}, which virtual machine {holder} has; choose a free address"
+    elif is_new and (holder := addresses[claim(cluster)]):
+        message = f"{field}: found {endpoint}, which {holder} has; choose a free address"
         yield Wait(ADDRESS_TAKEN, message)
+
+
+def claim(cluster: eksa.Cluster) -> str:
+    """The key of a Cluster's endpoint in the status of its datacenter."""
+    return f"{cluster.metadata.name}/{_endpoint(cluster)}"
+
+
+def _endpoint(cluster: eksa.Cluster) -> str:
+    control_plane = cluster.spec.control_plane_configuration
+    return control_plane.endpoint.host if control_plane is not None and control_plane.endpoint is not None else ""
 
 
 def _is_checked(cluster: eksa.Cluster, config: VSphereDatacenterConfig | VSphereMachineConfig) -> bool:

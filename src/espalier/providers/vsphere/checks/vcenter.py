@@ -12,7 +12,6 @@ import fnmatch
 import hashlib
 import http.client
 import importlib
-import ipaddress
 import re
 import socket
 import ssl
@@ -25,6 +24,7 @@ from urllib.parse import quote
 import msgspec
 
 from espalier.api import json_trees
+from espalier.providers.vsphere import addresses
 from espalier.providers.vsphere.checks.questions import (
     PRIVILEGES,
     Answers,
@@ -60,8 +60,8 @@ def resolved(host: str, port: int) -> Sequence[Address]:
     """The addresses of a host, of which none may be this machine's own or link-local: a tenant names the server."""
     found = [entry[4][:2] for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     for address, _ in found:
-        ip = ipaddress.ip_address(str(address).partition("%")[0])
-        if ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast:
+        ip = addresses.parsed(str(address))
+        if ip is None or addresses.is_local(ip):
             raise VCenterError(UNREACHABLE, f"{host} is {ip}; a vCenter is not on the machine of the manager")
     return [(str(address), int(port)) for address, port in found]
 
