@@ -57,4 +57,5 @@ async def asked_throughout(env: RealEnvironment) -> AsyncIterator[Asking]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    assert (asking.answered > 0, asking.failed) == (True, [])
+    failed = asking.failed
+    assert (asking.answered > 0, failed) == (True, []), f"{asking.answered} answered, {len(failed)} not: {failed[:20]}"
