@@ -21,6 +21,7 @@ KUBERNETES_STAMPS = {
     for name, value in VERSION.items()
 }
 CLUSTER_API_MODULE = "sigs.k8s.io/cluster-api"
+CAPV_MODULE = f"{CLUSTER_API_MODULE}-provider-vsphere"
 
 
 def _etcd(modfile: str = "go.mod") -> GoModule:
@@ -75,6 +76,19 @@ def _own(name: str, size: int) -> GoModule:
 
 
 ETCD = _etcd()
+ETCD_BEFORE = _etcd("v3.5.mod")
+"""The minor version before, for tests of what speaks to etcd."""
+ETCDUTL = GoModule(
+    "etcdutl",
+    folder=HERE / "etcdutl",
+    module="go.etcd.io/etcd/etcdutl/v3",
+    programs={"etcdutl": ("version",)},
+    packages={"etcdutl": "go.etcd.io/etcd/etcdutl/v3"},
+    size=18 * MIB,
+    workspace=300 * MIB,
+    minutes=0.5,
+)
+"""Judges snapshots and data directories of etcd, for tests of backups."""
 KUBERNETES = GoModule(
     "kubernetes",
     folder=HERE / "kubernetes" / "v1.36",
@@ -112,6 +126,20 @@ CLUSTER_API = GoModule(
     minutes=4,
     stamps={f"{CLUSTER_API_MODULE}/version.{name}": value for name, value in VERSION.items()},
 )
+CAPV = GoModule(
+    "capv",
+    folder=HERE / "capv",
+    module=CAPV_MODULE,
+    # It has no way to tell its version but to start and log it.
+    programs={"capv": ()},
+    packages={"capv": CAPV_MODULE},
+    folders=("config/default/crd/bases", "config/rbac", "config/govmomi/webhook"),
+    size=75 * MIB,
+    workspace=1500 * MIB,
+    minutes=2,
+    stamps={f"{CAPV_MODULE}/pkg/version.{name}": value for name, value in VERSION.items()},
+)
+"""Cluster API's provider for vSphere, for tests of provider vSphere."""
 VCENTER = GoModule(
     "vcenter",
     folder=HERE / "vcenter",
@@ -160,7 +188,7 @@ NODE_ROOT = NodeRoot(
 
 ENVTEST = (ETCD, KUBERNETES)
 """Components of a control plane for tests."""
-TESTED = (*ENVTEST, CLUSTER_API, VCENTER)
+TESTED = (*ENVTEST, ETCD_BEFORE, ETCDUTL, CLUSTER_API, CAPV, VCENTER)
 """The programs of a control plane: for tests, when they are built, and for management clusters of real nodes."""
 
 NODES = (

@@ -25,10 +25,11 @@ case "$1" in
 env) echo "${GO_VERSION:-go1.99.0}"; echo "$HOME/go-cache"; exit ;;
 list) echo "$HOME/module"; exit ;;
 esac
-while [ "$1" != -o ]; do shift; done
+modfile=go.mod
+while [ "$1" != -o ]; do case "$1" in -modfile=*) modfile="${1#-modfile=}" ;; esac; shift; done
 echo some.where/a/package
 """
-COMPILES = """{ echo '#!/bin/sh'; echo 'cat <<END'; cat go.mod; echo END; } > "$2" && chmod +x "$2"\n"""
+COMPILES = """{ echo '#!/bin/sh'; echo 'cat <<END'; cat "$modfile"; echo END; } > "$2" && chmod +x "$2"\n"""
 FAILS = "echo '# some.where/a/package'; echo './main.go:7:2: undefined: Frobnicate'; exit 1\n"
 BLOCKS = """touch "$2"; echo "$2" > "$HOME/began"; read line < "$HOME/never"\n"""
 
@@ -105,7 +106,7 @@ def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine)
     programs = {path.name for path in envtest.iterdir() if os.access(path, os.X_OK)}
     assert programs == {"etcd", "etcdctl", "kube-apiserver", "kube-controller-manager", "kubectl"}
     assert machine.unfinished() == []
-    (etcd,), (cluster_api,) = machine.assets.glob("etcd-*"), machine.assets.glob("cluster-api-*")
+    (etcd,), (cluster_api,) = machine.assets.glob("etcd-3.6.*"), machine.assets.glob("cluster-api-*")
     for home in (etcd, cluster_api):
         checked = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=home, capture_output=True, check=False)
         assert checked.returncode == 0
@@ -179,7 +180,7 @@ def test_an_old_go_is_not_tried(machine: Machine) -> None:
 def test_an_unknown_component_is_answered_with_those_there_are(machine: Machine) -> None:
     code, output = machine.run("kubernetse")
     assert code == 2
-    assert "no component is called kubernetse; there are tests, nodes, etcd, kubernetes, cluster-api" in output
+    assert "no component is called kubernetse; there are tests, nodes, etcd, kubernetes, etcdutl, cluster-api" in output
     assert "of one version node-base-1.34.4, node-base-1.35.4, node-base-1.36.3" in output
 
 

@@ -47,6 +47,9 @@ func main() {
 	registry := model.Service.Context.Map
 	manager := registry.Get(*model.ServiceContent.AuthorizationManager).(*simulator.AuthorizationManager)
 	registry.Put(&authorization{manager})
+	for _, machine := range registry.All("VirtualMachine") {
+		registry.Put(&template{machine.(*simulator.VirtualMachine)})
+	}
 	model.Service.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	if *cert != "" {
 		pair, err := tls.LoadX509KeyPair(*cert, *key)
@@ -56,7 +59,7 @@ func main() {
 	model.Service.Listen = &url.URL{Host: *listen, User: url.UserPassword(*user, *password)}
 	model.Service.RegisterEndpoints = true
 	server := model.Service.NewServer()
-	defer server.Close()
+	// It is not closed: that would wait for whoever waits for a change.
 
 	sum := sha1.Sum(server.Server.TLS.Certificates[0].Certificate[0])
 	parts := make([]string, len(sum))
@@ -95,6 +98,27 @@ func (a *authorization) HasPrivilegeOnEntities(ctx *simulator.Context, req *type
 		for index := range one.PrivAvailability {
 			one.PrivAvailability[index].IsGranted = granted[one.PrivAvailability[index].PrivId]
 		}
+	}
+	return answer
+}
+
+// template gives its clones the configuration that is asked for: CPUs, memory, identity, and data for the guest. The
+// simulator copies the template's, and changes devices only.
+type template struct {
+	*simulator.VirtualMachine
+}
+
+func (m *template) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) soap.HasFault {
+	answer := m.VirtualMachine.CloneVMTask(ctx, req).(*methods.CloneVM_TaskBody)
+	task := ctx.Map.Get(answer.Res.Returnval).(*simulator.Task)
+	task.Wait()
+	if made, ok := task.Info.Result.(types.ManagedObjectReference); ok && req.Spec.Config != nil {
+		asked := *req.Spec.Config
+		asked.DeviceChange = nil // the simulator did it
+		clone := ctx.Map.Get(made).(*simulator.VirtualMachine)
+		ctx.WithLock(clone, func() {
+			clone.ReconfigVMTask(ctx, &types.ReconfigVM_Task{This: made, Spec: asked})
+		})
 	}
 	return answer
 }

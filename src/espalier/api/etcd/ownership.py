@@ -1,0 +1,132 @@
+"""Sync objects: JSON files in a backup container by which the ownership of a shoot's etcd passes between seeds.
+
+An *ownership epoch* counts owners: the garden gives each seed that gets a shoot the next number, by compare-and-swap.
+Every epoch has two objects, at keys of its own:
+
+* the **first-start marker**, made once before its etcd starts for the first time. Only where it can be read does the
+  absence of the other object mean anything: a wrong or emptied container has neither.
+* the **CopyOperation** (proposal "Shoot Control Plane Migration", section "Owner Election / Copying Snapshots"). Once
+  it exists the epoch has ended: its agent never serves again. Its status says how far the copy has come. It is never
+  deleted.
+
+What is read is hostile: beyond a size, of another epoch, of another cluster or not understood, it is `Unreadable`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.printable import in_one_line
+
+LARGEST = 256 * 1024
+"""Bytes of a sync object: a marker names each snapshot that was copied, at about 60 bytes."""
+
+Epoch = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
+T = TypeVar("T", bound="CopyOperation | FirstStart")
+
+
+class Status(StrEnum):
+    """How far a copy operation has come. It only moves on."""
+
+    INITIAL = "Initial"
+    """Asked for: the source closes its etcd and takes the final snapshot."""
+    READY = "Ready"
+    """The source serves nothing, and what it stored is complete."""
+    DONE = "Done"
+    """The destination has its copy."""
+
+
+class Writer(StrEnum):
+    """Who wrote a sync object last, for people."""
+
+    SOURCE = "Source"
+    DESTINATION = "Destination"
+
+
+class CopyOperation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The end of an epoch's ownership, and how far the copy of its backups has come."""
+
+    epoch: Epoch
+    """The epoch that ends: an agent serves only above it."""
+    status: Status
+    written_by: Writer
+    final_snapshot: Name | None = None
+    """The snapshot in which all is that the source ever acknowledged. Only the source can say so."""
+    progress: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Bytes of the final snapshot that are stored. While it grows, the destination waits."""
+    nonce: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    """New in each put, by whoever puts it: an ETag may be the hash of the content, and contents may repeat."""
+
+
+class FirstStart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Made before the etcd of an epoch starts for the first time: by its agent, or by the copy it starts from."""
+
+    epoch: Epoch
+    cluster: Name
+    """Whose etcd it is, in words that no other cluster has: the technical ID and UID of a shoot."""
+    release_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)]
+    """By then at the latest, an agent of this epoch serves nothing after its CopyOperation exists. It keeps to it, also
+    where its configuration would let it serve for longer; destinations count on it."""
+    predecessor: Epoch | None = None
+    """The epoch from which the data comes; none where a cluster was founded."""
+    snapshots: tuple[Name, ...] = ()
+    """Names of all that was copied from the predecessor: the first restore uses nothing else of it."""
+    lossless: bool = False
+    """True where the predecessor named the final snapshot. Otherwise the restore raises revisions, so watchers list."""
+    nonce: Annotated[str, msgspec.Meta(max_length=64)] = ""
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """An object is there, or something that answers for it, but not one that can be acted on."""
+
+    why: str
+
+
+def copy_operation_key(epoch: int) -> str:
+    """The key of an epoch's CopyOperation, relative to the store's prefix.
+
+    No epoch has the key of another: a late put of an old migration can't hide the end of a newer epoch. Not in a folder
+    `v1` or `v2`: etcd-backup-restore takes all in them for snapshots.
+    """
+    return f"ownership/{epoch:08d}-copy-operation.json"
+
+
+def first_start_key(epoch: int) -> str:
+    """The key of an epoch's first-start marker, relative to the store's prefix."""
+    return f"ownership/{epoch:08d}-first-start.json"
+
+
+def encoded(sync_object: CopyOperation | FirstStart) -> bytes:
+    """The JSON of a sync object."""
+    return msgspec.json.encode(sync_object)
+
+
+def read_copy_operation(text: bytes, epoch: int) -> CopyOperation | Unreadable:
+    """The object at the key of this epoch. A status that is not known, or another epoch, is unreadable."""
+    found = _read(text, CopyOperation)
+    if isinstance(found, CopyOperation) and found.epoch != epoch:
+        return Unreadable(f"it is of epoch {found.epoch}, at the key of epoch {epoch}")
+    return found
+
+
+def read_first_start(text: bytes, epoch: int, cluster: str) -> FirstStart | Unreadable:
+    """The marker at the key of this epoch. That of another cluster is unreadable: the container is the wrong one."""
+    found = _read(text, FirstStart)
+    if isinstance(found, FirstStart) and (found.epoch, found.cluster) != (epoch, cluster):
+        theirs = f"epoch {found.epoch} of {in_one_line(found.cluster)}"
+        return Unreadable(f"it is of {theirs}, not of epoch {epoch} of {cluster}")
+    return found
+
+
+def _read(text: bytes, kind: type[T]) -> T | Unreadable:
+    if len(text) > LARGEST:
+        return Unreadable(f"it has {len(text)} bytes, more than {LARGEST}")
+    try:
+        return json_trees.decode(text, kind)
+    except msgspec.MsgspecError as error:
+        return Unreadable(f"it is no {kind.__name__}: {error}")

@@ -1,0 +1,129 @@
+"""The times of an election in one configuration, and the inequalities by which it is safe.
+
+Both seeds have one, and leases of clusters belong to it. Every field is in seconds, but `clock_drift`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from espalier.api.violations import Violation
+
+
+class TimingError(ValueError):
+    """Times with which an election would not be safe, or would fail for no reason; `violations` has all of them."""
+
+    def __init__(self, violations: tuple[Violation, ...]) -> None:
+        super().__init__("\n".join(str(violation) for violation in violations))
+        self.violations = violations
+
+
+class Timing(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """Times of agents, destinations and gardenlets. One that breaks an inequality can't be made: `TimingError`."""
+
+    poll_period: float = 5
+    """How often sync objects are read."""
+    store_timeout: float = 4
+    """After which a request to a store has failed, retries included."""
+    store_staleness: float = 0
+    """How old what a store answers may be. 0 for S3, GCS and Azure, which are consistent by key."""
+    validity: float = 15
+    """How long clients are let through to etcd after the start of a read that found no CopyOperation."""
+    serving_grace: float = 10
+    """How long an API server that has lost its etcd goes on answering from its cache."""
+    clock_drift: float = 0.01
+    """Part of a second by which one machine's clock may run faster than another's in a second."""
+    snapshot_timeout: float = 900
+    """The longest that a final snapshot takes, its upload included."""
+    progress_period: float = 10
+    """How often the source writes how much of its final snapshot is stored."""
+    progress_timeout: float = 60
+    """After this long without progress of the source the destination goes on without it."""
+    copy_timeout: float = 1200
+    """After this long it does so in any case."""
+    lease_validity: float = 120
+    """How long extensions may begin to reconcile after a renewal of their cluster's lease."""
+    lease_renewal: float = 30
+    """How often a gardenlet renews it."""
+    longest_reconcile: float = 120
+    """After which an extension ends a reconcile that began while the lease was valid."""
+    clock_skew: float = 5
+    """The most by which clocks of two machines differ: the lease is a time of day."""
+    lease_wait: float = 250
+    """How long the destination waits, once the source is closed, before it lets extensions act."""
+
+    def __post_init__(self) -> None:
+        """Raise `TimingError` with all that is wrong."""
+        if violations := tuple(_violations(self)):
+            raise TimingError(violations)
+
+    @property
+    def release(self) -> float:
+        """By then after it can be read, a CopyOperation has ended all that its epoch served. By the agent's clock."""
+        return self.validity + self.serving_grace
+
+    def fence(self, release: float) -> float:
+        """How long a destination waits, by its own clock, after it saw the CopyOperation of a source with a `release`.
+
+        The read that found none may have begun just before, and answered what was true `store_staleness` earlier.
+        """
+        return self.store_staleness + release * (1 + self.clock_drift)
+
+
+def _violations(timing: Timing) -> Iterator[Violation]:
+    for field in timing.__struct_fields__:
+        value = getattr(timing, field)
+        least = 0 if field in ("store_staleness", "clock_drift", "clock_skew", "serving_grace") else 0.001
+        if not least <= value <= 7 * 86400:
+            yield Violation(_shown(field), f"{value:g}", f"{least:g} to 604800", "it is no time that makes sense here")
+            return
+    times: Mapping[str, float] = {field: getattr(timing, field) for field in timing.__struct_fields__}
+    drift = 1 + timing.clock_drift
+    yield from _least(times, "poll_period", "store_timeout", 1, "a read would not have ended when the next one is due")
+    yield from _least(
+        times, "validity", "poll_period poll_period store_timeout", 1, "one failed read would close the door of etcd"
+    )
+    closing = "while the source still serves, the destination would go on without its final snapshot"
+    yield from _least(times, "progress_timeout", "validity serving_grace", drift, closing, "store_staleness")
+    silence = (
+        "a source that works would be taken for dead: it reads the CopyOperation, stores, writes progress, "
+        "and the destination reads that"
+    )
+    detected = "store_staleness poll_period store_timeout"
+    writes = "progress_period" if timing.progress_period >= timing.serving_grace else "serving_grace"
+    seen = "store_timeout store_staleness poll_period store_timeout"
+    yield from _least(times, "progress_timeout", f"{detected} {writes} {seen}", drift, silence)
+    whole = "the destination would go on without a final snapshot that takes as long as it may"
+    yield from _least(times, "copy_timeout", f"{detected} snapshot_timeout serving_grace {seen}", drift, whole)
+    yield from _least(
+        times, "lease_validity", "lease_renewal lease_renewal lease_renewal", 1, "a lost renewal would stop extensions"
+    )
+    acting = "extensions of the source may still act"
+    yield from _least(times, "lease_wait", "lease_validity longest_reconcile", drift, acting, "clock_skew")
+
+
+def _least(
+    times: Mapping[str, float], field: str, terms: str, factor: float, otherwise: str, plain: str = ""
+) -> Iterator[Violation]:
+    """A violation where `field` is smaller than the sum of `terms` by a clock that is `factor` slower, and `plain`."""
+    names = terms.split()
+    least = sum(times[name] for name in names) * factor + (times[plain] if plain else 0)
+    if times[field] >= least:
+        return
+    sum_of = " + ".join(f"{_shown(name)} {times[name]:g}" for name in names)
+    sum_of = f"({sum_of}) x {factor:g}" if factor != 1 else sum_of
+    sum_of = f"{_shown(plain)} {times[plain]:g} + {sum_of}" if plain and times[plain] else sum_of
+    missing = least - times[field]
+    yield Violation(
+        _shown(field),
+        f"{times[field]:g} s, {missing:.3g} s too small",
+        f"{least:g} s and more = {sum_of}",
+        f"{otherwise}; make it larger or a term of the sum smaller",
+    )
+
+
+def _shown(field: str) -> str:
+    first, *rest = field.split("_")
+    return first + "".join(word.capitalize() for word in rest)

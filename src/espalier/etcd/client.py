@@ -1,0 +1,288 @@
+"""An asynchronous client of etcd."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Sequence
+from types import TracebackType
+from typing import Literal, TypeVar, overload
+
+from google.protobuf.message import Message
+from msgspec.structs import replace
+
+from espalier.etcd import results
+from espalier.etcd.connection import Connection
+from espalier.etcd.credentials import TlsFiles
+from espalier.etcd.errors import Code, LeaseNotFound, Unavailable, error_of
+from espalier.etcd.messages import rpc_pb2 as rpc
+from espalier.etcd.messages import services
+from espalier.etcd.messages.services import Unary
+from espalier.etcd.requests import (
+    DeleteRange,
+    Operation,
+    Put,
+    Range,
+    Txn,
+    delete_range_message,
+    put_message,
+    range_message,
+    txn_message,
+    writes,
+)
+from espalier.etcd.results import (
+    Alarm,
+    DeleteResult,
+    HashResult,
+    Header,
+    KeyValue,
+    LeaseResult,
+    Member,
+    PutResult,
+    RangeResult,
+    Result,
+    Status,
+    TxnResult,
+)
+from espalier.etcd.snapshot import Chunk, snapshot
+from espalier.etcd.transport import Transport
+from espalier.etcd.watch import Filter, Watch
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+TIMEOUT = 10.0
+"""Seconds for a call, where nothing else is said."""
+SLOW_TIMEOUT = 480.0
+"""Seconds for defragmentation and hashes, which read a whole database (etcd-backup-restore's default)."""
+
+
+def connect(
+    *endpoints: str,
+    tls: TlsFiles | None = None,
+    timeout: float = TIMEOUT,
+    rng: random.Random | None = None,
+) -> Client:
+    """A client of the cluster of these members. Nothing is sent yet; raises `ValueError` for a wrong endpoint."""
+    return Client(Connection(endpoints, tls, rng), timeout=timeout, rng=rng)
+
+
+class Client:
+    """Calls of etcd's services. To be used with `async with`, or closed.
+
+    Every call ends within a timeout (seconds) and raises `EtcdError`: `Unavailable` when no member answers, otherwise
+    by what etcd says. Reads are repeated at other members within the timeout; writes are sent at most once, and
+    `Unavailable.sent` tells if they may have been made. What concerns one member (status, snapshot, hash,
+    defragmentation) is asked of whichever answers: use a client with one endpoint for it.
+    """
+
+    def __init__(self, transport: Transport, *, timeout: float = TIMEOUT, rng: random.Random | None = None) -> None:
+        self._transport = transport
+        self._timeout = timeout
+        self._rng = rng or random.Random()  # noqa: S311 - spreads tries, no secrets
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; idempotent. What is under way raises `Unavailable`."""
+        await self._transport.close()
+
+    # --- Keys ---------------------------------------------------------------------------------------------------
+
+    @overload
+    async def do(self, operation: Range, *, timeout: float | None = None) -> RangeResult: ...
+    @overload
+    async def do(self, operation: Put, *, timeout: float | None = None) -> PutResult: ...
+    @overload
+    async def do(self, operation: DeleteRange, *, timeout: float | None = None) -> DeleteResult: ...
+    @overload
+    async def do(self, operation: Txn, *, timeout: float | None = None) -> TxnResult: ...
+    async def do(self, operation: Operation, *, timeout: float | None = None) -> Result:
+        """Carry out an operation. Raises `Compacted` or `FutureRevision` for a read at a revision that can't be read.
+
+        `Refused` tells what else etcd does not accept, `RequestTooLarge` and `NoSpace` of limits.
+        """
+        match operation:
+            case Range():
+                read = await self._call(services.RANGE, range_message(operation), timeout, repeatable=True)
+                return results.range_result(read)
+            case Put():
+                return results.put_result(await self._call(services.PUT, put_message(operation), timeout))
+            case DeleteRange():
+                deletion = delete_range_message(operation)
+                return results.delete_result(await self._call(services.DELETE_RANGE, deletion, timeout))
+        transaction = txn_message(operation)
+        answer = await self._call(services.TXN, transaction, timeout, repeatable=not writes(operation))
+        return results.txn_result(answer)
+
+    async def get(self, key: bytes, *, revision: int = 0) -> KeyValue | None:
+        """One key, as it is or was; None if it isn't there."""
+        items = (await self.do(Range(key, revision=revision))).items
+        return items[0] if items else None
+
+    async def put(self, key: bytes, value: bytes, *, lease: int = 0) -> int:
+        """Write a key; returns the revision."""
+        return (await self.do(Put(key, value, lease))).header.revision
+
+    async def delete(self, key: bytes, range_end: bytes = b"") -> int:
+        """Delete a key or a range; returns how many there were."""
+        return (await self.do(DeleteRange(key, range_end))).deleted
+
+    async def pages(self, of: Range) -> AsyncGenerator[RangeResult, None]:
+        """A range in parts of `of.limit` keys, in the order of keys, all as they were at one revision.
+
+        Raises `Compacted` if that was compacted meanwhile. To be closed (`contextlib.aclosing`).
+        """
+        if not of.limit or not of.range_end or of.order == "DESCEND" or of.target != "KEY":
+            raise ValueError("pages need a limit, a range with an end, and the order of keys")
+        page = await self.do(of)
+        yield page
+        revision = of.revision or page.header.revision
+        while page.more:
+            page = await self.do(replace(of, key=page.items[-1].key + b"\0", revision=revision))
+            yield page
+
+    async def compact(self, revision: int, *, physical: bool = False) -> Header:
+        """Drop all history before a revision; with `physical`, wait until the database has let it go.
+
+        Raises `Compacted` if that was done already, and `FutureRevision`.
+        """
+        message = rpc.CompactionRequest(revision=revision, physical=physical)
+        return results.header((await self._call(services.COMPACT, message, None)).header)
+
+    def watch(
+        self,
+        key: bytes,
+        range_end: bytes = b"",
+        *,
+        start_revision: int = 0,
+        prev_kv: bool = False,
+        filters: Sequence[Filter] = (),
+        progress_notify: bool = False,
+        patience: float | None = None,
+    ) -> Watch:
+        """Changes of a key or range from a revision on (0: from now), to be used with `async with`.
+
+        `filters` leave out puts or deletions; with `progress_notify` etcd sends a sign of progress after ten quiet
+        minutes (its `--watch-progress-notify-interval`). `patience`: seconds without a member until it gives up.
+        """
+        return Watch(
+            self._transport,
+            key,
+            range_end,
+            start_revision=start_revision,
+            prev_kv=prev_kv,
+            filters=filters,
+            progress_notify=progress_notify,
+            timeout=self._timeout,
+            patience=patience,
+            rng=self._rng,
+        )
+
+    # --- Leases -------------------------------------------------------------------------------------------------
+
+    async def grant(self, ttl: int, *, lease: int = 0) -> LeaseResult:
+        """Make a lease of `ttl` seconds; 0 as its ID lets etcd choose one. Raises `LeaseExists`, `Refused`."""
+        answer = await self._call(services.LEASE_GRANT, rpc.LeaseGrantRequest(ttl=ttl, id=lease), None)
+        if answer.error:
+            raise error_of(Code.FAILED_PRECONDITION, answer.error)
+        return LeaseResult(answer.id, answer.ttl, answer.ttl)
+
+    async def revoke(self, lease: int) -> Header:
+        """End a lease; its keys are deleted. Raises `LeaseNotFound`."""
+        return results.header((await self._call(services.LEASE_REVOKE, rpc.LeaseRevokeRequest(id=lease), None)).header)
+
+    async def keep_alive(self, lease: int) -> LeaseResult:
+        """Let a lease's time begin anew, once. Raises `LeaseNotFound` for one that ended."""
+        stream = await self._transport.open(
+            services.LEASE_KEEP_ALIVE, rpc.LeaseKeepAliveRequest(id=lease), self._timeout
+        )
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = await stream.receive()
+        except TimeoutError:
+            raise Unavailable(f"etcd did not renew a lease within {self._timeout:g} s") from None
+        finally:
+            await stream.close()
+        if answer is None:
+            raise Unavailable("etcd ended the stream of a lease")
+        if answer.ttl <= 0:
+            raise LeaseNotFound("etcdserver: requested lease not found")
+        return LeaseResult(answer.id, answer.ttl)
+
+    async def time_to_live(self, lease: int, *, keys: bool = False) -> LeaseResult:
+        """What is left of a lease, and which keys it has. One that ended has a `ttl` of -1."""
+        message = rpc.LeaseTimeToLiveRequest(id=lease, keys=keys)
+        answer = await self._call(services.LEASE_TIME_TO_LIVE, message, None, repeatable=True)
+        return LeaseResult(answer.id, answer.ttl, answer.granted_ttl, tuple(answer.keys))
+
+    async def leases(self) -> tuple[int, ...]:
+        """The IDs of all leases."""
+        answer = await self._call(services.LEASE_LEASES, rpc.LeaseLeasesRequest(), None, repeatable=True)
+        return tuple(lease.id for lease in answer.leases)
+
+    # --- Members ------------------------------------------------------------------------------------------------
+
+    async def members(self, *, linearizable: bool = True) -> tuple[Member, ...]:
+        """The members of the cluster; with `linearizable=False` as far as this member knows, also without a leader."""
+        message = rpc.MemberListRequest(linearizable=linearizable)
+        answer = await self._call(services.MEMBER_LIST, message, None, repeatable=True)
+        return tuple(map(results.member, answer.members))
+
+    async def status(self, *, timeout: float | None = None) -> Status:
+        """The state of a member."""
+        return results.status(await self._call(services.STATUS, rpc.StatusRequest(), timeout, repeatable=True))
+
+    def snapshot(self, *, timeout: float | None = None) -> AsyncGenerator[Chunk, None]:
+        """A member's database and its hash, in chunks; see `snapshot.snapshot`. The timeout is for each chunk."""
+        return snapshot(self._transport, self._timeout if timeout is None else timeout)
+
+    async def hash_kv(self, revision: int = 0, *, timeout: float = SLOW_TIMEOUT) -> HashResult:
+        """A hash over all keys and their history up to a revision (0: the newest), equal on all members.
+
+        Raises `Compacted` and `FutureRevision`.
+        """
+        message = rpc.HashKVRequest(revision=revision)
+        answer = await self._call(services.HASH_KV, message, timeout, repeatable=True)
+        header = results.header(answer.header)
+        at = answer.hash_revision or revision or header.revision
+        return HashResult(header, answer.hash, answer.compact_revision, at)
+
+    async def database_hash(self, *, timeout: float = SLOW_TIMEOUT) -> int:
+        """A hash over all of a member's database."""
+        return (await self._call(services.HASH, rpc.HashRequest(), timeout, repeatable=True)).hash
+
+    async def defragment(self, *, timeout: float = SLOW_TIMEOUT) -> None:
+        """Have a member write its database anew. It answers nothing else meanwhile."""
+        await self._call(services.DEFRAGMENT, rpc.DefragmentRequest(), timeout)
+
+    async def alarms(self) -> tuple[Alarm, ...]:
+        """All alarms of the cluster."""
+        message = rpc.AlarmRequest(action=rpc.AlarmRequest.GET)
+        return _alarms(await self._call(services.ALARM, message, None, repeatable=True))
+
+    async def disarm(self, alarm: Alarm) -> None:
+        """End an alarm."""
+        message = rpc.AlarmRequest(action=rpc.AlarmRequest.DEACTIVATE, member_id=alarm.member_id, alarm=alarm.type)
+        await self._call(services.ALARM, message, None)
+
+    async def move_leader(self, member: int) -> None:
+        """Have the leader, which must be the member asked, hand over to another."""
+        await self._call(services.MOVE_LEADER, rpc.MoveLeaderRequest(target_id=member), None)
+
+    async def _call(
+        self, method: Unary[Request, Response], request: Request, timeout: float | None, *, repeatable: bool = False
+    ) -> Response:
+        seconds = self._timeout if timeout is None else timeout
+        return await self._transport.call(method, request, timeout=seconds, repeatable=repeatable)
+
+
+def _alarms(answer: rpc.AlarmResponse) -> tuple[Alarm, ...]:
+    known: dict[int, Literal["NOSPACE", "CORRUPT"]] = {rpc.NOSPACE: "NOSPACE", rpc.CORRUPT: "CORRUPT"}
+    return tuple(Alarm(each.member_id, known[each.alarm]) for each in answer.alarms if each.alarm in known)

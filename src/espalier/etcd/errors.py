@@ -1,0 +1,167 @@
+"""Errors of requests to etcd, one class for each that callers treat differently.
+
+EtcdError
+├── Unavailable          no member answered in time, or the one that did has no leader
+│   └── Closed           the client, or the watch, was closed on this side
+├── Compacted            the revision asked for is gone
+├── FutureRevision       the revision asked for is not there yet
+├── Refused              the request can't be carried out as it is
+│   ├── RequestTooLarge
+│   ├── LeaseNotFound
+│   └── LeaseExists
+├── Denied               certificate, user or role do not allow it
+├── Exhausted            etcd or this client has reached a limit
+│   ├── NoSpace          the database is at its quota: compact, defragment, disarm the alarm
+│   └── ResponseTooLarge more than this client was told to hold: ask with a limit
+├── Corrupt              etcd found its data corrupt, or a snapshot's bytes are not those of its hash
+└── NotEtcd              something else answered, or another version of etcd
+
+Codes and texts are etcd's (`api/v3rpc/rpctypes/error.go` of its sources), over gRPC's.
+"""
+
+from __future__ import annotations
+
+import grpc
+
+Code = grpc.StatusCode
+LONGEST_MESSAGE = 2000
+"""Characters of a server's message that are kept."""
+
+
+class EtcdError(Exception):
+    """A request to etcd failed. `message` is the server's, or says why there is none."""
+
+    code = Code.UNKNOWN
+    """gRPC's code of the answer."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Unavailable(EtcdError):
+    """No answer in time, or one from a member without a leader. It may work later, or at another member."""
+
+    code = Code.UNAVAILABLE
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+        """False if the request certainly had no effect; otherwise a write may have been made, or may still be."""
+
+
+class Closed(Unavailable):
+    """The client, or the watch, was closed on this side: there is no use in trying again."""
+
+
+class Compacted(EtcdError):
+    """The revision asked for was compacted."""
+
+    code = Code.OUT_OF_RANGE
+
+    def __init__(self, message: str, revision: int = 0) -> None:
+        super().__init__(message)
+        self.revision = revision
+        """The revision up to which etcd is compacted: the oldest that can be read. 0: etcd did not say (it tells
+        watches only)."""
+
+
+class FutureRevision(EtcdError):
+    """The revision asked for is later than the store's."""
+
+    code = Code.OUT_OF_RANGE
+
+
+class Refused(EtcdError):
+    """The request can't be carried out as it is."""
+
+    code = Code.INVALID_ARGUMENT
+
+
+class RequestTooLarge(Refused):
+    """The request has more bytes, or a transaction more operations, than etcd takes."""
+
+
+class LeaseNotFound(Refused):
+    """The lease ran out, was revoked, or never was."""
+
+    code = Code.NOT_FOUND
+
+
+class LeaseExists(Refused):
+    """A lease of this ID is there already."""
+
+    code = Code.FAILED_PRECONDITION
+
+
+class Denied(EtcdError):
+    """Not allowed for this certificate, user or role."""
+
+    code = Code.PERMISSION_DENIED
+
+
+class Exhausted(EtcdError):
+    """A limit was reached."""
+
+    code = Code.RESOURCE_EXHAUSTED
+
+
+class NoSpace(Exhausted):
+    """The database is at its quota; only reads and deletions work until it is compacted, defragmented and disarmed."""
+
+
+class ResponseTooLarge(Exhausted):
+    """More bytes than this client holds. A range can be asked for in parts, by a limit."""
+
+
+class Corrupt(EtcdError):
+    """Data is not what it was."""
+
+    code = Code.DATA_LOSS
+
+
+class NotEtcd(EtcdError):
+    """What answered does not speak this protocol."""
+
+    code = Code.UNIMPLEMENTED
+
+
+_BY_TEXT: dict[str, type[EtcdError]] = {
+    "etcdserver: mvcc: required revision has been compacted": Compacted,
+    "etcdserver: mvcc: required revision is a future revision": FutureRevision,
+    "etcdserver: mvcc: database space exceeded": NoSpace,
+    "etcdserver: request is too large": RequestTooLarge,
+    "etcdserver: too many operations in txn request": RequestTooLarge,
+    "etcdserver: requested lease not found": LeaseNotFound,
+    "etcdserver: lease already exists": LeaseExists,
+    "etcdserver: user name is empty": Denied,
+}
+_BY_CODE: dict[Code, type[EtcdError]] = {
+    Code.UNAVAILABLE: Unavailable,
+    Code.DEADLINE_EXCEEDED: Unavailable,
+    Code.CANCELLED: Unavailable,
+    Code.ABORTED: Unavailable,
+    Code.INTERNAL: Unavailable,  # HTTP/2 was cut in the middle of a message
+    Code.INVALID_ARGUMENT: Refused,
+    Code.NOT_FOUND: Refused,
+    Code.ALREADY_EXISTS: Refused,
+    Code.FAILED_PRECONDITION: Refused,
+    Code.OUT_OF_RANGE: Refused,
+    Code.PERMISSION_DENIED: Denied,
+    Code.UNAUTHENTICATED: Denied,
+    Code.RESOURCE_EXHAUSTED: Exhausted,
+    Code.DATA_LOSS: Corrupt,
+    Code.UNIMPLEMENTED: NotEtcd,
+}
+
+
+def error_of(code: Code, message: str) -> EtcdError:
+    """The error of an answer. `code` stays that of the answer where several belong to one class."""
+    kind = _BY_TEXT.get(message) or _BY_CODE.get(code, EtcdError)
+    if code is Code.RESOURCE_EXHAUSTED and kind is Exhausted and "message larger than max" in message:
+        # gRPC's words: of the server about a request (or, about a response, "trying to send"), and of this side
+        is_response = "CLIENT: " in message or "trying to send" in message
+        kind = ResponseTooLarge if is_response else RequestTooLarge
+    error = kind(message[:LONGEST_MESSAGE])
+    error.code = code
+    return error

@@ -1,0 +1,206 @@
+"""Operations on etcd's keys as values: each can be carried out alone, or in a transaction.
+
+A range is `key` alone, or from `key` up to but without `range_end`; `FROM_KEY` as the end means all keys from `key`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from espalier.etcd.messages import rpc_pb2 as rpc
+
+FROM_KEY = b"\0"
+"""The end of a range that has none; as `key`, with this end, it means all keys."""
+
+Target = Literal["KEY", "VERSION", "CREATE", "MOD", "VALUE"]
+Order = Literal["NONE", "ASCEND", "DESCEND"]
+Relation = Literal["=", "!=", ">", "<"]
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The end of the range of all keys with a prefix: the first key behind them; `FROM_KEY` if there can't be one."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else FROM_KEY
+
+
+class Range(Struct, frozen=True):
+    """Read keys. `limit` 0 means all, `revision` 0 the newest."""
+
+    key: bytes
+    range_end: bytes = b""
+    limit: int = 0
+    revision: int = 0
+    order: Order = "NONE"
+    target: Target = "KEY"
+    """By which field the result is sorted."""
+    serializable: bool = False
+    """Let the member answer from what it has: faster, and possibly stale."""
+    keys_only: bool = False
+    count_only: bool = False
+    min_mod_revision: int = 0
+    max_mod_revision: int = 0
+    min_create_revision: int = 0
+    max_create_revision: int = 0
+
+    @classmethod
+    def of_prefix(cls, prefix: bytes) -> Range:
+        """All keys with a prefix; of all keys, if it is empty."""
+        return cls(prefix or FROM_KEY, prefix_end(prefix))
+
+
+class Put(Struct, frozen=True):
+    """Write a key."""
+
+    key: bytes
+    value: bytes = b""
+    lease: int = 0
+    """The key goes when this lease ends; 0: it stays."""
+    prev_kv: bool = False
+    """Return what was there before."""
+    ignore_value: bool = False
+    """Keep the value of a key that exists; `value` must be empty."""
+    ignore_lease: bool = False
+    """Keep the lease of a key that exists; `lease` must be 0."""
+
+
+class DeleteRange(Struct, frozen=True):
+    """Delete keys."""
+
+    key: bytes
+    range_end: bytes = b""
+    prev_kv: bool = False
+    """Return what was there before."""
+
+
+class Compare(Struct, frozen=True):
+    """A condition on a key, or on each key of a range. A key that is not there has 0 in all its numbers.
+
+    A comparison of the value of a key that is not there fails, whatever the relation.
+    """
+
+    key: bytes
+    target: Literal["VERSION", "CREATE", "MOD", "VALUE", "LEASE"]
+    relation: Relation
+    operand: int | bytes
+    range_end: bytes = b""
+
+
+class Txn(Struct, frozen=True):
+    """If all comparisons hold, carry out `success`, otherwise `failure`; in order, at one revision."""
+
+    compare: tuple[Compare, ...] = ()
+    success: tuple[Operation, ...] = ()
+    failure: tuple[Operation, ...] = ()
+
+
+Operation: TypeAlias = Range | Put | DeleteRange | Txn
+
+
+def version(key: bytes, relation: Relation, operand: int, range_end: bytes = b"") -> Compare:
+    """A condition on how often a key was written since it was created; 0: it is not there."""
+    return Compare(key, "VERSION", relation, operand, range_end)
+
+
+def create_revision(key: bytes, relation: Relation, operand: int, range_end: bytes = b"") -> Compare:
+    """A condition on the revision at which a key was created."""
+    return Compare(key, "CREATE", relation, operand, range_end)
+
+
+def mod_revision(key: bytes, relation: Relation, operand: int, range_end: bytes = b"") -> Compare:
+    """A condition on the revision at which a key was last written."""
+    return Compare(key, "MOD", relation, operand, range_end)
+
+
+def value(key: bytes, relation: Relation, operand: bytes, range_end: bytes = b"") -> Compare:
+    """A condition on the value of a key."""
+    return Compare(key, "VALUE", relation, operand, range_end)
+
+
+def lease(key: bytes, relation: Relation, operand: int, range_end: bytes = b"") -> Compare:
+    """A condition on the lease of a key; 0: it has none."""
+    return Compare(key, "LEASE", relation, operand, range_end)
+
+
+def writes(operation: Operation) -> bool:
+    """True if the operation could change anything."""
+    if isinstance(operation, Txn):
+        return any(map(writes, operation.success + operation.failure))
+    return not isinstance(operation, Range)
+
+
+_RESULTS = {"=": rpc.Compare.EQUAL, "!=": rpc.Compare.NOT_EQUAL, ">": rpc.Compare.GREATER, "<": rpc.Compare.LESS}
+
+
+def range_message(request: Range) -> rpc.RangeRequest:
+    """The message of a read."""
+    return rpc.RangeRequest(
+        key=request.key,
+        range_end=request.range_end,
+        limit=request.limit,
+        revision=request.revision,
+        sort_order=request.order,
+        sort_target=request.target,
+        serializable=request.serializable,
+        keys_only=request.keys_only,
+        count_only=request.count_only,
+        min_mod_revision=request.min_mod_revision,
+        max_mod_revision=request.max_mod_revision,
+        min_create_revision=request.min_create_revision,
+        max_create_revision=request.max_create_revision,
+    )
+
+
+def put_message(request: Put) -> rpc.PutRequest:
+    """The message of a write."""
+    return rpc.PutRequest(
+        key=request.key,
+        value=request.value,
+        lease=request.lease,
+        prev_kv=request.prev_kv,
+        ignore_value=request.ignore_value,
+        ignore_lease=request.ignore_lease,
+    )
+
+
+def delete_range_message(request: DeleteRange) -> rpc.DeleteRangeRequest:
+    """The message of a deletion."""
+    return rpc.DeleteRangeRequest(key=request.key, range_end=request.range_end, prev_kv=request.prev_kv)
+
+
+def txn_message(request: Txn) -> rpc.TxnRequest:
+    """The message of a transaction, with all that is nested in it."""
+    return rpc.TxnRequest(
+        compare=map(_compare_message, request.compare),
+        success=map(_operation_message, request.success),
+        failure=map(_operation_message, request.failure),
+    )
+
+
+def _operation_message(operation: Operation) -> rpc.RequestOp:
+    match operation:
+        case Range():
+            return rpc.RequestOp(request_range=range_message(operation))
+        case Put():
+            return rpc.RequestOp(request_put=put_message(operation))
+        case DeleteRange():
+            return rpc.RequestOp(request_delete_range=delete_range_message(operation))
+    return rpc.RequestOp(request_txn=txn_message(operation))
+
+
+def _compare_message(compare: Compare) -> rpc.Compare:
+    message = rpc.Compare(
+        key=compare.key, range_end=compare.range_end, target=compare.target, result=_RESULTS[compare.relation]
+    )
+    setattr(message, _FIELDS[compare.target], compare.operand)
+    return message
+
+
+_FIELDS = {
+    "VERSION": "version",
+    "CREATE": "create_revision",
+    "MOD": "mod_revision",
+    "VALUE": "value",
+    "LEASE": "lease",
+}

@@ -1,0 +1,61 @@
+"""Whole revisions out of the messages of a watch.
+
+etcd sends the events of a watch in the order of their revisions, and all events of a revision in one message, unless
+it was asked to cut messages that are too long (`fragment`): then a cut may go through a revision.
+"""
+
+from __future__ import annotations
+
+from espalier.etcd.errors import NotEtcd, ResponseTooLarge
+from espalier.etcd.results import Event
+
+LARGEST_REVISION = 256 * 1024 * 1024
+"""Bytes of keys and values of one revision that are held at most: a hundred times what etcd takes in a transaction."""
+
+
+class Revisions:
+    """Holds back the events of a revision until all of them are there."""
+
+    def __init__(self) -> None:
+        self._held: list[Event] = []
+        self._size = 0
+        self.last = 0
+        """The last revision that was returned whole."""
+
+    def add(self, events: tuple[Event, ...], *, more: bool) -> tuple[Event, ...]:
+        """Add a message's events; returns those of whole revisions. `more`: the rest is in the next message.
+
+        Raises `NotEtcd` for events that go back, and `ResponseTooLarge` for a revision that is too large to hold.
+        """
+        newest = self._held[-1].item.mod_revision if self._held else self.last + 1
+        for event in events:
+            if event.item.mod_revision < newest:
+                raise NotEtcd(f"a watch went back from revision {newest} to {event.item.mod_revision}")
+            newest = event.item.mod_revision
+        self._held += events
+        whole = len(self._held)
+        if more:
+            while whole and self._held[whole - 1].item.mod_revision == newest:
+                whole -= 1
+        out, self._held = tuple(self._held[:whole]), self._held[whole:]
+        if out:
+            self.last = out[-1].item.mod_revision
+            self._size = 0
+        self._size += sum(map(_size, self._held if out else events))
+        if self._size > LARGEST_REVISION:
+            raise ResponseTooLarge(f"revision {newest} of a watch has more than {LARGEST_REVISION} bytes")
+        return out
+
+    def advance(self, revision: int) -> None:
+        """There are no events up to a revision but those that were returned."""
+        self.last = max(self.last, revision)
+
+    def drop(self) -> None:
+        """Forget what is held: it will come again."""
+        self._held.clear()
+        self._size = 0
+
+
+def _size(event: Event) -> int:
+    size = len(event.item.key) + len(event.item.value)
+    return size + len(event.previous.key) + len(event.previous.value) if event.previous else size

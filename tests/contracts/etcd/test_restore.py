@@ -1,0 +1,244 @@
+"""Data directories that were restored without an etcd: real ones start with them, and etcdutl agrees."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from espalier.assets.component import Component
+from espalier.assets.recipes import ETCD, ETCD_BEFORE, ETCDUTL
+from espalier.etcd.bbolt.checking import check
+from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.client import Client
+from espalier.etcd.errors import EtcdError
+from espalier.etcd.hashing import crc32c
+from espalier.etcd.requests import FROM_KEY, DeleteRange, Put, Txn
+from espalier.etcd.results import Event
+from espalier.etcdbackup.restore.restorer import Options, Restored, restore
+from espalier.etcdbackup.snapshots.names import Kind, Snapshot
+from espalier.etcdbackup.stores.local import LocalStore
+from tests.support.backups import EPOCH
+from tests.support.etcd_histories import Compact, Grant, Model, Step, histories, play
+from tests.support.real_etcd import RealEtcd, built, real_etcd
+from tests.support.restored_etcd import OF_TESTS, database, everything, put_delta
+from tests.support.sampling import sampled
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
+
+VERSIONS = pytest.mark.parametrize("component", [ETCD, ETCD_BEFORE], ids=["3.6", "3.5"])
+BEFORE: list[Step] = [
+    Put(b"a", b"1"), Put(b"a", b"2"), Grant(11), Put(b"b", b"with a lease", 11), Put(b"c", b"3"), DeleteRange(b"c"),
+]  # fmt: skip
+AFTER: list[Step] = [
+    Put(b"c", b"again"), Txn((), (Put(b"a", b"3"), Put(b"d", b"4"), DeleteRange(b"b"))), Grant(12),
+    Put(b"e", b"later", 12), DeleteRange(b"a"), Put(b"a", b"anew"),
+]  # fmt: skip
+
+
+def programs_of(component: Component) -> Path:
+    programs = built(component)
+    if programs is None:
+        pytest.skip(f"{component.name} {component.version} was not built: run make real-assets")
+    return programs
+
+
+class Source:
+    """An etcd, its backups, and what happened to it."""
+
+    def __init__(self, etcd: RealEtcd, client: Client, store: LocalStore) -> None:
+        self.etcd, self.client, self.store = etcd, client, store
+        self.model = Model()
+
+    async def play(self, history: list[Step]) -> None:
+        for step in history:
+            answer = await play(self.client, step, compacted=self.model.compacted, revision=self.model.revision)
+            if not isinstance(answer, str):
+                self.model.play(step)
+
+    async def full(self, *, name: int | None = None, final: bool = False) -> int:
+        """Take a full snapshot, whose name may have another revision than its content."""
+        async with aclosing(self.client.snapshot()) as chunks:
+            content = b"".join([chunk.data async for chunk in chunks])
+        last = name or self.model.revision
+        await self.store.put(Snapshot(Kind.FULL, 0, last, EPOCH, is_final=final).key, content)
+        return last
+
+    async def delta(self, start: int, last: int) -> None:
+        """Take a delta of these revisions."""
+        events: list[Event] = []
+        async with self.client.watch(b"\0", FROM_KEY, start_revision=start) as watch:
+            async for batch in watch:
+                events += batch.events
+                if events and events[-1].item.mod_revision >= last:
+                    break
+        those = [event for event in events if event.item.mod_revision <= last]
+        await put_delta(self.store, Snapshot(Kind.DELTA, start, last, EPOCH + last), those)
+
+
+@asynccontextmanager
+async def source(component: Component, folder: Path) -> AsyncIterator[Source]:
+    (folder / "source").mkdir()
+    async with real_etcd(programs_of(component), folder / "source") as etcd, etcd.client() as client:
+        yield Source(etcd, client, LocalStore(folder / "store"))
+
+
+async def restored(of: Source, folder: Path, **options: object) -> tuple[Restored, Path]:
+    target = folder / "target"
+    target.mkdir(exist_ok=True)
+    return await restore(of.store, target / "data", Options(members=OF_TESTS, **options)), target  # type: ignore[arg-type]
+
+
+@VERSIONS
+async def test_etcd_starts_with_what_was_restored_and_every_number_is_as_before(
+    component: Component, tmp_path: Path
+) -> None:
+    async with source(component, tmp_path) as origin:
+        await origin.play(BEFORE)
+        middle = await origin.full()
+        await origin.play(AFTER)
+        last = origin.model.revision
+        await origin.delta(middle + 1, middle + 2)
+        await origin.delta(middle + 2, last)
+        expected, hashed = await everything(origin.client), await origin.client.hash_kv()
+        done, folder = await restored(origin, tmp_path, bump=0)
+    assert (done.contents.revision, done.contents.served, done.is_whole) == (last, last, True)
+    assert done.contents.leases == (12,)
+    async with real_etcd(programs_of(component), folder) as again, again.client() as client:
+        assert await everything(client) == expected
+        found = await client.hash_kv()
+        assert (found.header.revision, found.hash) == (last, hashed.hash)
+        assert sorted(await client.leases()) == [11, 12]
+        assert (await client.time_to_live(12, keys=True)).keys == (b"e",)
+        assert [member.name for member in await client.members()] == ["default"]
+        await client.put(b"new", b"1")
+        await again.kill()
+        await again.start()
+        stored = await client.get(b"new")
+        assert stored is not None
+        assert (stored.mod_revision, stored.value) == (last + 1, b"1")
+
+
+@VERSIONS
+async def test_clients_of_a_restored_etcd_list_anew_if_writes_may_be_lost(component: Component, tmp_path: Path) -> None:
+    async with source(component, tmp_path) as origin:
+        await origin.play(BEFORE)
+        revision = await origin.full()
+        expected = await everything(origin.client)
+        done, folder = await restored(origin, tmp_path)
+    assert (done.contents.revision, done.contents.served) == (revision, revision + 10**9)
+    async with real_etcd(programs_of(component), folder) as again, again.client() as client:
+        assert await everything(client) == expected
+        assert await client.put(b"new", b"1") == done.contents.served + 1
+        async with client.watch(b"a", start_revision=revision) as watch:
+            with pytest.raises(EtcdError, match="compacted"):
+                await anext(aiter(watch))
+
+
+@VERSIONS
+async def test_a_final_snapshot_gives_the_same_revisions_again(component: Component, tmp_path: Path) -> None:
+    async with source(component, tmp_path) as origin:
+        await origin.play(BEFORE)
+        revision = await origin.full(final=True)
+        done, folder = await restored(origin, tmp_path)
+    assert done.contents.served == revision
+    async with real_etcd(programs_of(component), folder) as again, again.client() as client:
+        assert await client.put(b"new", b"1") == revision + 1
+
+
+async def test_etcdutl_agrees_with_the_database(tmp_path: Path) -> None:
+    etcdutl = programs_of(ETCDUTL) / "etcdutl"
+    async with source(ETCD, tmp_path) as origin:
+        await origin.play(BEFORE)
+        middle = await origin.full()
+        await origin.play(AFTER)
+        await origin.delta(middle + 1, origin.model.revision)
+        _, folder = await restored(origin, tmp_path, bump=0)
+    path = database(folder / "data")
+    arguments: list[str | Path] = [etcdutl, "snapshot", "status", path, "--write-out", "json"]
+    shown = await asyncio.to_thread(lambda: subprocess.run(arguments, capture_output=True, check=True))
+    status = json.loads(shown.stdout)
+    with Database.open(path) as found:
+        check(found)
+        assert (status["revision"], status["hash"]) == (origin.model.revision, crc32c(_content(found)))
+
+
+def _content(database: Database) -> Iterator[bytes]:
+    """All buckets, as `etcdutl snapshot status` hashes them."""
+    for name in database.root.buckets():
+        yield name
+        bucket = database.bucket(name)
+        assert bucket is not None
+        for entry in bucket.items():
+            yield from entry
+
+
+async def test_a_full_snapshot_that_goes_past_the_first_delta_is_no_fault(tmp_path: Path) -> None:
+    """etcd-backup-restore asks for the revision and then for the snapshot (its issue 1044)."""
+    async with source(ETCD, tmp_path) as origin:
+        await origin.play(BEFORE)
+        named = origin.model.revision
+        await origin.play(AFTER[:3])
+        await origin.full(name=named)
+        inside = origin.model.revision
+        await origin.play(AFTER[3:])
+        await origin.delta(named + 1, inside - 1)
+        await origin.delta(inside, origin.model.revision)
+        hashed = await origin.client.hash_kv()
+        done, folder = await restored(origin, tmp_path, bump=0)
+    assert done.contents.events == len([one for one in origin.model.events if one.item.mod_revision > inside])
+    async with real_etcd(programs_of(ETCD), folder) as again, again.client() as client:
+        assert (await client.hash_kv()).hash == hashed.hash
+
+
+async def test_a_lease_that_no_snapshot_has_ends_with_its_keys(tmp_path: Path) -> None:
+    async with source(ETCD, tmp_path) as origin:
+        await origin.play([Put(b"a", b"1")])
+        middle = await origin.full()
+        await origin.play([Grant(12), Put(b"event", b"1", 12)])
+        await origin.delta(middle + 1, origin.model.revision)
+        done, folder = await restored(origin, tmp_path, bump=0, lease_ttl=1)
+    assert done.contents.leases == (12,)
+    async with real_etcd(programs_of(ETCD), folder) as again, again.client() as client:
+        async with client.watch(b"event", start_revision=done.contents.served + 1) as watch:
+            batch = await anext(aiter(watch))
+        assert [(event.type, event.item.key) for event in batch.events] == [("DELETE", b"event")]
+        assert await client.leases() == ()
+
+
+@pytest.mark.parametrize(
+    ("component", "most"), sampled([(ETCD, 6), (ETCD_BEFORE, 6), (ETCD, 200), (ETCD_BEFORE, 200)], 0, 1)
+)
+async def test_whatever_happened_is_restored(component: Component, most: int, tmp_path: Path) -> None:
+    """Random histories, the second half of which is in a delta."""
+    examples: list[tuple[list[Step], list[Step]]] = []
+    without_compactions = histories.map(lambda steps: [step for step in steps if not isinstance(step, Compact)])
+
+    @settings(max_examples=most, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @given(st.tuples(histories, without_compactions))
+    def gather(example: tuple[list[Step], list[Step]]) -> None:
+        examples.append(example)
+
+    gather()
+    for at, (before, after) in enumerate(examples):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        async with source(component, folder) as origin:
+            await origin.play([Put(b"a", b"1"), *before])
+            middle = await origin.full()
+            await origin.play(after)
+            last = origin.model.revision
+            if last > middle:
+                await origin.delta(middle + 1, last)
+            expected, hashed = await everything(origin.client), await origin.client.hash_kv(last)
+            _, target = await restored(origin, folder, bump=0)
+        async with real_etcd(programs_of(component), target) as again, again.client() as client:
+            assert await everything(client) == expected
+            assert (await client.hash_kv(last)).hash == hashed.hash
