@@ -1,0 +1,366 @@
+"""The member at work: its core on an event loop, over a storage. Servers and in-process clients call it alike.
+
+A request changes the core at once and is answered when everything it may have seen is durable; watches tell durable
+revisions only. What arrives while the disk is busy shares the next transaction. When the storage fails, everything is
+answered `Unavailable` from then on: what is in memory may be more than what is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import random
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
+from typing import Any, BinaryIO, TypeVar
+
+import structlog
+from google.protobuf.message import Message
+
+from espalier.etcd.backend import write_backend
+from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.errors import Code, EtcdError, error_of
+from espalier.etcd.hashing import hash_database, snapshot_chunks
+from espalier.etcd.messages import rpc_pb2 as rpc
+from espalier.etcd.messages import services
+from espalier.etcd.messages.services import Unary
+from espalier.runtime.clock import Clock
+from espalier.simulator.etcd.core import DEFAULT_QUOTA, VERSION, Core
+from espalier.simulator.etcd.refusals import Refusal
+from espalier.simulator.etcd.storage import Storage, Unusable
+from espalier.simulator.etcd.watching import WatchStream
+
+log = structlog.get_logger(__name__)
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+Result = TypeVar("Result")
+
+PROGRESS_INTERVAL = 600.0
+"""Seconds after which a quiet watch that wants it gets a sign of progress, as etcd's."""
+_CHUNK = 32 * 1024
+"""Bytes in a response of a snapshot, as etcd's."""
+_READ_AHEAD = 32
+"""Chunks that are read in one go."""
+
+
+class Member:
+    """An etcd of one member. To be started, and closed; its methods run on one event loop."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        quota: int = DEFAULT_QUOTA,
+        progress_interval: float = PROGRESS_INTERVAL,
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._rng = rng
+        self._quota = quota
+        self._progress_interval = progress_interval
+        self._core: Core | None = None
+        self._durable = 0
+        """The last revision that is stored, and may be told."""
+        self._stored = 0
+        """The index of the last change that is stored."""
+        self._settling: asyncio.Task[None] | None = None
+        self._storing = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Future[None] | None = None
+        self._wakers: set[asyncio.Event] = set()
+        self._failure: EtcdError | None = None
+        self.failed = asyncio.Event()
+        """Set when the storage failed; nothing but a new start helps."""
+        self.client_urls: tuple[str, ...] = ()
+        """Where it can be reached, for the list of members."""
+
+    async def start(self) -> None:
+        """Read what is stored. Raises `Unusable`."""
+        stored = await self._aside(self._storage.open, self._rng)
+        self._core = Core(stored, self._clock.monotonic(), rng=self._rng, quota=self._quota)
+        self._durable, self._stored = self._core.store.revision, self._core.index
+        self._set_timer()
+
+    async def close(self) -> None:
+        """Store what is not yet, end all watches and close the files; idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with contextlib.suppress(EtcdError):
+            await self._settled()
+        self._failure = self._failure or Refusal.STOPPED.error()
+        self._wake()
+        async with self._storing:
+            await self._aside(self._storage.close)
+
+    def kill(self) -> None:
+        """End at once, as by SIGKILL: nothing more is stored or answered. In memory only: a file stays open."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._failure = Refusal.STOPPED.error()
+        self._wake()
+
+    # --- One request, one response ------------------------------------------------------------------------------
+
+    async def call(self, method: Unary[Request, Response], request: Request) -> Response:
+        """Answer a request. Raises `EtcdError`."""
+        core = self._running()
+        response: Message
+        match request:
+            case rpc.HashKVRequest():
+                await self._settled()
+                response = await self._aside(core.hash_kv(request))
+            case rpc.HashRequest():
+                await self._settled()
+                response = rpc.HashResponse(header=core.header(), hash=await self._database_hash())
+            case rpc.DefragmentRequest():
+                response = core.defragment(request)
+                await self._shrink()
+            case _:
+                try:
+                    response = self._answer(core, request)
+                finally:  # also what was refused may have raised an alarm
+                    await self._settled()
+        assert isinstance(response, method.response)  # noqa: S101 - the table of methods and this one belong together
+        return response
+
+    def _answer(self, core: Core, request: Message) -> Message:
+        now = self._clock.monotonic()
+        match request:
+            case rpc.RangeRequest():
+                return core.range(request)
+            case rpc.PutRequest():
+                return core.put(request)
+            case rpc.DeleteRangeRequest():
+                return core.delete_range(request)
+            case rpc.TxnRequest():
+                return core.txn(request)
+            case rpc.CompactionRequest():
+                return core.compact(request)
+            case rpc.LeaseGrantRequest():
+                granted = core.lease_grant(request, now)
+                self._set_timer()
+                return granted
+            case rpc.LeaseRevokeRequest():
+                return core.lease_revoke(request)
+            case rpc.LeaseTimeToLiveRequest():
+                return core.lease_time_to_live(request, now)
+            case rpc.LeaseLeasesRequest():
+                return core.lease_leases(request)
+            case rpc.StatusRequest():
+                return core.status(request)
+            case rpc.AlarmRequest():
+                return core.alarm(request)
+            case rpc.MoveLeaderRequest():
+                return core.move_leader(request)
+            case rpc.MemberListRequest():
+                identity = core.identity
+                mine = rpc.Member(id=identity.member_id, name=identity.name, client_urls=self.client_urls)
+                return rpc.MemberListResponse(header=core.header(), members=[mine])
+        raise error_of(Code.UNIMPLEMENTED, f"this etcd has no {type(request).__name__.removesuffix('Request')}")
+
+    # --- Streams ------------------------------------------------------------------------------------------------
+
+    async def watch(self, requests: AsyncIterable[rpc.WatchRequest]) -> AsyncGenerator[rpc.WatchResponse, None]:
+        """Answer the requests of one stream until it is closed. Raises `EtcdError`."""
+        stream = WatchStream(self._running())
+        woken = asyncio.Event()
+        self._wakers.add(woken)
+
+        async def receive() -> None:
+            async for request in requests:
+                stream.receive(request, self._durable)
+                woken.set()
+
+        receiving = asyncio.create_task(receive(), name="requests of a watch")
+        receiving.add_done_callback(lambda _: woken.set())
+        loop = asyncio.get_running_loop()
+        tick = loop.time() + self._progress_interval
+        try:
+            while True:
+                woken.clear()
+                self._running()
+                for response in stream.responses(self._durable):
+                    yield response
+                if receiving.done():
+                    receiving.result()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(tick):
+                        await woken.wait()
+                if loop.time() >= tick:
+                    stream.tick(self._durable)
+                    tick = loop.time() + self._progress_interval * self._rng.uniform(1.0, 1.1)
+        finally:
+            self._wakers.discard(woken)
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
+
+    async def keep_alive(
+        self, requests: AsyncIterable[rpc.LeaseKeepAliveRequest]
+    ) -> AsyncGenerator[rpc.LeaseKeepAliveResponse, None]:
+        """Renew a lease for each request."""
+        async for request in requests:
+            yield self._running().lease_keep_alive(request, self._clock.monotonic())
+            self._set_timer()
+
+    async def snapshot(self, request: rpc.SnapshotRequest) -> AsyncGenerator[rpc.SnapshotResponse, None]:
+        """The database and its hash, as it is now. It is written to a temporary file first, or to memory."""
+        await self._settled()
+        core = self._running()
+        with tempfile.TemporaryFile() if self._storage.blocks else io.BytesIO() as file:
+            size = await self._aside(_write_database(core), file)
+            chunks = snapshot_chunks(file, _CHUNK)
+            while parts := await self._aside(_several, chunks):
+                for part in parts:
+                    size -= len(part)
+                    # The hash is not counted, so what remains is 0 before it comes.
+                    yield rpc.SnapshotResponse(remaining_bytes=max(size, 0), blob=part, version=VERSION)
+
+    # --- Storing ------------------------------------------------------------------------------------------------
+
+    def _running(self) -> Core:
+        """The core. Raises `Unavailable` when the member failed or was closed."""
+        if self._failure is not None:
+            raise error_of(self._failure.code, self._failure.message)
+        if self._core is None:
+            raise Refusal.STOPPED.error()
+        return self._core
+
+    async def _settled(self) -> None:
+        """Return when everything that was changed until now is durable. Raises `Unavailable` if it never will be."""
+        core = self._running()
+        if not self._storage.blocks:
+            if (batch := core.take()) is not None:
+                self._storage.commit(batch)
+                self._publish(core.index, core.store.revision)
+            return
+        index = core.index
+        while self._stored < index:
+            if self._settling is None:
+                self._settling = asyncio.create_task(self._store(core), name="storing of etcd")
+            await asyncio.shield(self._settling)
+            self._running()
+
+    async def _store(self, core: Core) -> None:
+        """Store what gathered; one transaction at a time."""
+        try:
+            async with self._storing:
+                index, revision, batch = core.index, core.store.revision, core.take()
+                if batch is not None:
+                    await asyncio.to_thread(self._storage.commit, batch)
+                    self._publish(index, revision)
+        except Unusable as error:
+            self._fail(error)
+        finally:
+            self._settling = None
+
+    def _publish(self, index: int, revision: int) -> None:
+        self._stored = index
+        if revision > self._durable:
+            self._durable = revision
+            self._wake()
+
+    def _fail(self, error: Unusable) -> None:
+        log.error("etcd stops: its data can't be stored", error=str(error))
+        self._failure = error_of(Code.UNAVAILABLE, f"etcdserver: server stopped: {error}")
+        self.failed.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        for waker in self._wakers:
+            waker.set()
+
+    async def _shrink(self) -> None:
+        async with self._storing:
+            try:
+                await self._aside(self._storage.shrink)
+            except Unusable as error:
+                self._fail(error)
+        self._running()
+
+    async def _database_hash(self) -> int:
+        write = _write_database(self._running())
+
+        def compute() -> int:
+            file = io.BytesIO()
+            write(file)
+            return hash_database(Database.of(file.getvalue()))
+
+        return await self._aside(compute)
+
+    async def _aside(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """The result of something that takes long, from a thread where there are threads."""
+        if self._storage.blocks:
+            return await asyncio.to_thread(function, *arguments)
+        return function(*arguments)
+
+    # --- Leases -------------------------------------------------------------------------------------------------
+
+    def _set_timer(self) -> None:
+        """Wake up when the next lease runs out."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._core is None or self._failure is not None:
+            return
+        expiry = self._core.leases.next_expiry()
+        if expiry is not None:
+            delay = max(0.0, expiry - self._clock.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(min(delay, 3600.0), self._end_leases)
+
+    def _end_leases(self) -> None:
+        self._timer = None
+        if self._core is None or self._failure is not None:
+            return
+        self._core.end_expired_leases(self._clock.monotonic())
+        self._set_timer()
+        if self._stored < self._core.index:
+            self._ending = asyncio.ensure_future(self._settled())
+            self._ending.add_done_callback(_ignore_failure)
+
+
+def _ignore_failure(task: asyncio.Future[None]) -> None:
+    """Whoever asks next is told."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _write_database(core: Core) -> Callable[[BinaryIO], int]:
+    """Prepare the database as it is now; writing it gives its size, and leaves the file at its start."""
+    records, state = list(core.store.records), core.state()
+
+    def write(file: BinaryIO) -> int:
+        write_backend(file, records, state)
+        size = file.tell()
+        file.seek(0)
+        return size
+
+    return write
+
+
+def _several(chunks: Iterator[bytes]) -> list[bytes]:
+    return [chunk for _, chunk in zip(range(_READ_AHEAD), chunks, strict=False)]
+
+
+UNARY: tuple[Unary[Any, Any], ...] = (
+    services.RANGE,
+    services.PUT,
+    services.DELETE_RANGE,
+    services.TXN,
+    services.COMPACT,
+    services.LEASE_GRANT,
+    services.LEASE_REVOKE,
+    services.LEASE_TIME_TO_LIVE,
+    services.LEASE_LEASES,
+    services.ALARM,
+    services.STATUS,
+    services.DEFRAGMENT,
+    services.HASH,
+    services.HASH_KV,
+    services.MOVE_LEADER,
+    services.MEMBER_LIST,
+)
+"""The methods of one request and one response that are answered."""

@@ -1,0 +1,178 @@
+"""Keys with all their versions since the last compaction: what etcd's package `mvcc` keeps, in memory and pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from espalier.etcd.backend import NEVER_COMPACTED, Record
+from espalier.etcd.messages import rpc_pb2 as rpc
+from espalier.simulator.etcd.refusals import Refusal
+
+RECORD_OVERHEAD = 64
+"""Bytes that a record takes in a database beside its key and value, about."""
+
+
+class Interval(NamedTuple):
+    """Keys from `start` on and less than `end`; None: all from `start` on."""
+
+    start: bytes
+    end: bytes | None
+
+    @classmethod
+    def of(cls, key: bytes, range_end: bytes) -> Interval:
+        """A key and a range's end as requests have them: without an end the key alone, with b"\\0" all from it on."""
+        if not range_end:
+            return cls(key, key + b"\0")
+        return cls(key, None if range_end == b"\0" else range_end)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, bytes) and self.start <= key and (self.end is None or key < self.end)
+
+    def overlaps(self, other: Interval) -> bool:
+        """True if a key may lie in both."""
+        return (self.end is None or other.start < self.end) and (other.end is None or self.start < other.end)
+
+
+class Store:
+    """The records in order of their revisions, and for each key its own."""
+
+    def __init__(self, records: Iterable[Record] = (), *, compacted: int = NEVER_COMPACTED) -> None:
+        self.records: list[Record] = []
+        self.compacted = compacted
+        """Reads at earlier revisions are refused; -1 before the first compaction."""
+        self.size = 0
+        """Bytes that the records take, about."""
+        self._histories: dict[bytes, list[Record]] = {}
+        for record in records:
+            self._histories.setdefault(record.kv.key, []).append(record)
+            self.records.append(record)
+            self.size += _size(record)
+        self._keys = sorted(self._histories)
+        self.revision = max(1, compacted, self.records[-1].main if self.records else 0)
+        """Of the last change."""
+
+    def check_readable(self, revision: int) -> None:
+        """Refuse a revision that is not there any more, or not yet."""
+        if revision > self.revision:
+            raise Refusal.FUTURE_REVISION.error()
+        if 0 < revision < self.compacted:
+            raise Refusal.COMPACTED.error()
+
+    def get(self, key: bytes, revision: int) -> rpc.KeyValue | None:
+        """A key as it was at a revision."""
+        history = self._histories.get(key)
+        if not history:
+            return None
+        record = history[-1]
+        if record.main > revision:
+            at = bisect_right(history, revision, key=lambda each: each.main)
+            if not at:
+                return None
+            record = history[at - 1]
+        return None if record.tombstone else record.kv
+
+    def scan(self, interval: Interval, revision: int) -> Iterator[rpc.KeyValue]:
+        """The keys of an interval as they were at a revision, in order."""
+        first = bisect_left(self._keys, interval.start)
+        last = len(self._keys) if interval.end is None else bisect_left(self._keys, interval.end, first)
+        for key in self._keys[first:last]:
+            if (found := self.get(key, revision)) is not None:
+                yield found
+
+    def since(self, revision: int) -> Iterator[Record]:
+        """The records from a revision on; nothing may be written while this is iterated."""
+        for at in range(bisect_left(self.records, revision, key=lambda each: each.main), len(self.records)):
+            yield self.records[at]
+
+    def write(self) -> Write:
+        """Begin a transaction; there may be one at a time."""
+        return Write(self)
+
+    def compact(self, revision: int) -> list[Record]:
+        """Drop what is not visible from a revision on; return the records that went.
+
+        As in etcd since 3.5.15, a deletion at this very revision stays until the next compaction.
+        """
+        if revision <= self.compacted:
+            raise Refusal.COMPACTED.error()
+        if revision > self.revision:
+            raise Refusal.FUTURE_REVISION.error()
+        self.compacted = revision
+        gone: list[Record] = []
+        for key in {record.kv.key: None for record in self.records if record.main <= revision}:
+            history = self._histories[key]
+            kept = bisect_right(history, revision, key=lambda each: each.main)
+            if not (history[kept - 1].tombstone and history[kept - 1].main < revision):
+                kept -= 1
+            gone += history[:kept]
+            del history[:kept]
+            if not history:
+                del self._histories[key]
+        if gone:
+            removed = {(record.main, record.sub) for record in gone}
+            self.records = [record for record in self.records if (record.main, record.sub) not in removed]
+            self._keys = sorted(self._histories)
+            self.size -= sum(map(_size, gone))
+        return gone
+
+    def append(self, record: Record) -> None:
+        """Add a record; for `Write` alone."""
+        key = record.kv.key
+        if key not in self._histories:
+            insort(self._keys, key)
+            self._histories[key] = []
+        self._histories[key].append(record)
+        self.records.append(record)
+        self.size += _size(record)
+
+
+class Write:
+    """Changes that share one revision. What was changed is read back at once."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.changes: list[Record] = []
+
+    @property
+    def revision(self) -> int:
+        """That of the store as seen from here: one more as soon as something was changed."""
+        return self.store.revision + bool(self.changes)
+
+    def get(self, key: bytes) -> rpc.KeyValue | None:
+        """A key as it is."""
+        return self.store.get(key, self.revision)
+
+    def put(self, key: bytes, value: bytes, lease: int) -> rpc.KeyValue:
+        """Write a key."""
+        main = self.store.revision + 1
+        before = self.get(key)
+        kv = rpc.KeyValue(
+            key=key,
+            value=value,
+            create_revision=main if before is None else before.create_revision,
+            mod_revision=main,
+            version=1 if before is None else before.version + 1,
+            lease=lease,
+        )
+        self._add(Record(main, len(self.changes), False, kv))
+        return kv
+
+    def delete(self, key: bytes) -> None:
+        """Delete a key that is there."""
+        self._add(Record(self.store.revision + 1, len(self.changes), True, rpc.KeyValue(key=key)))
+
+    def end(self) -> int:
+        """Make the changes the store's; return its revision."""
+        self.store.revision = self.revision
+        self.changes = []
+        return self.store.revision
+
+    def _add(self, record: Record) -> None:
+        self.store.append(record)
+        self.changes.append(record)
+
+
+def _size(record: Record) -> int:
+    return len(record.kv.key) + len(record.kv.value) + RECORD_OVERHEAD

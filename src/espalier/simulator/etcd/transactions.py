@@ -1,0 +1,195 @@
+"""Ranges, puts, deletions and transactions: requests in, responses out, on a `Write` of the store.
+
+A transaction is decided first (all comparisons, of nested ones too), then checked, then carried out: nothing fails
+once something was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from espalier.etcd.messages import rpc_pb2 as rpc
+from espalier.simulator.etcd.leases import Leases
+from espalier.simulator.etcd.mvcc import Interval, Write
+from espalier.simulator.etcd.refusals import Refusal
+
+_SORT_KEYS: dict[int, Callable[[rpc.KeyValue], bytes | int]] = {
+    rpc.RangeRequest.KEY: attrgetter("key"),
+    rpc.RangeRequest.VERSION: attrgetter("version"),
+    rpc.RangeRequest.CREATE: attrgetter("create_revision"),
+    rpc.RangeRequest.MOD: attrgetter("mod_revision"),
+    rpc.RangeRequest.VALUE: attrgetter("value"),
+}
+
+
+def apply_range(write: Write, request: rpc.RangeRequest) -> rpc.RangeResponse:
+    """Read keys at a revision that is readable. The count is that of the range, whatever limit and bounds leave."""
+    revision = request.revision if request.revision > 0 else write.revision
+    found = list(write.store.scan(Interval.of(request.key, request.range_end), revision))
+    response = rpc.RangeResponse(header=rpc.ResponseHeader(revision=write.revision), count=len(found))
+    if request.count_only:
+        return response
+    found = _sorted(_within_bounds(found, request), request)
+    if 0 < request.limit < len(found):
+        found = found[: request.limit]
+        response.more = True
+    if request.keys_only:
+        for each in found:
+            kv = response.kvs.add()
+            kv.CopyFrom(each)
+            kv.ClearField("value")
+    else:
+        response.kvs.extend(found)
+    return response
+
+
+def _within_bounds(found: list[rpc.KeyValue], request: rpc.RangeRequest) -> list[rpc.KeyValue]:
+    if request.max_mod_revision:
+        found = [each for each in found if each.mod_revision <= request.max_mod_revision]
+    if request.min_mod_revision:
+        found = [each for each in found if each.mod_revision >= request.min_mod_revision]
+    if request.max_create_revision:
+        found = [each for each in found if each.create_revision <= request.max_create_revision]
+    if request.min_create_revision:
+        found = [each for each in found if each.create_revision >= request.min_create_revision]
+    return found
+
+
+def _sorted(found: list[rpc.KeyValue], request: rpc.RangeRequest) -> list[rpc.KeyValue]:
+    descending = request.sort_order == rpc.RangeRequest.DESCEND
+    if request.sort_target == rpc.RangeRequest.KEY and not descending:
+        return found
+    return sorted(found, key=_SORT_KEYS[request.sort_target], reverse=descending)
+
+
+def apply_put(write: Write, leases: Leases, request: rpc.PutRequest) -> rpc.PutResponse:
+    """Write a key, after `check_possible`."""
+    before = write.get(request.key)
+    response = rpc.PutResponse()
+    if request.prev_kv and before is not None:
+        response.prev_kv.CopyFrom(before)
+    value = before.value if request.ignore_value and before is not None else request.value
+    lease = before.lease if request.ignore_lease and before is not None else request.lease
+    leases.move(request.key, 0 if before is None else before.lease, lease)
+    write.put(request.key, value, lease)
+    response.header.revision = write.revision
+    return response
+
+
+def apply_delete_range(write: Write, leases: Leases, request: rpc.DeleteRangeRequest) -> rpc.DeleteRangeResponse:
+    """Delete keys."""
+    found = list(write.store.scan(Interval.of(request.key, request.range_end), write.revision))
+    for each in found:
+        leases.move(each.key, each.lease, 0)
+        write.delete(each.key)
+    response = rpc.DeleteRangeResponse(deleted=len(found), prev_kvs=found if request.prev_kv else ())
+    response.header.revision = write.revision
+    return response
+
+
+class Decision(NamedTuple):
+    """A transaction after its comparisons: which of its parts is carried out."""
+
+    succeeded: bool
+    operations: Sequence[rpc.RequestOp]
+    nested: Sequence[Decision | None]
+    """For each operation that is a transaction, how that one was decided."""
+
+
+def decide(write: Write, request: rpc.TxnRequest) -> Decision:
+    """Compare, before anything is written."""
+    succeeded = all(_holds(write, compare) for compare in request.compare)
+    operations = request.success if succeeded else request.failure
+    nested = [decide(write, each.request_txn) if each.HasField("request_txn") else None for each in operations]
+    return Decision(succeeded, operations, nested)
+
+
+def check_possible(write: Write, leases: Leases, decision: Decision) -> None:
+    """Refuse a transaction that can't be carried out, before anything is written."""
+    for operation, nested in zip(decision.operations, decision.nested, strict=True):
+        if nested is not None:
+            check_possible(write, leases, nested)
+        elif operation.HasField("request_range"):
+            write.store.check_readable(operation.request_range.revision)
+        elif operation.HasField("request_put"):
+            check_put_possible(write, leases, operation.request_put)
+
+
+def check_put_possible(write: Write, leases: Leases, request: rpc.PutRequest) -> None:
+    """Refuse a put for a lease or of a key that is not there."""
+    if (request.ignore_value or request.ignore_lease) and write.get(request.key) is None:
+        raise Refusal.KEY_NOT_FOUND.error()
+    if request.lease and request.lease not in leases:
+        raise Refusal.LEASE_NOT_FOUND.error()
+
+
+def apply_txn(write: Write, leases: Leases, decision: Decision) -> rpc.TxnResponse:
+    """Carry out a transaction that was decided and found possible."""
+    response = rpc.TxnResponse(header=rpc.ResponseHeader(), succeeded=decision.succeeded)
+    for operation, nested in zip(decision.operations, decision.nested, strict=True):
+        result = response.responses.add()
+        if nested is not None:
+            result.response_txn.CopyFrom(apply_txn(write, leases, nested))
+        elif operation.HasField("request_range"):
+            result.response_range.CopyFrom(apply_range(write, operation.request_range))
+        elif operation.HasField("request_put"):
+            result.response_put.CopyFrom(apply_put(write, leases, operation.request_put))
+        else:
+            deletion = apply_delete_range(write, leases, operation.request_delete_range)
+            result.response_delete_range.CopyFrom(deletion)
+    return response
+
+
+def put_sizes(operations: Sequence[rpc.RequestOp]) -> int:
+    """Bytes that the puts among operations would take, about; 0 without a put."""
+    total = 0
+    for each in operations:
+        if each.HasField("request_put"):
+            total += put_size(each.request_put)
+        elif each.HasField("request_txn"):
+            total += max(put_sizes(each.request_txn.success), put_sizes(each.request_txn.failure))
+    return total
+
+
+def put_size(request: rpc.PutRequest) -> int:
+    """Bytes that a put would take, about: as much as etcd assumes when it looks at its quota."""
+    return 256 + len(request.key) + len(request.value)
+
+
+def _holds(write: Write, compare: rpc.Compare) -> bool:
+    found = list(write.store.scan(Interval.of(compare.key, compare.range_end), write.revision))
+    if not found:
+        # A missing key has zeros for everything but a value, which it does not have at all.
+        return compare.target != rpc.Compare.VALUE and _matches(compare, rpc.KeyValue())
+    return all(_matches(compare, each) for each in found)
+
+
+def _matches(compare: rpc.Compare, kv: rpc.KeyValue) -> bool:
+    match compare.target:
+        case rpc.Compare.VERSION:
+            return _ordered(compare, kv.version, compare.version)
+        case rpc.Compare.CREATE:
+            return _ordered(compare, kv.create_revision, compare.create_revision)
+        case rpc.Compare.MOD:
+            return _ordered(compare, kv.mod_revision, compare.mod_revision)
+        case rpc.Compare.VALUE:
+            left, right = kv.value, compare.value
+            return _ordered(compare, (left > right) - (left < right), 0)
+        case rpc.Compare.LEASE:
+            return _ordered(compare, kv.lease, compare.lease)
+    return _ordered(compare, 0, 0)
+
+
+def _ordered(compare: rpc.Compare, left: int, right: int) -> bool:
+    match compare.result:
+        case rpc.Compare.EQUAL:
+            return left == right
+        case rpc.Compare.NOT_EQUAL:
+            return left != right
+        case rpc.Compare.GREATER:
+            return left > right
+        case rpc.Compare.LESS:
+            return left < right
+    return True

@@ -1,0 +1,176 @@
+"""Watches of one stream, pure: requests in, responses out, as far as revisions are durable.
+
+A watch is pulled, not pushed: it knows the next revision that it has to tell, and what that is lies in the store. So
+a slow client holds nothing, and finds that its revisions were compacted if it is too slow.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from espalier.etcd.backend import Record
+from espalier.etcd.messages import rpc_pb2 as rpc
+from espalier.simulator.etcd.core import MOST_MESSAGE_BYTES, MOST_REQUEST_BYTES, Core
+from espalier.simulator.etcd.mvcc import Interval
+from espalier.simulator.etcd.refusals import Refusal
+
+NO_WATCH = -1
+"""The ID in responses that concern no watch, or all."""
+MOST_REVISIONS = 1000
+"""In one response to a watch that catches up."""
+
+
+@dataclass
+class _Watch:
+    interval: Interval
+    next: int
+    """The first revision that was not told yet."""
+    filters: frozenset[bool]
+    """Of tombstones: with True, deletions are left out, with False, puts."""
+    prev_kv: bool
+    progress_notify: bool
+    fragment: bool
+    caught_up: bool = False
+    quiet: bool = True
+    """Nothing was told since the last `tick`."""
+
+
+class WatchStream:
+    """The watches of one client. `durable` is always the last revision that may be told."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._watches: dict[int, _Watch] = {}
+        self._answers: deque[rpc.WatchResponse] = deque()
+        self._progress_requested = False
+        self._next_id = 0
+
+    def receive(self, request: rpc.WatchRequest, durable: int) -> None:
+        """Take a request; what it brings about is among the next responses."""
+        match request.WhichOneof("request_union"):
+            case "create_request":
+                self._answers.append(self._create(request.create_request, durable))
+            case "cancel_request":
+                id_ = request.cancel_request.watch_id
+                if self._watches.pop(id_, None) is not None:
+                    header = self._core.header(durable)
+                    self._answers.append(rpc.WatchResponse(header=header, watch_id=id_, canceled=True))
+            case "progress_request":
+                self._progress_requested = bool(self._watches)
+
+    def responses(self, durable: int) -> Iterator[rpc.WatchResponse]:
+        """All that can be told now. Requests may come, and the store go on, while this is iterated."""
+        while self._answers:
+            yield self._answers.popleft()
+        for id_, watch in tuple(self._watches.items()):
+            while watch.next <= durable and self._watches.get(id_) is watch:
+                yield from self._told(id_, watch, durable)
+            watch.caught_up = True
+        if self._progress_requested and all(watch.next == durable + 1 for watch in self._watches.values()):
+            self._progress_requested = False
+            if self._watches:
+                yield rpc.WatchResponse(header=self._core.header(durable), watch_id=NO_WATCH)
+
+    def tick(self, durable: int) -> None:
+        """Give signs of progress to those that asked for them and were told nothing since the last time."""
+        for id_, watch in self._watches.items():
+            if watch.progress_notify and watch.quiet and watch.next == durable + 1:
+                self._answers.append(rpc.WatchResponse(header=self._core.header(durable), watch_id=id_))
+            watch.quiet = True
+
+    def _create(self, request: rpc.WatchCreateRequest, durable: int) -> rpc.WatchResponse:
+        response = rpc.WatchResponse(header=self._core.header(durable), watch_id=NO_WATCH, created=True)
+        interval = Interval.of(request.key or b"\0", request.range_end)
+        id_ = request.watch_id
+        if request.start_revision < 0:
+            response.cancel_reason = Refusal.COMPACTED.error().message
+        elif interval.end is not None and interval.start >= interval.end:
+            response.cancel_reason = "mvcc: watcher range is empty"
+        elif id_ and id_ in self._watches:
+            response.cancel_reason = "mvcc: duplicate watch ID provided on the WatchStream"
+        response.canceled = bool(response.cancel_reason)
+        if response.canceled:
+            return response
+        if not id_:
+            while self._next_id in self._watches:
+                self._next_id += 1
+            id_ = self._next_id
+            self._next_id += 1
+        self._watches[id_] = _Watch(
+            interval,
+            request.start_revision or durable + 1,
+            frozenset(each == rpc.WatchCreateRequest.NODELETE for each in request.filters),
+            request.prev_kv,
+            request.progress_notify,
+            request.fragment,
+            caught_up=not request.start_revision or request.start_revision > durable,
+        )
+        response.watch_id = id_
+        return response
+
+    def _told(self, id_: int, watch: _Watch, durable: int) -> Iterator[rpc.WatchResponse]:
+        """The next response to a watch, in fragments if need be; it may be none."""
+        compacted = self._core.store.compacted
+        if watch.next < compacted:
+            del self._watches[id_]
+            # As etcd's, this one has no revision.
+            header = self._core.header(0)
+            yield rpc.WatchResponse(header=header, watch_id=id_, canceled=True, compact_revision=compacted)
+            return
+        records, last = self._batch(watch, durable)
+        watch.next = last + 1
+        if not records:
+            return
+        watch.quiet = False
+        response = rpc.WatchResponse(header=self._core.header(last if watch.caught_up else durable), watch_id=id_)
+        response.events.extend(self._event(watch, record) for record in records)
+        yield from _fragments(response) if watch.fragment else (response,)
+
+    def _batch(self, watch: _Watch, durable: int) -> tuple[list[Record], int]:
+        """Records of whole revisions to be told at once, and up to which revision they are all.
+
+        One revision at a time to a watch that is up to date, else many, up to about the size of a request.
+        """
+        most = 1 if watch.caught_up else MOST_REVISIONS
+        found: list[Record] = []
+        revisions, size, last = 0, 0, watch.next - 1
+        for record in self._core.store.since(watch.next):
+            if record.main > durable:
+                break
+            if record.kv.key not in watch.interval or record.tombstone in watch.filters:
+                continue
+            if not found or record.main != found[-1].main:
+                if revisions == most or size > MOST_REQUEST_BYTES:
+                    return found, last
+                revisions += 1
+            found.append(record)
+            size += len(record.kv.key) + len(record.kv.value)
+            last = record.main
+        return found, last if most == 1 and found else durable
+
+    def _event(self, watch: _Watch, record: Record) -> rpc.Event:
+        event = rpc.Event(type=rpc.Event.DELETE if record.tombstone else rpc.Event.PUT, kv=record.kv)
+        if record.tombstone:
+            event.kv.mod_revision = record.main
+        if watch.prev_kv and record.kv.create_revision != record.main and record.main - 1 >= self._core.store.compacted:
+            before = self._core.store.get(record.kv.key, record.main - 1)
+            if before is not None:
+                event.prev_kv.CopyFrom(before)
+        return event
+
+
+def _fragments(response: rpc.WatchResponse) -> Iterable[rpc.WatchResponse]:
+    if len(response.events) < 2 or response.ByteSize() < MOST_MESSAGE_BYTES:
+        return (response,)
+    parts = [rpc.WatchResponse(header=response.header, watch_id=response.watch_id, fragment=True)]
+    size = 0
+    for event in response.events:
+        if parts[-1].events and size + event.ByteSize() > MOST_MESSAGE_BYTES:
+            parts.append(rpc.WatchResponse(header=response.header, watch_id=response.watch_id, fragment=True))
+            size = 0
+        parts[-1].events.append(event)
+        size += event.ByteSize()
+    parts[-1].fragment = False
+    return parts

@@ -1,0 +1,129 @@
+"""Random histories on virtual time, each held against a simple model: keys at all revisions, watches, snapshots."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+from hypothesis import given
+from msgspec.structs import replace
+
+from espalier.etcd.backend import NEVER_COMPACTED, read_state
+from espalier.etcd.bbolt.checking import check
+from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.client import Client
+from espalier.etcd.requests import FROM_KEY
+from espalier.etcd.results import Event, RangeResult
+from espalier.etcd.snapshot import HASH_SIZE
+from espalier.etcd.watch import Watch
+from espalier.runtime import virtual
+from espalier.runtime.clock import SystemClock
+from espalier.simulator.etcd.member import Member
+from espalier.simulator.etcd.memory import MemoryTransport
+from espalier.simulator.etcd.storage import MemoryStorage, restore
+from tests.support.etcd_histories import EVERYTHING, Compact, Model, Step, histories, play
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+Story = Callable[[Member, Client], Awaitable[object]]
+
+
+def told(story: Story) -> object:
+    """Tell a story of an etcd on virtual time."""
+
+    async def main(simulation: virtual.Simulation) -> object:
+        member = Member(MemoryStorage(), simulation.clock, simulation.random)
+        await member.start()
+        async with Client(MemoryTransport(member), rng=simulation.random) as client:
+            result = await story(member, client)
+        await member.close()
+        return result
+
+    return virtual.run(main, epoch=EPOCH, seed=1)
+
+
+async def _played(client: Client, history: list[Step], model: Model) -> None:
+    """Play a history; what etcd refused is left out of the model."""
+    for step in history:
+        answer = await play(client, step, compacted=model.compacted, revision=model.revision)
+        if not isinstance(answer, str):
+            model.play(step)
+
+
+@given(histories)
+def test_keys_are_as_the_model_says_at_every_revision(history: list[Step]) -> None:
+    async def story(member: Member, client: Client) -> None:
+        model = Model()
+        await _played(client, history, model)
+        for revision in range(max(1, model.compacted), model.revision + 1):
+            found = await client.do(replace(EVERYTHING, revision=revision))
+            assert isinstance(found, RangeResult)
+            assert {item.key: item for item in found.items} == model.states[revision]
+            assert [item.key for item in found.items] == sorted(model.states[revision])
+            assert (found.header.revision, found.count) == (model.revision, len(found.items))
+        assert set(await client.leases()) == model.leases
+        for lease in model.leases:
+            with_it = {key for key, item in model.now.items() if item.lease == lease}
+            assert set((await client.time_to_live(lease, keys=True)).keys) == with_it
+
+    told(story)
+
+
+@given(histories, histories.map(lambda steps: [step for step in steps if not isinstance(step, Compact)]))
+def test_watches_tell_all_that_happened_since(history: list[Step], more: list[Step]) -> None:
+    """From the past, from now, and over what comes while they are open."""
+
+    async def story(member: Member, client: Client) -> None:
+        model = Model()
+        await _played(client, history, model)
+        then = model.revision
+        start = max(model.compacted + 1, then - 3)
+        async with (
+            client.watch(FROM_KEY, FROM_KEY, start_revision=start) as past,
+            client.watch(FROM_KEY, FROM_KEY) as now,
+            client.watch(b"b", FROM_KEY, filters=("NOPUT",)) as deletions,
+        ):
+            await _played(client, more, model)
+            found = [await _told_until(watch, model.revision) for watch in (past, now, deletions)]
+        assert found[0] == [event for event in model.events if event.item.mod_revision >= start]
+        since = [event for event in model.events if event.item.mod_revision > then]
+        assert found[1] == since
+        assert found[2] == [event for event in since if event.type == "DELETE" and event.item.key >= b"b"]
+
+    told(story)
+
+
+async def _told_until(watch: Watch, revision: int) -> list[Event]:
+    await watch.request_progress()
+    found: list[Event] = []
+    while watch.revision < revision:
+        found += (await anext(watch)).events
+    return found
+
+
+@given(histories)
+def test_a_snapshot_holds_everything_and_can_be_started_from(history: list[Step]) -> None:
+    async def story(member: Member, client: Client) -> None:
+        model = Model()
+        await _played(client, history, model)
+        async with aclosing(client.snapshot()) as chunks:
+            snapshot = b"".join([chunk.data async for chunk in chunks])
+        database = Database.of(snapshot[:-HASH_SIZE])
+        check(database)
+        state = read_state(database)
+        assert (state.revision, set(state.leases)) == (model.revision, model.leases)
+        assert state.compacted == (model.compacted or NEVER_COMPACTED)
+        storage = MemoryStorage()
+        restore(storage, database, random.Random(2))
+        again = Member(storage, SystemClock(), random.Random(3))
+        await again.start()
+        async with Client(MemoryTransport(again)) as other:
+            for revision in range(max(1, model.compacted), model.revision + 1):
+                found = await other.do(replace(EVERYTHING, revision=revision))
+                assert {item.key: item for item in found.items} == model.states[revision]
+            hashes = [await each.hash_kv() for each in (client, other)]
+            assert hashes[0].hash == hashes[1].hash
+        await again.close()
+
+    told(story)
