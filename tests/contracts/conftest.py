@@ -9,8 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.apiserver.builtin import KINDS
+from espalier.apiserver.etcd_keys import Keys
+from espalier.apiserver.etcd_store import EtcdStore
 from espalier.apiserver.server import Server
 from espalier.apiserver.sqlite import SqliteStore
 from espalier.apiserver.store import MemoryStore, Store
@@ -22,6 +26,7 @@ from espalier.kube.wire import Transport
 from tests.contracts.kubectl_things import CRD, THING, embedded_server
 from tests.contracts.kubectl_things import NAMESPACE as CONTRACT_NAMESPACE
 from tests.support.control_plane import ControlPlane
+from tests.support.etcds import ETCD_3_6, Clients, Limits
 from tests.support.kubectl import Kubectl, find_kubectl
 from tests.support.widgets import GROUP, definition, established
 
@@ -52,10 +57,26 @@ async def on_disk(tmp_path: Path) -> AsyncIterator[Server]:
         yield server
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def etcd(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clients]:
+    """One for all contracts: each server has a prefix of its own there."""
+    if reason := ETCD_3_6.lacks():
+        pytest.skip(reason)
+    async with ETCD_3_6.run(tmp_path_factory.mktemp("etcd"), Limits()) as clients:
+        yield clients
+
+
+@pytest.fixture
+async def on_etcd(etcd: Clients, tmp_path: Path) -> AsyncIterator[Server]:
+    async with running(EtcdStore(etcd(), Keys(KINDS, f"/{tmp_path.name}"))) as server:
+        yield server
+
+
 @pytest.fixture(
     params=[
         pytest.param("in_memory", marks=pytest.mark.embedded),
         pytest.param("on_disk", marks=pytest.mark.embedded),
+        pytest.param("on_etcd", marks=pytest.mark.envtest),
         pytest.param("real", marks=pytest.mark.envtest),
     ]
 )

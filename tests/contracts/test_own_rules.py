@@ -44,7 +44,6 @@ NEW: list[tuple[dict[str, Any], str]] = [
     ({"spec.datacenterRef": None}, "spec.datacenterRef"),
     ({"spec.controlPlaneConfiguration": None}, "spec.controlPlaneConfiguration"),
     ({"spec.clusterNetwork": None}, "spec.clusterNetwork"),
-    ({GROUPS: []}, GROUPS),
     ({CONTROL_PLANE + "count": 2}, CONTROL_PLANE + "count"),
     ({CONTROL_PLANE + "certSans": ["a.example", "a b"]}, CONTROL_PLANE + "certSans"),
     (
@@ -380,3 +379,103 @@ def rules(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for part in value:
             yield from rules(part)
+
+
+async def test_a_cluster_may_have_as_much_of_everything_as_its_schema_says(client: Client, place: str) -> None:
+    """The rules about it stay within what servers allow rules to cost."""
+    tree = largest_cluster()
+    tree["metadata"] = {"name": "largest", "namespace": place}
+    await client.create(Cluster.resource, tree, dry_run=True)
+
+
+async def test_of_a_hundred_groups_each_is_compared_with_each(client: Client, place: str) -> None:
+    names = [f"{number:02}-{'g' * 34}" for number in range(100)]
+    old = edited(
+        {
+            "spec.kubernetesVersion": "1.36",
+            GROUPS: [{"name": name, "count": 1, "kubernetesVersion": "1.34"} for name in names],
+        }
+    )
+    created = await until_created(client, stored(old, place))
+    new = stored(old, place)
+    new["metadata"]["resourceVersion"] = created
+    groups = new["spec"]["workerNodeGroupConfigurations"]
+    groups.reverse()
+    for index in (0, 99):
+        changed = edited({f"{GROUPS}[{index}].kubernetesVersion": "1.36"}, new)
+        with pytest.raises(Invalid) as refused:
+            await client.replace(Cluster.resource, changed)
+        assert f"{sentences.KUBERNETES_STEP}; found 1.36" in said(refused.value)[GROUPS]
+    for one, other in ((0, 1), (0, 99), (49, 50), (98, 99)):
+        with pytest.raises(Invalid) as refused:
+            await client.replace(Cluster.resource, edited({f"{GROUPS}[{one}].name": groups[other]["name"]}, new))
+        assert f"{sentences.GROUP_TWICE}; found {groups[other]['name']}" in said(refused.value)[GROUPS]
+    for group in groups:
+        group["kubernetesVersion"] = "1.35"
+    await client.replace(Cluster.resource, new)
+
+
+async def test_bundles_may_have_as_many_versions_as_their_schema_says(client: Client, place: str) -> None:
+    bundles = next(one for one in RELEASES.objects() if isinstance(one, Bundles))
+    tree: Tree = msgspec.to_builtins(bundles)
+    tree["metadata"] = {"name": "many", "namespace": place}
+    (first, *_) = tree["spec"]["versionsBundles"]
+    tree["spec"]["versionsBundles"] = [first | {"kubeVersion": f"1.{minor}"} for minor in range(100)]
+    await client.create(Bundles.resource, tree, dry_run=True)
+
+
+def largest_cluster() -> Tree:
+    """A Cluster whose lists and maps have as many items as the schema allows, each at least once: etcd takes 1.5 MB."""
+    taints = [{"key": f"a.example/{number}", "value": "b" * 63, "effect": "NoSchedule"} for number in range(25)]
+    labels = {f"a.example/{number}": "b" * 63 for number in range(50)}
+    kubelet = {f"field{number}": "value" for number in range(300)}
+    kms = {"kms": {"name": "kms", "socketListenAddress": "unix:///a"}}
+    many = [f"name-{number}.example" for number in range(100)]
+    group = {
+        "count": 1,
+        "kubernetesVersion": "1.34",
+        "labels": labels,
+        "taints": taints,
+        "failureDomains": many,
+    }
+    groups = [group | {"name": f"{number:02}-{'g' * 34}"} for number in range(100)]
+    groups[0]["kubeletConfiguration"] = kubelet
+    groups[99] = groups[99] | {"taints": [one | {"effect": "PreferNoSchedule"} for one in taints]}
+    control_plane = {
+        "count": 3,
+        "labels": labels,
+        "taints": taints,
+        "certSans": many,
+        "apiServerExtraArgs": {f"flag-{number}": "value" for number in range(100)},
+        "kubeletConfiguration": kubelet,
+    }
+    encryption = [{"providers": [kms] * 100, "resources": many}, *[{"providers": [kms], "resources": many[:1]}] * 99]
+    tree = edited(
+        {
+            "spec.kubernetesVersion": "1.36",
+            "spec.controlPlaneConfiguration": control_plane,
+            GROUPS: groups,
+            "spec.identityProviderRefs": [{"kind": "OIDCConfig", "name": name} for name in many],
+            "spec.etcdEncryption": encryption,
+            "spec.proxyConfiguration": {"httpProxy": "a:1", "httpsProxy": "a:1", "noProxy": many * 10},
+            "spec.registryMirrorConfiguration": {
+                "endpoint": "a",
+                "ociNamespaces": [{"registry": name, "namespace": "b"} for name in many],
+            },
+        }
+    )
+    schema = crd_of(Cluster)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    wanting = sorted(below_its_limit(schema, tree["spec"], "spec"))
+    assert wanting == ["spec.clusterNetwork.pods.cidrBlocks", "spec.clusterNetwork.services.cidrBlocks"], "one at most"
+    return tree
+
+
+def below_its_limit(schema: Tree, value: Any, path: str) -> Iterator[str]:
+    """The lists and maps that could have more items, or that are not there at all."""
+    limit = schema.get("maxItems", schema.get("maxProperties"))
+    if limit is not None and len(value or ()) < limit:
+        yield path
+    for name, field in schema.get("properties", {}).items():
+        yield from below_its_limit(field, (value or {}).get(name), f"{path}.{name}")
+    if value and "items" in schema:
+        yield from below_its_limit(schema["items"], value[0], f"{path}[]")

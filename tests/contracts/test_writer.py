@@ -13,7 +13,7 @@ from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, NodeUpgrade
 from espalier.api.meta import ObjectMeta, OwnerReference, Tree
 from espalier.api.resource import Key, Resource
 from espalier.cli.environment.management import install_definitions
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, Invalid, NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.inprocess import InProcessTransport
@@ -332,6 +332,17 @@ async def test_a_deletion_is_of_exactly_one_object_and_asked_for_once(env: Envir
     await env.writer.remove_finalizer(CONFIG_MAP, deleted, FINALIZER)
     assert env.caches.of(CONFIG_MAP).get(deleted.key) in (deleted, None), "what is gone does not come back"
     await env.writer.delete(CONFIG_MAP, held, belongs)
+
+
+async def test_by_version_what_another_changed_meanwhile_is_not_deleted(env: Environment) -> None:
+    seen = await env.make(kept="no")
+    patch = {"data": {"kept": "yes"}}
+    changed = await env.client.patch(CONFIG_MAP, "a", env.namespace, patch=patch, type=PatchType.MERGE)
+    with pytest.raises(Conflict):
+        await env.writer.delete(CONFIG_MAP, seen, found_by_owner, Precondition.VERSION)
+    await env.writer.delete(CONFIG_MAP, changed, found_by_owner, Precondition.VERSION)
+    with pytest.raises(NotFound):
+        await env.client.get(CONFIG_MAP, "a", env.namespace)
 
 
 async def test_an_invalid_write_is_reported_with_the_servers_reason(env: Environment) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.apiserver.requests import Authorizer
-from espalier.apiserver.store import Store
-from espalier.apiserver.webhooks import Result, WebhookCall
+from espalier.apiserver.store import Store, Write
+from espalier.apiserver.webhooks import WebhookCall
 from espalier.kube.objects import Object, encode_json
 
 
@@ -38,8 +38,13 @@ class Answer:
     warnings: list[str] = field(default_factory=list)
 
 
-Steps: TypeAlias = Generator[list[WebhookCall], Sequence[Result], Answer]
-"""The steps of a request, as a generator of webhook calls; between two steps other requests may run."""
+Step: TypeAlias = list[WebhookCall] | Write
+"""What a request needs from outside: webhooks that are asked, answered by their results; or a write, answered by
+`Store.commit`. Meanwhile other requests may run."""
+Steps: TypeAlias = Generator[Step, Any, Answer]
+"""The steps of a request."""
+Writing: TypeAlias = Generator[Write, Object | None, Object | None]
+"""The step of a write; gives the stored object, or None if another request has changed it."""
 
 _PREFIX = b'{"apiVersion":"'
 
@@ -102,12 +107,19 @@ def is_sound(item: Object, kind: ServedKind) -> bool:
     return isinstance(item, Stored) and item.sound_as is kind
 
 
-def put(core: Core, kind: ServedKind, key: Key, tree: Tree, *, deleted: bool = False, sound: bool = False) -> Object:
-    """Store a tree (in its stored version), or delete it; returns the stored object, or the last version for watchers.
+def put(
+    kind: ServedKind, key: Key, before: Object | None, tree: Tree, *, deleted: bool = False, sound: bool = False
+) -> Writing:
+    """Store a tree (in its stored version) in place of `before`, or delete it; gives the object as stored.
 
     `sound`: it satisfies schema and rules of its kind.
     """
-    tree["metadata"]["resourceVersion"] = str(core.store.revision + 1)
-    stored = Stored(encoded(tree, kind), kind if sound else None)
-    core.store.put(kind.table, key, stored, deleted=deleted)
-    return stored
+
+    def at(revision: int) -> bytes:
+        if revision:
+            tree["metadata"]["resourceVersion"] = str(revision)
+        else:
+            tree["metadata"].pop("resourceVersion", None)
+        return encoded(tree, kind)
+
+    return (yield Write(kind.table, key, before, at, lambda raw: Stored(raw, kind if sound else None), deleted))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -13,11 +14,10 @@ from espalier.api.meta import Tree
 from espalier.apiserver import bodies, definitions, failures, metadata
 from espalier.apiserver.admission import Admitting
 from espalier.apiserver.bodies import DeleteOptions
-from espalier.apiserver.core import Answer, Core, Steps, put, shown
+from espalier.apiserver.core import Answer, Core, Step, Steps, put, shown
 from espalier.apiserver.metadata import FOREGROUND, ORPHAN
 from espalier.apiserver.requests import RequestInfo
 from espalier.apiserver.selectors import selector_of
-from espalier.apiserver.webhooks import Result, WebhookCall
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object, encode_json
 
@@ -29,6 +29,9 @@ IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
 """Namespaces that can't be deleted."""
 
 _ENDED = frozenset({"Succeeded", "Failed"})
+
+Deleting: TypeAlias = Generator[Step, Any, Answer | None]
+"""The steps of a deletion; None: another request has changed the object."""
 
 
 class Deleter:
@@ -85,12 +88,12 @@ class Deleter:
             warnings: list[str] = []
             yield from self._admit(ask, old, warnings)
             if table.objects.get(ask.key) is old:
-                return self._deleted(ask, old, options, warnings)
+                answer = yield from self._deleted(ask, old, options, warnings)
+                if answer is not None:
+                    return answer
         raise failures.conflict(ask.kind.resource, ask.name, failures.MODIFIED)
 
-    def _admit(
-        self, ask: RequestInfo, old: Object, warnings: list[str]
-    ) -> Generator[list[WebhookCall], Sequence[Result], None]:
+    def _admit(self, ask: RequestInfo, old: Object, warnings: list[str]) -> Generator[Step, Any, None]:
         tree = old.tree
         yield from self._admitting.mutate(ask, "delete", None, tree, warnings)
         yield from self._admitting.validate(ask, "delete", None, tree, warnings)
@@ -114,7 +117,7 @@ class Deleter:
                 f"({found.resource_version}). The object might have been modified",
             )
 
-    def _deleted(self, ask: RequestInfo, old: Object, options: DeleteOptions, warnings: list[str]) -> Answer:
+    def _deleted(self, ask: RequestInfo, old: Object, options: DeleteOptions, warnings: list[str]) -> Deleting:
         kind, tree = ask.kind, old.tree
         tree["apiVersion"] = kind.storage_version
         system = tree["metadata"]
@@ -122,7 +125,7 @@ class Deleter:
         grace = self._grace(ask, tree, options)
         held_by_namespace = self._is_namespace(ask) and (tree.get("spec") or {}).get("finalizers")
         if not finalizers and not grace and not held_by_namespace:
-            return self._gone(ask, old, tree, options, warnings)
+            return (yield from self._gone(ask, old, tree, options, warnings))
         changed = list(system.get("finalizers") or ()) != finalizers
         if finalizers:
             system["finalizers"] = finalizers
@@ -143,7 +146,9 @@ class Deleter:
             return Answer(shown(old.raw, kind), int(old.head.metadata.resource_version), warnings=warnings)
         if options.dry_run:
             return Answer(encode_json(tree), self._core.store.revision, warnings=warnings)
-        stored = put(self._core, kind, ask.key, tree)
+        stored = yield from put(kind, ask.key, old, tree)
+        if stored is None:
+            return None
         return Answer(shown(stored.raw, kind), self._core.store.revision, warnings=warnings)
 
     def _finalizers(self, ask: RequestInfo, tree: Tree, options: DeleteOptions) -> list[str]:
@@ -175,10 +180,11 @@ class Deleter:
     def _is_namespace(self, ask: RequestInfo) -> bool:
         return ask.kind.resource == builtin.NAMESPACE
 
-    def _gone(self, ask: RequestInfo, old: Object, tree: Tree, options: DeleteOptions, warnings: list[str]) -> Answer:
+    def _gone(self, ask: RequestInfo, old: Object, tree: Tree, options: DeleteOptions, warnings: list[str]) -> Deleting:
         if not options.dry_run:
             tree["metadata"].pop("finalizers", None)
-            put(self._core, ask.kind, ask.key, tree, deleted=True)
+            if (yield from put(ask.kind, ask.key, old, tree, deleted=True)) is None:
+                return None
         resource = ask.kind.resource
         details = {"name": ask.name, "kind": resource.plural, "uid": old.head.metadata.uid}
         if resource.group:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from espalier.api.meta import Tree
+from espalier.api.versions import parsed
 from espalier.apiserver.content import JSON, NOT_FOUND
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.kube.objects import encode_json
@@ -160,10 +161,10 @@ def aggregated_version(accept: str) -> str | None:
 
 def version_document(version: str) -> Tree:
     """The response of `/version`."""
-    major, minor = version.removeprefix("v").split(".")[:2]
+    found = parsed(version)
     return {
-        "major": major,
-        "minor": minor,
+        "major": str(found.major) if found else "",
+        "minor": str(found.minor) if found else "",
         "gitVersion": version,
         "gitCommit": "",
         "gitTreeState": "clean",

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import msgspec
 
 from espalier.api import core as builtin
+from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
 from espalier.apiserver import bodies, failures, metadata
 from espalier.apiserver.bodies import DeleteOptions
-from espalier.apiserver.core import Core, Steps, put
+from espalier.apiserver.core import Core, Step, Steps, put
 from espalier.apiserver.deleting import Deleter
 from espalier.apiserver.requests import RequestInfo
-from espalier.apiserver.webhook_rules import LabelSelector
 from espalier.kube.errors import ApiError, StatusCause, StatusDetails, TooManyRequests
 from espalier.kube.objects import Object
 
 RETRY_AFTER = 10
 """Retry-After seconds while a budget has no current status."""
+
+ATTEMPTS = 10
+"""How often a budget that changes at the same time is asked again."""
 
 MAX_DISRUPTED = 2000
 """The maximum number of evictions that the budget's controller has not confirmed yet."""
@@ -43,42 +46,48 @@ class Evictor:
         pod = self._core.store.table(ask.kind.table).objects.get(ask.key)
         if pod is None:
             raise failures.not_found(ask.kind.resource, ask.name)
-        self._ask_budget(ask, pod, options)
+        yield from self._ask_budget(ask, pod, options)
         return (yield from self._deleter.delete_with(ask, options))
 
-    def _ask_budget(self, ask: RequestInfo, pod: Object, options: DeleteOptions) -> None:
+    def _ask_budget(self, ask: RequestInfo, pod: Object, options: DeleteOptions) -> Generator[Step, Any, None]:
         tree = pod.tree
         status = tree.get("status") or {}
         if status.get("phase") in _UNGUARDED or tree["metadata"].get("deletionTimestamp"):
             return
-        budgets = list(self._budgets_of(tree))
-        if len(budgets) > 1:
-            raise failures.unexplained(
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-            )
-        if budgets:
+        for _ in range(ATTEMPTS):
+            budgets = list(self._budgets_of(tree))
+            if len(budgets) > 1:
+                raise failures.unexplained(
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+                )
+            if not budgets:
+                return
             # The deletion has the checked pod's uid as precondition: a new pod of the same name was not checked.
             options.preconditions = {"uid": pod.head.metadata.uid, **(options.preconditions or {})}
-            if options.preconditions["uid"] == pod.head.metadata.uid and not _needs_no_leave(budgets[0], status):
-                self._take_leave(budgets[0], ask.name, dry_run=bool(options.dry_run))
+            if options.preconditions["uid"] != pod.head.metadata.uid or _needs_no_leave(budgets[0].tree, status):
+                return
+            if (yield from self._take_leave(budgets[0], ask.name, dry_run=bool(options.dry_run))):
+                return
+        raise _being_processed(budgets[0].name)
 
-    def _budgets_of(self, pod: Tree) -> Iterator[Tree]:
+    def _budgets_of(self, pod: Tree) -> Iterator[Object]:
         table = self._core.store.table(builtin.POD_DISRUPTION_BUDGET.group_resource)
         labels = pod["metadata"].get("labels") or {}
         for key in table.within(pod["metadata"]["namespace"]):
-            budget = table.objects[key].tree
-            selector = budget["spec"].get("selector")
+            budget = table.objects[key]
+            selector = budget.tree["spec"].get("selector")
             # None selects nothing, an empty one all pods of the namespace.
             if selector is not None and msgspec.convert(selector, type=LabelSelector).selects(labels):
                 yield budget
 
-    def _take_leave(self, budget: Tree, pod: str, *, dry_run: bool) -> None:
-        """Count the disruption. The budget's controller confirms it later."""
+    def _take_leave(self, old: Object, pod: str, *, dry_run: bool) -> Generator[Step, Any, bool]:
+        """Count the disruption; gives False if the budget has changed. Its controller confirms it later."""
+        budget = old.tree
         name, status = budget["metadata"]["name"], budget.get("status") or {}
         resource = builtin.POD_DISRUPTION_BUDGET
         allowed, disrupted = status.get("disruptionsAllowed", 0), dict(status.get("disruptedPods") or {})
         if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-            raise _refusal(f"The disruption budget {name} is still being processed by the server.", RETRY_AFTER)
+            raise _being_processed(name)
         if allowed < 0:
             raise failures.refused(resource, name, "pdb disruptions allowed is negative")
         if len(disrupted) > MAX_DISRUPTED:
@@ -88,12 +97,14 @@ class Evictor:
             needed, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
             raise _refusal(f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently")
         if dry_run:
-            return
+            return True
         disrupted[pod] = metadata.timestamp(self._core.now())
         budget["status"] = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
         kind = self._core.registry.lookup(resource.group, resource.version, resource.plural)
-        if kind is not None:
-            put(self._core, kind, Key(budget["metadata"]["namespace"], name), budget)
+        if kind is None:
+            return True
+        stored = yield from put(kind, old.key, old, budget)
+        return stored is not None
 
 
 def _needs_no_leave(budget: Tree, pod_status: Tree) -> bool:
@@ -107,6 +118,10 @@ def _needs_no_leave(budget: Tree, pod_status: Tree) -> bool:
     wanted: int = status.get("desiredHealthy", 0)
     healthy: int = status.get("currentHealthy", 0)
     return wanted > 0 and healthy >= wanted
+
+
+def _being_processed(name: str) -> ApiError:
+    return _refusal(f"The disruption budget {name} is still being processed by the server.", RETRY_AFTER)
 
 
 def _refusal(sentence: str, seconds: int = 0) -> ApiError:

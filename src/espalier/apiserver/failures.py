@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from espalier.api.printable import json_text
 from espalier.api.resource import Resource
 from espalier.kube.errors import (
     AlreadyExists,
@@ -166,8 +167,12 @@ def cause(reason: str, field: str, message: str) -> StatusCause:
 
 
 def shown(value: object) -> str:
-    """A value in a message."""
-    return encode_json(value).decode()
+    """A value in a message. Unlike those of kube-apiserver it steers no terminal, and is cut when it is long."""
+    text = json_text(encode_json(value).decode())
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}… ({len(text)} characters)"
+
+
+_LONGEST_SHOWN = 4096
 
 
 def invalid(field: str, value: object, detail: str) -> StatusCause:

@@ -1,6 +1,6 @@
 """Which fields an object has, and in which fields two of its versions differ, as sets of paths that a schema gives.
 
-A list whose schema says map or set is looked into item by item; any other list, and what a schema calls atomic, is one
+A list whose schema says map or set is compared item by item; any other list, and what a schema calls atomic, is one
 field. Where the schema is not known (node None), maps are looked into and lists are not.
 """
 
@@ -27,12 +27,12 @@ _ABSENT = object()
 
 
 def is_map(value: Any, node: Node | None) -> bool:
-    """True if a value is looked into field by field."""
+    """True if a value is compared field by field."""
     return isinstance(value, dict) and not (node is not None and node.atomic)
 
 
 def is_list(value: Any, node: Node | None) -> bool:
-    """True if a value is looked into item by item."""
+    """True if a value is compared item by item."""
     return isinstance(value, list) and node is not None and node.list_type in ("map", "set")
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from espalier.api.meta import Tree
+from espalier.api.printable import in_one_line
 from espalier.apiserver import cel, cel_values, failures
 from espalier.apiserver.field_set_diff import elements_of
 from espalier.apiserver.structure import SCHEMAS, Node
@@ -255,9 +256,14 @@ def _message(rule: Rule, variables: cel.Variables) -> str:
             message = rule.message_expression.value(variables)
         except cel.EvaluationError:
             return rule.message
-        if isinstance(message, str) and message.strip() and "\n" not in message:
-            return message.strip()
+        is_fit = isinstance(message, str) and message.strip() and "\n" not in message
+        if is_fit and len(message.encode()) <= _LONGEST_MESSAGE:
+            return in_one_line(message.strip())
     return rule.message
+
+
+_LONGEST_MESSAGE = 5 * 1024
+"""Bytes of what a `messageExpression` makes, above which it counts for nothing, as in kube-apiserver."""
 
 
 def _cause(rule: Rule, message: str, value: Any, where: str) -> StatusCause:

@@ -22,7 +22,7 @@ from espalier.apiserver.openapi import OpenApi
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import Registry
 from espalier.apiserver.requests import Authorizer, RequestInfo, parse, with_json_body
-from espalier.apiserver.store import Change, Store
+from espalier.apiserver.store import Change, Store, Write
 from espalier.apiserver.watches import Watch
 from espalier.apiserver.webhooks import CallFailed, CallWebhook, Result, WebhookCall
 from espalier.kube.errors import ApiError, ServerFailure, Status
@@ -67,10 +67,12 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self._marks: deque[int] = deque(maxlen=KEPT_MINUTES)
         self._garbage_collector = GarbageCollector(self._core, self.serve)
+        self._lost: asyncio.Future[str] | None = None
         self.version = version
         self.read_log: logs.ReadLog = logs.nothing
         """The source of container logs; may be changed while it runs."""
         store.follow(self._changed)
+        store.when_lost(self._lose)
 
     @property
     def version(self) -> str:
@@ -85,6 +87,7 @@ class Server:
 
     async def start(self) -> None:
         """Read the store, create the initial namespaces, and start the garbage collector."""
+        self._lost = asyncio.get_running_loop().create_future()
         await self._store.start()
         definitions_table = self._store.table(definitions.TABLE)
         for key in definitions_table.keys:
@@ -108,6 +111,22 @@ class Server:
             await watch.close()
         await self._store.close()
 
+    async def lost(self) -> str:
+        """Return when the store is lost, with the reason: nothing is served any more, and watches have ended.
+
+        The process is to end then. Only a store on etcd gets lost.
+        """
+        if self._lost is None:
+            raise RuntimeError("the server was not started")
+        return await asyncio.shield(self._lost)
+
+    def _lose(self, reason: str) -> None:
+        self._started = False
+        for watch in self._watches:
+            watch.end()
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(reason)
+
     async def serve(self, request: Request, user: User) -> Response:
         """Answer a request that is not a watch, after its effects are durable."""
         try:
@@ -117,6 +136,8 @@ class Server:
             ask = self._understood(request, user)
             if ask.subresource == logs.SUBRESOURCE:
                 return await self._log(ask)
+            if _wants_newest(ask):
+                await self._store.catch_up()
             answer = await self._driven(self._handler.steps(ask))
             await self._store.flushed(answer.revision)
         except ApiError as error:
@@ -128,6 +149,8 @@ class Server:
         try:
             ask = self._understood(request, user, watch=True)
             options.check(ask.verb, ask.query)
+            if not ask.query.get("resourceVersion"):
+                await self._store.catch_up()
             watch = Watch(self._store, ask, self._core.now)
         except ApiError as error:
             return await self._failed(error)
@@ -160,12 +183,14 @@ class Server:
         return with_json_body(ask)
 
     async def _driven(self, steps: Steps) -> Answer:
-        """Run the steps of a request with their webhook calls; those of one step concurrently."""
-        results: list[Result] | None = None
+        """Run the steps of a request: its writes, and its webhook calls, those of one step concurrently."""
         try:
+            step = next(steps)
             while True:
-                calls = next(steps) if results is None else steps.send(results)
-                results = list(await asyncio.gather(*map(self._called, calls)))
+                if isinstance(step, Write):
+                    step = steps.send(await self._store.commit(step))
+                else:
+                    step = steps.send(list(await asyncio.gather(*map(self._called, step))))
         except StopIteration as end:
             answer: Answer = end.value
             return answer
@@ -229,6 +254,11 @@ def _defines(raw: bytes) -> tuple[object, ...]:
     tree = msgspec.json.decode(raw)
     status = tree.get("status") or {}
     return tree["spec"], status.get("acceptedNames"), definitions.is_true(tree, "Established")
+
+
+def _wants_newest(ask: RequestInfo) -> bool:
+    """False for a read that says that any state will do."""
+    return ask.verb not in ("get", "list") or ask.query.get("resourceVersion") != "0"
 
 
 def _headers(answer: Answer) -> dict[str, str]:

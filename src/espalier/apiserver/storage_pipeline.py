@@ -6,42 +6,38 @@ validating webhooks, compare with what is stored, store.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
 
 from espalier.api import core as builtin
-from espalier.api import paths
 from espalier.api.meta import Tree
 from espalier.apiserver import (
     bodies,
+    custom_objects,
     definitions,
     escalation,
     failures,
     managed_fields,
     metadata,
     patches,
-    rules,
 )
 from espalier.apiserver.admission import Admitting
-from espalier.apiserver.core import Answer, Core, encoded, is_sound, outward, put, shown
-from espalier.apiserver.field_set_diff import element_of, elements_of
+from espalier.apiserver.core import Answer, Core, Step, Writing, encoded, is_sound, outward, put, shown
 from espalier.apiserver.managed_fields import Manager, Managers
 from espalier.apiserver.pruning import Tidying
 from espalier.apiserver.rbac import Rbac
 from espalier.apiserver.registry import ServedKind
 from espalier.apiserver.requests import APPLY, RequestInfo
 from espalier.apiserver.scaling import scale_of
-from espalier.apiserver.structure import Node
-from espalier.apiserver.webhooks import Result, WebhookCall
-from espalier.kube.errors import ApiError, StatusCause
+from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object, encode_json
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
-Written: TypeAlias = Generator[list[WebhookCall], Sequence[Result], Answer | None]
+Written: TypeAlias = Generator[Step, Any, Answer | None]
 
 
 @dataclass(slots=True)
@@ -119,7 +115,8 @@ class Finisher:
             draft.new["metadata"]["managedFields"] = entries
         if ask.dry_run:
             return self._answer(draft, Object(encoded(draft.new, kind)))
-        return self._answer(draft, self._store(draft))
+        stored = yield from self._store(draft)
+        return self._answer(draft, stored) if stored is not None else None
 
     def _tidy(self, draft: Draft) -> None:
         kind, new, tidy = draft.kind, draft.new, draft.settled
@@ -180,8 +177,10 @@ class Finisher:
         if draft.old is not None:
             causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])
         if kind.custom:
-            causes += self._schema_causes(draft)
-            causes += self._rule_causes(draft, causes)
+            judged = custom_objects.judged(kind, new, draft.before or None, settled=bool(draft.settled))
+            draft.warnings += judged.warnings
+            draft.sound = draft.sound and judged.is_sound
+            causes += judged.causes
         definition = kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION
         if definition and not causes:
             causes += definitions.problems(new, draft.before or None)
@@ -192,31 +191,6 @@ class Finisher:
         if definition and not new["metadata"].get("deletionTimestamp"):
             definitions.establish(new, draft.before or None, self._core.registry, metadata.timestamp(self._core.now()))
 
-    def _schema_causes(self, draft: Draft) -> list[StatusCause]:
-        causes = draft.kind.validator.causes(draft.new)
-        if draft.old is None:
-            return causes
-        kept = {
-            index for index, cause in enumerate(causes) if is_unchanged(cause, draft.new, draft.before, draft.kind.node)
-        }
-        draft.warnings += [sentence(causes[index]) for index in sorted(kept)]
-        return [cause for index, cause in enumerate(causes) if index not in kept]
-
-    def _rule_causes(self, draft: Draft, causes: Sequence[StatusCause]) -> Iterator[StatusCause]:
-        place = draft.kind.rules
-        if place.is_bare:
-            return
-        if any(cause.reason in rules.BLOCKING for cause in causes):
-            yield rules.NOT_CHECKED
-            return
-        before, node, settled = draft.before or None, draft.kind.node, bool(draft.settled)
-        for found in rules.broken(place, draft.new, before, node, settled=settled):
-            if found.is_old:
-                draft.sound = False
-                draft.warnings.append(sentence(found.cause))
-            else:
-                yield found.cause
-
     def _unchanged(self, draft: Draft) -> bool:
         if draft.new != draft.before or draft.managers != draft.owned:
             return False
@@ -225,7 +199,7 @@ class Finisher:
         stored["metadata"].pop("managedFields", None)
         return _encode_sorted(draft.new) == _encode_sorted({**stored, "apiVersion": draft.kind.storage_version})
 
-    def _store(self, draft: Draft) -> Object:
+    def _store(self, draft: Draft) -> Writing:
         system = draft.new["metadata"]
         terminated = (
             draft.old is not None
@@ -234,7 +208,8 @@ class Finisher:
             and not system.get("deletionGracePeriodSeconds")
             and not (draft.kind.resource == builtin.NAMESPACE and (draft.new.get("spec") or {}).get("finalizers"))
         )
-        return put(self._core, draft.kind, draft.ask.key, draft.new, deleted=bool(terminated), sound=draft.sound)
+        kind, key = draft.kind, draft.ask.key
+        return put(kind, key, draft.old, draft.new, deleted=bool(terminated), sound=draft.sound)
 
     def _answer(self, draft: Draft, stored: Object) -> Answer:
         ask = draft.ask
@@ -261,33 +236,3 @@ def _unhandled(draft: Draft, problem: str) -> ApiError:
 def manager_of(ask: RequestInfo, operation: str) -> Manager:
     """The field manager of a request."""
     return Manager(ask.field_manager, operation, ask.kind.resource.api_version, ask.subresource)
-
-
-def sentence(cause: StatusCause) -> str:
-    """The suffix of the warning."""
-    return f"{cause.field}: {cause.message}"
-
-
-def is_unchanged(cause: StatusCause, new: Tree, old: Tree, node: Node) -> bool:
-    """True if the field of a cause, or a parent of it, is unchanged."""
-    after: Any = new
-    before: Any = old
-    below: Node | None = node
-    for step in paths.parse(cause.field):
-        if isinstance(after, dict) and isinstance(before, dict):
-            if step not in after or step not in before:
-                return False
-            after, before = after[step], before[step]
-            below = below.child(str(step)) if below is not None else None
-        elif isinstance(after, list) and isinstance(before, list) and isinstance(step, int):
-            if below is None or below.list_type != "map" or step >= len(after):
-                return False
-            found = elements_of(before, below).get(element_of(after[step], below))
-            if found is None:
-                return False
-            after, before, below = after[step], found, below.items
-        else:
-            return False
-        if after == before and type(after) is type(before):
-            return True
-    return False

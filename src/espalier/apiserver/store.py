@@ -1,7 +1,8 @@
 """The store: all objects in memory, encoded, with the changes of the last minutes for watches.
 
 The next read sees a write at once, but clients only hear of durable writes: responses wait for `flushed`, watches stop
-at `durable`. `MemoryStore` is durable at once; `SqliteStore` on disk.
+at `durable`. `MemoryStore` is durable at once; `SqliteStore` on disk. `EtcdStore` (`etcd_store.py`) has a copy of what
+is in etcd, where others may write as well: a write is made there before it is seen here.
 """
 
 from __future__ import annotations
@@ -29,6 +30,20 @@ class Change(NamedTuple):
     before: Object | None
     after: Object
     deleted: bool
+
+
+class Write(NamedTuple):
+    """A write that a request asks of the store. It is made if the object is still `before`."""
+
+    table: str
+    key: Key
+    before: Object | None
+    encoded: Callable[[int], bytes]
+    """The object with a revision as its resource version; with 0, without one."""
+    made: Callable[[bytes], Object]
+    """The object to be kept of these bytes."""
+    deleted: bool = False
+    """The object is removed; `encoded` is its last version."""
 
 
 class Table:
@@ -109,7 +124,7 @@ class Table:
 
 
 class Store:
-    """The common part of both stores: tables, revisions, and who is told of changes."""
+    """The common part of all stores: tables, revisions, and who is told of changes."""
 
     def __init__(self) -> None:
         self.revision = 1
@@ -119,6 +134,7 @@ class Store:
         self._tables: dict[str, Table] = {}
         self._compacted = 0
         self._followers: list[Callable[[Change], None]] = []
+        self._tell_of_loss: list[Callable[[str], None]] = []
 
     def table(self, name: str) -> Table:
         """The table of a kind."""
@@ -135,6 +151,25 @@ class Store:
         """Call `follower` with each change as soon as it is durable, in order."""
         self._followers.append(follower)
 
+    def when_lost(self, tell: Callable[[str], None]) -> None:
+        """Call `tell` with the reason when what is here must not be served any more. Only an `EtcdStore` gets lost."""
+        self._tell_of_loss.append(tell)
+
+    async def commit(self, write: Write) -> Object | None:
+        """Make a write; returns the object as it is stored, or None if it isn't any more what it was before.
+
+        Here no other request runs meanwhile; in `EtcdStore` others do, and the write is seen by all of them after.
+        Raises `ApiError` when nothing can be stored.
+        """
+        if self.table(write.table).objects.get(write.key) is not write.before:
+            return None
+        after = write.made(write.encoded(self.revision + 1))
+        self.put(write.table, write.key, after, deleted=write.deleted)
+        return after
+
+    async def catch_up(self) -> None:
+        """Return when everything that was written before, by whichever server, is seen here. Raises `ApiError`."""
+
     def put(self, table: str, key: Key, after: Object, *, deleted: bool = False) -> Change:
         """Write an object whose resource version is the next revision; with `deleted`, remove it.
 
@@ -143,10 +178,7 @@ class Store:
         self._check_writable()
         of = self.table(table)
         change = Change(self.revision + 1, table, key, of.objects.get(key), after, deleted)
-        of.record(change)
-        self.revision = change.revision
-        if len(of.history) > HISTORY + _SLACK and of.history[_SLACK].revision <= self.durable:
-            self._forget(of.drop(_SLACK))
+        self._record(of, change)
         self._persist(change)
         return change
 
@@ -166,6 +198,13 @@ class Store:
     async def flushed(self, revision: int) -> None:
         """Return when a revision is durable. Raises `Full` when it will never be."""
 
+    def _record(self, table: Table, change: Change) -> None:
+        """Make a change in memory, and drop some of the oldest if there are too many."""
+        table.record(change)
+        self.revision = change.revision
+        if len(table.history) > HISTORY + _SLACK and table.history[_SLACK].revision <= self.durable:
+            self._forget(table.drop(_SLACK))
+
     def _check_writable(self) -> None:
         """Raise `Full` when nothing can be stored."""
 
@@ -177,6 +216,11 @@ class Store:
         """Changes were dropped from the history."""
         if changes:
             self._compacted = max(self._compacted, changes[-1].revision)
+
+    def _tell_lost(self, reason: str) -> None:
+        """Tell that the store is lost."""
+        for tell in self._tell_of_loss:
+            tell(reason)
 
     def _release(self, changes: Sequence[Change]) -> None:
         """Publish durable changes."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.failures import invalid, required, unsupported
@@ -42,35 +43,6 @@ class Admission:
     equivalents: Sequence[Resource] = ()
     options: Tree = field(default_factory=dict)
     dry_run: bool = False
-
-
-class Requirement(Part):
-    """One expression of a label selector."""
-
-    key: str
-    operator: str
-    values: list[str] = []
-
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """True if labels match. As in Kubernetes, `NotIn` matches absent labels."""
-        if self.operator == "In":
-            return labels.get(self.key) in self.values
-        if self.operator == "NotIn":
-            return labels.get(self.key) not in self.values
-        return (self.key in labels) == (self.operator == "Exists")
-
-
-class LabelSelector(Part):
-    """`metav1.LabelSelector`; an empty one selects everything."""
-
-    match_labels: dict[str, str] = {}
-    match_expressions: list[Requirement] = []
-
-    def selects(self, labels: Mapping[str, str]) -> bool:
-        """True if all its terms match these labels."""
-        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
-            requirement.holds(labels) for requirement in self.match_expressions
-        )
 
 
 class Rule(Part):

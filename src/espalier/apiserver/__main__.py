@@ -1,0 +1,112 @@
+"""`python -m espalier.apiserver`: an API server as a process of its own, with its objects in etcd.
+
+Flags are those of kube-apiserver. It prints its address when it serves. Exit codes: 0 ended by SIGTERM or SIGINT,
+1 it can't start, 2 the command line is wrong, 3 etcd was lost: watches were ended, and nothing was served since.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+
+from espalier.apiserver.builtin import KINDS
+from espalier.apiserver.etcd_keys import PREFIX, Keys
+from espalier.apiserver.etcd_store import LOST_AFTER, EtcdStore, StoreLost
+from espalier.apiserver.http import HttpShell
+from espalier.apiserver.server import Server
+from espalier.apiserver.webhook_calls import HttpWebhooks
+from espalier.etcd.client import connect
+from espalier.etcd.credentials import TlsFiles
+from espalier.kube.pki import KeyPair
+
+STOPPED, FAILED, LOST = 0, 1, 3
+
+log = structlog.get_logger("espalier.apiserver")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run an API server until a signal or the loss of etcd. Returns the exit code."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger("info"),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    asked = _parser().parse_args(arguments)
+    try:
+        return asyncio.run(_serve(asked))
+    except (StoreLost, OSError, ValueError) as error:
+        log.error("the API server can't start", reason=str(error))
+        return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="espalier.apiserver", description="Serve the Kubernetes API from etcd.")
+    etcd = parser.add_argument_group("etcd")
+    etcd.add_argument("--etcd-servers", required=True, help="endpoints, separated by commas; unix:///PATH as well")
+    etcd.add_argument("--etcd-prefix", default=PREFIX, help="of all keys (%(default)s)")
+    etcd.add_argument("--etcd-cafile", type=Path, help="authority of etcd's certificates (PEM)")
+    etcd.add_argument("--etcd-certfile", type=Path, help="client certificate (PEM)")
+    etcd.add_argument("--etcd-keyfile", type=Path, help="its key (PEM)")
+    etcd.add_argument(
+        "--etcd-lost-after",
+        type=float,
+        default=LOST_AFTER,
+        metavar="SECONDS",
+        help="without etcd, end after this (%(default)g)",
+    )
+    serving = parser.add_argument_group("serving")
+    serving.add_argument("--bind-address", default="127.0.0.1", help="address to listen on (%(default)s)")
+    serving.add_argument("--secure-port", type=int, default=6443, help="0 takes a free one (%(default)s)")
+    serving.add_argument("--tls-cert-file", type=Path, required=True, help="certificate (PEM)")
+    serving.add_argument("--tls-private-key-file", type=Path, required=True, help="its key (PEM)")
+    serving.add_argument("--client-ca-file", type=Path, required=True, help="authority of clients (PEM)")
+    return parser
+
+
+async def _serve(asked: argparse.Namespace) -> int:
+    stop = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, stop.set)
+    tls = TlsFiles(asked.etcd_cafile, asked.etcd_certfile, asked.etcd_keyfile)
+    client = connect(*asked.etcd_servers.split(","), tls=tls if tls.paths else None)
+    store = EtcdStore(client, Keys(KINDS, asked.etcd_prefix), lost_after=asked.etcd_lost_after)
+    async with AsyncExitStack() as stack:
+        webhooks = HttpWebhooks()
+        stack.push_async_callback(webhooks.close)
+        rng = random.SystemRandom()
+        server = Server(store, now=lambda: datetime.now(UTC), random=rng, call_webhook=webhooks)
+        stack.push_async_callback(server.close)
+        await server.start()
+        serving = KeyPair(asked.tls_cert_file.read_bytes(), asked.tls_private_key_file.read_bytes())
+        clients = asked.client_ca_file.read_bytes()
+        shell = HttpShell(server, host=asked.bind_address, port=asked.secure_port, serving=serving, client_ca=clients)
+        await shell.start()
+        stack.push_async_callback(shell.stop)
+        print(shell.url, flush=True)
+        lost, stopped = asyncio.ensure_future(server.lost()), asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait((lost, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not lost.done():
+                return STOPPED
+            log.error("without its etcd the API server ends", reason=lost.result())
+            return LOST
+        finally:
+            lost.cancel()
+            stopped.cancel()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,398 @@
+"""The store on etcd: one object a key, one revision of etcd a resource version (decision 0111).
+
+Objects in memory are a copy, fed by one watch. A write is a transaction on the revision of its key, and is answered
+when the watch has brought it. Requests wait until the copy has reached the revision that etcd had when they came: so
+they see all that was answered before, by this server or another one beside the same etcd. Such readings of etcd's
+revision prove that etcd is there, too: `LOST_AFTER` seconds without one, and the store is lost, for good. Its server
+then ends its watches, answers nothing any more, and its process ends: nobody is served from memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections import defaultdict
+from contextlib import aclosing, suppress
+
+import structlog
+
+from espalier.api.resource import Key
+from espalier.apiserver import content, failures
+from espalier.apiserver.etcd_keys import Foreign, Keys, stored_object, versioned
+from espalier.apiserver.store import HISTORY, Change, Store, Write
+from espalier.etcd.client import Client
+from espalier.etcd.errors import Compacted, EtcdError, NoSpace, RequestTooLarge, Unavailable
+from espalier.etcd.requests import DeleteRange, Put, Range, Txn, mod_revision, prefix_end
+from espalier.etcd.results import Event, Header
+from espalier.etcd.watch import Changes, Watch
+from espalier.kube.errors import ApiError, ServerFailure, Status
+from espalier.kube.objects import Object, encode_json
+
+log = structlog.get_logger(__name__)
+
+LOST_AFTER = 10.0
+"""Seconds without etcd after which nothing is served any more."""
+_LOOKS = 4
+"""How often etcd is asked in that time, when no request asks it."""
+_PROGRESS = 0.1
+"""Seconds between two questions how far the watch is. A revision may have no event here: of another key, or none."""
+_AGAIN = 0.1
+"""Seconds after which etcd is asked again when it did not answer; a client tries again by itself, before that."""
+PAGE = 500
+"""Objects that are read at once at the start."""
+
+
+class StoreLost(Exception):
+    """The objects in etcd can't be read at the start; the message says why."""
+
+
+class EtcdStore(Store):
+    """Objects in the etcd of a client, which is closed with the store, and a copy in memory."""
+
+    def __init__(self, client: Client, keys: Keys, *, lost_after: float = LOST_AFTER) -> None:
+        super().__init__()
+        self._client = client
+        self._keys = keys
+        self._end = prefix_end(keys.prefix)
+        self._lost_after = lost_after
+        self._asked: defaultdict[bytes, list[_Asked]] = defaultdict(list)
+        """Writes that are under way, by key."""
+        self._reaching: list[tuple[int, int, asyncio.Future[None]]] = []
+        """Who waits for which revision, as a heap; the middle one only orders."""
+        self._order = itertools.count()
+        self._catching_up: list[asyncio.Future[None]] = []
+        """Who waits for the next reading of etcd's revision."""
+        self._asking: list[asyncio.Future[None]] = []
+        """Who waits for the one under way."""
+        self._demand = asyncio.Event()
+        self._behind = asyncio.Event()
+        self._watch: Watch | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._deadline: asyncio.TimerHandle | None = None
+        self._cluster = 0
+        self._failure = ""
+
+    async def start(self) -> None:
+        """Read what is stored, and follow it. Raises `StoreLost`."""
+        try:
+            await self._read()
+            watch = self._client.watch(self._keys.prefix, self._end, start_revision=self.revision + 1)
+            self._watch = await watch.__aenter__()
+            self._seen_at(asyncio.get_running_loop().time())
+            for work in (self._follow(), self._look(), self._ask_progress()):
+                task = asyncio.create_task(work)
+                task.add_done_callback(self._ended)
+                self._tasks.append(task)
+            await self.catch_up()
+        except (EtcdError, Foreign, ApiError) as error:
+            await self.close()
+            raise StoreLost(f"the objects in etcd can't be read: {error}") from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop following etcd, and close the client; idempotent."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            await watch.close()
+        self._fail_waiting("the server is closing")
+        await self._client.close()
+
+    async def commit(self, write: Write) -> Object | None:
+        """Make a write by a transaction on its key's revision, and wait until it is seen here."""
+        self._check_writable()
+        path = self._keys.of(write.table, write.key)
+        before = int(write.before.resource_version) if write.before is not None else 0
+        asked = _Asked(write)
+        self._asked[path].append(asked)
+        try:
+            operation = DeleteRange(path) if write.deleted else Put(path, asked.value)
+            done = await self._client.do(Txn((mod_revision(path, "=", before),), (operation,)))
+            self._check_same(done.header)
+            await self._reach(done.header.revision, ask=not done.succeeded)
+        except EtcdError as error:
+            raise _refusal(error) from error
+        finally:
+            self._asked[path].remove(asked)
+            if not self._asked[path]:
+                del self._asked[path]
+        return asked.made(done.header.revision) if done.succeeded else None
+
+    async def catch_up(self) -> None:
+        """Wait until all that etcd had when this was called is seen here."""
+        self._check_writable()
+        waiting = asyncio.get_running_loop().create_future()
+        self._catching_up.append(waiting)
+        self._demand.set()
+        await waiting
+
+    async def flushed(self, revision: int) -> None:
+        """Return at once: what is seen here is durable."""
+
+    def compact(self, revision: int) -> None:
+        """Compact here and in etcd, where another server may have done so before."""
+        super().compact(revision)
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self._tasks.append(asyncio.create_task(self._compact(min(revision, self.durable))))
+
+    async def _compact(self, revision: int) -> None:
+        try:
+            await self._client.compact(revision)
+        except Compacted:
+            pass
+        except EtcdError as error:
+            log.warning("etcd was not compacted; it is tried again in a minute", error=str(error))
+
+    def _check_writable(self) -> None:
+        if self._failure:
+            raise _unavailable(self._failure)
+
+    # What is stored at the start, and the changes before.
+
+    async def _read(self) -> None:
+        """All objects as they were `HISTORY` revisions ago, or at the oldest revision that etcd has kept.
+
+        What came since is brought by the watch: so watches of clients go on where they were before a restart.
+        """
+        header = (await self._client.do(Range(self._keys.prefix))).header
+        self._cluster = header.cluster_id
+        revision = max(1, header.revision - HISTORY)
+        try:
+            await self._read_at(revision)
+        except Compacted:
+            with suppress(Compacted):
+                await self._read_at(await self._oldest(revision))
+                return
+            await self._read_at(header.revision)
+
+    async def _oldest(self, compacted: int) -> int:
+        """The oldest revision that is left: etcd tells it to watches of one that is not."""
+        try:
+            async with self._client.watch(self._keys.prefix, self._end, start_revision=compacted) as watch:
+                return (await anext(watch)).revision
+        except Compacted as error:
+            return error.revision
+
+    async def _read_at(self, revision: int) -> None:
+        tables: defaultdict[str, dict[Key, Object]] = defaultdict(dict)
+        async with aclosing(self._client.pages(Range(self._keys.prefix, self._end, PAGE, revision))) as pages:
+            async for page in pages:
+                for item in page.items:
+                    place = self._keys.place(item.key)
+                    if place is not None:
+                        read = stored_object(item.key, place.key, item.value, item.mod_revision)
+                        tables[place.table][place.key] = read
+        self._compacted = self.revision = self.durable = revision
+        for name, objects in tables.items():
+            table = self.table(name)
+            table.objects, table.keys = objects, sorted(objects)
+
+    # Changes.
+
+    async def _follow(self) -> None:
+        """Bring every change from etcd into memory."""
+        assert self._watch is not None  # noqa: S101 - made by start
+        try:
+            async for changes in self._watch:
+                self._bring(changes)
+        except (EtcdError, Foreign) as error:
+            self._lose(f"changes in etcd can't be followed any more: {error}")
+
+    def _bring(self, changes: Changes) -> None:
+        made = []
+        for event in changes.events:
+            change = self._change(event)
+            if change is not None:
+                self._record(self.table(change.table), change)
+                made.append(change)
+        self.revision = changes.revision
+        if made:
+            self._release(made)
+        self.durable = changes.revision
+        while self._reaching and self._reaching[0][0] <= self.revision:
+            _, _, waiting = heapq.heappop(self._reaching)
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def _change(self, event: Event) -> Change | None:
+        path, revision = event.item.key, event.item.mod_revision
+        place = self._keys.place(path)
+        if place is None:
+            return None
+        table, key = place
+        before = self.table(table).objects.get(key)
+        deleted = event.type == "DELETE"
+        if deleted and before is None:
+            return None
+        for asked in self._asked.get(path, ()):
+            if asked.is_of(before, None if deleted else event.item.value):
+                return Change(revision, table, key, before, asked.made(revision), deleted)
+        if before is not None and deleted:
+            return Change(revision, table, key, before, _at_revision(before, revision), deleted)
+        return Change(revision, table, key, before, stored_object(path, key, event.item.value, revision), deleted)
+
+    async def _reach(self, revision: int, *, ask: bool) -> None:
+        """Wait until all changes up to a revision were brought; `ask` at once if there may be no event of it."""
+        if revision <= self.revision:
+            return
+        self._check_writable()
+        waiting = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._reaching, (revision, next(self._order), waiting))
+        while not waiting.done():
+            if ask:
+                self._behind.set()
+            await asyncio.wait((waiting,), timeout=_PROGRESS)
+            ask = True
+        waiting.result()
+
+    async def _ask_progress(self) -> None:
+        """Ask the watch how far it is, for all who wait."""
+        while self._watch is not None:
+            await self._behind.wait()
+            self._behind.clear()
+            await self._watch.request_progress()
+
+    # Whether etcd is there, and still the same.
+
+    async def _look(self) -> None:
+        """Read etcd's revision for all who want to catch up, together; and now and then for nobody."""
+        loop = asyncio.get_running_loop()
+        absent = False
+        while not self._failure:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._lost_after / _LOOKS):
+                    await self._demand.wait()
+            self._demand.clear()
+            self._asking += self._catching_up
+            self._catching_up = []
+            started, known = loop.time(), self.revision
+            error: ApiError | None = None
+            try:
+                found = await self._client.do(Range(self._keys.prefix), timeout=self._lost_after / 2)
+                self._check_same(found.header, known)
+                await self._reach_or_reopen(found.header.revision)
+                self._seen_at(started)
+                absent = False
+            except Unavailable as failure:
+                if not absent:
+                    log.warning("etcd does not answer", error=str(failure))
+                absent = True
+                self._demand.set()  # who waits goes on waiting, until etcd answers or is lost
+                await asyncio.sleep(_AGAIN)
+                continue
+            except EtcdError as failure:
+                error = _refusal(failure)
+            except ApiError as failure:
+                error = failure
+            asking, self._asking = self._asking, []
+            for each in asking:
+                if each.done():
+                    continue
+                if error is None:
+                    each.set_result(None)
+                else:
+                    each.set_exception(error)
+
+    async def _reach_or_reopen(self, revision: int) -> None:
+        """Wait until all changes up to a revision were brought, by another connection if this one does not."""
+        try:
+            async with asyncio.timeout(self._lost_after / _LOOKS):
+                await self._reach(revision, ask=True)
+        except TimeoutError:
+            log.warning("the watch of etcd is behind; it is opened again", revision=self.revision, etcd=revision)
+            if self._watch is not None:
+                await self._watch.reopen()
+            await self._reach(revision, ask=True)
+
+    def _check_same(self, header: Header, at_least: int = 0) -> None:
+        """Lose an etcd that isn't the one that was read. Raises `ApiError` then."""
+        if header.cluster_id != self._cluster:
+            self._lose(f"another etcd answers: the cluster {header.cluster_id:x} instead of {self._cluster:x}")
+        elif header.revision < at_least:
+            self._lose(f"etcd went back from revision {at_least} to {header.revision}: it was restored from a backup")
+        self._check_writable()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task must not end by an error that nobody foresaw, with the rest going on as if nothing were."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._lose(f"following etcd failed: {type(error).__name__}: {error}")
+
+    def _seen_at(self, moment: float) -> None:
+        """etcd was there at a moment of the loop's time."""
+        if self._failure:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        reason = f"etcd has not answered for {self._lost_after:g} s"
+        self._deadline = asyncio.get_running_loop().call_at(moment + self._lost_after, self._lose, reason)
+
+    def _lose(self, reason: str) -> None:
+        if self._failure:
+            return
+        self._failure = reason
+        log.error("the store is lost", reason=reason)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._fail_waiting(reason)
+        self._tell_lost(reason)
+
+    def _fail_waiting(self, reason: str) -> None:
+        waiting = [*self._asking, *self._catching_up, *(each for _, _, each in self._reaching)]
+        self._catching_up, self._reaching = [], []
+        for each in waiting:
+            if not each.done():
+                each.set_exception(_unavailable(reason))
+                each.exception()  # whoever waited may have been cancelled
+
+
+class _Asked:
+    """A write that is under way. Its event makes the object, not read anew; or the answer, if that comes first."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._made: Object | None = None
+        self.value = write.encoded(0)
+
+    def is_of(self, before: Object | None, value: bytes | None) -> bool:
+        """True if this write makes an event: of an object that was `before`, which is `value` now (None: deleted)."""
+        wanted = None if self._write.deleted else self.value
+        return self._write.before is before and wanted == value
+
+    def made(self, revision: int) -> Object:
+        """The object that was made at a revision."""
+        if self._made is None:
+            self._made = self._write.made(versioned(self.value, revision))
+        return self._made
+
+
+def _at_revision(item: Object, revision: int) -> Object:
+    """The last version of an object that another server deleted."""
+    tree = item.tree
+    tree["metadata"]["resourceVersion"] = str(revision)
+    return Object(encode_json(tree))
+
+
+def _unavailable(reason: str) -> ApiError:
+    return ServerFailure(Status(message=reason, reason="ServiceUnavailable", code=503))
+
+
+def _refusal(error: EtcdError) -> ApiError:
+    """What a client is told of a failure of etcd."""
+    match error:
+        case NoSpace():
+            return failures.Full.of(error.message)
+        case RequestTooLarge():
+            return content.TooLarge.of(error.message)
+        case Unavailable(sent=False):
+            return _unavailable(error.message)
+        case Unavailable():
+            return failures.Timeout.of(error.message)
+    return failures.unexplained(error.message)
