@@ -1,0 +1,1 @@
+"""The agent beside an etcd: snapshots into a store, restore, copies between stores, and the passing of ownership."""

@@ -1,0 +1,161 @@
+"""Carries a copy out: waits for the final snapshot, copies in parallel, verifies what goes through or was there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+
+from espalier.etcdbackup.copying.plan import Choice, Copy, is_final, plan
+from espalier.etcdbackup.snapshots import reading
+from espalier.etcdbackup.snapshots.codecs import apart, decoder
+from espalier.etcdbackup.snapshots.content import Trailer
+from espalier.etcdbackup.snapshots.malformed import Malformed
+from espalier.etcdbackup.snapshots.reading import Progress, silent, take_stock
+from espalier.etcdbackup.snapshots.sets import Inventory, StoredSnapshot
+from espalier.etcdbackup.snapshots.verification import check
+from espalier.etcdbackup.stores.errors import Corrupt, NotFound, Refused, StoreError, Unavailable
+from espalier.etcdbackup.stores.store import Store
+from espalier.runtime.clock import Clock
+
+POLL = 15.0
+"""Seconds between two looks for the final snapshot; that of etcd-backup-restore."""
+PARALLEL = 4
+"""Deltas that are copied at the same time. Each may hold parts of an upload in memory."""
+ATTEMPTS, PAUSE = 3, 2.0
+"""Tries for each object, and seconds between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy did."""
+
+    copied: tuple[str, ...]
+    """Names in the target, of what was written now."""
+    present: tuple[str, ...]
+    """Of what was there, and is whole."""
+    size: int
+    """Bytes that were written."""
+    is_final: bool
+    """The source's latest full snapshot is final: nothing was written to etcd after it."""
+    reach: int | None
+    """The revision that the copy leads to; None where the source is empty."""
+
+
+async def wait_for_final(source: Store, *, timeout: float | None, notice: Callable[[str], None]) -> bool:
+    """Wait until the latest full snapshot of a store is final. False when the time (in seconds) is over before.
+
+    A store that is away for a while is asked again. Raises `Refused`.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = None if timeout is None else loop.time() + timeout
+    while True:
+        try:
+            if is_final(await take_stock(source)):
+                return True
+            notice(f"waiting for the final snapshot in {source.where}")
+        except Unavailable as error:
+            notice(f"waiting for the final snapshot: {error}")
+        left = POLL if deadline is None else min(POLL, deadline - loop.time())
+        if left <= 0:
+            return False
+        await asyncio.sleep(left)
+
+
+class Copier:
+    """A copy from one store to another."""
+
+    def __init__(
+        self, source: Store, target: Store, clock: Clock, *, parallel: int = PARALLEL, progress: Progress = silent
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._clock = clock
+        self._parallel = parallel
+        self._progress = progress
+        self._copied: list[str] = []
+        self._present: list[str] = []
+        self._size = 0
+
+    async def take_stock(self) -> tuple[Inventory, Inventory]:
+        """What source and target hold. Raises `StoreError`."""
+        return await take_stock(self._source), await take_stock(self._target)
+
+    async def run(self, choice: Choice) -> Copied:
+        """Copy what is chosen and not there yet. Whoever is interrupted runs it again.
+
+        Raises `StoreError`: `Corrupt` when an object of the source is not whole, of which nothing is stored then;
+        `Refused` when the target holds what a restore would prefer to the copy.
+        """
+        source, target = await self.take_stock()
+        what = plan(source, target, choice, self._clock.now())
+        if what.in_the_way:
+            names = ", ".join(stored.name for stored in what.in_the_way[:3])
+            found = f"it holds {names}, which a restore would take rather than the copy"
+            raise Refused(self._target.where, found, "copy to an empty prefix, or delete what is there")
+        for one in what.sets:
+            await self._all(one.deltas)
+            await self._all((one.full,))
+        latest = source.latest
+        reach = latest.reach if latest is not None else None
+        return Copied(tuple(self._copied), tuple(self._present), self._size, is_final(source), reach)
+
+    async def _all(self, copies: Iterable[Copy]) -> None:
+        waiting = iter(copies)
+
+        async def work() -> None:
+            for copy in waiting:
+                await self._one(copy)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._parallel):
+                    group.create_task(work())
+        except* Exception as errors:
+            raise errors.exceptions[0] from None
+
+    async def _one(self, copy: Copy) -> None:
+        name = str(copy.target)
+        if copy.present is not None and not (await check(self._target, copy.present, self._progress)).problem:
+            self._present.append(name)
+            return
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                stored = await self._target.upload(copy.target.key, self._verified(copy.source))
+                break
+            except NotFound as error:
+                raise Unavailable(error.where, "it went while it was copied", "copy again") from None
+            except Refused:
+                raise
+            except StoreError:
+                if attempt == ATTEMPTS:
+                    raise
+            await asyncio.sleep(PAUSE * attempt)
+        self._copied.append(name)
+        self._size += stored.size
+
+    async def _verified(self, stored: StoredSnapshot) -> AsyncGenerator[bytes, None]:
+        """The stored bytes as they are. At their end, `Corrupt` when their content has another hash: the store that
+        they were for forgets them then.
+        """
+        unpacking, trailer = decoder(stored.snapshot.compression), Trailer(stored.snapshot.kind)
+
+        def look(chunk: bytes) -> None:
+            for piece in unpacking.read(chunk):
+                trailer.read(piece)
+                if trailer.size > reading.LARGEST_FULL:
+                    raise Malformed(f"its content has more than {reading.LARGEST_FULL} bytes")
+
+        try:
+            async with aclosing(self._source.stream(stored.key)) as chunks:
+                async for chunk in chunks:
+                    self._progress(len(chunk))
+                    await apart(partial(look, chunk), len(chunk))
+                    yield chunk
+            unpacking.finish()
+            trailer.finish()
+        except Malformed as error:
+            where = f"{self._source.where}/{stored.key}"
+            raise Corrupt(where, str(error), "it was not copied; have the source take a full snapshot") from None

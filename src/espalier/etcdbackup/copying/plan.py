@@ -1,0 +1,100 @@
+"""Which snapshots are copied, and what of them is there already. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from espalier.etcdbackup.snapshots.names import Kind, Snapshot
+from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet, StoredSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which sets are copied. The latest one always is, however old: without it the target would seem to be empty."""
+
+    most: int | None = None
+    """So many of the newest; None: all."""
+    age: timedelta | None = None
+    """Those whose full snapshot is younger; None: all."""
+
+    def __post_init__(self) -> None:
+        if self.most is not None and self.most < 1:
+            raise ValueError(f"number of backups to copy: found {self.most}, allowed is 1 or more")
+        if self.age is not None and self.age <= timedelta():
+            raise ValueError(f"age of backups to copy: found {self.age}, allowed is more than 0")
+
+
+LATEST = Choice(most=1)
+"""What a control plane needs that moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A snapshot to copy."""
+
+    source: StoredSnapshot
+    target: Snapshot
+    """Named without `.final`, as etcd-backup-restore does: in the target, etcd goes on."""
+    present: StoredSnapshot | None = None
+    """An object of that name and size, which may be the copy of an earlier run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetCopy:
+    """A set to copy: its deltas first, and the full snapshot last, so that a set which is there is whole."""
+
+    deltas: tuple[Copy, ...]
+    full: Copy
+
+    @property
+    def all(self) -> tuple[Copy, ...]:
+        """In the order in which they are copied."""
+        return (*self.deltas, self.full)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a copy consists of, oldest set first."""
+
+    sets: tuple[SetCopy, ...]
+    in_the_way: tuple[StoredSnapshot, ...] = ()
+    """Snapshots of the target that are not copies and come after the latest full one of the source: a restore would
+    take them for its set."""
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """All of them."""
+        return tuple(copy for one in self.sets for copy in one.all)
+
+
+def plan(source: Inventory, target: Inventory, choice: Choice, now: datetime) -> Plan:
+    """What to copy. Without sets where the source has no full snapshot."""
+    chosen = _chosen(source, choice, now)
+    if not chosen:
+        return Plan(())
+    there = {stored.key: stored for stored in target.snapshots}
+    made: dict[str, Copy] = {}
+    for stored in (stored for one in chosen for stored in one.members):
+        name = stored.snapshot.without_final()
+        known = there.get(name.key)
+        made[stored.key] = Copy(stored, name, known if known is not None and known.size == stored.size else None)
+    sets = tuple(SetCopy(tuple(made[delta.key] for delta in one.deltas), made[one.full.key]) for one in chosen)
+    copied = {copy.target.key for copy in made.values()}
+    first = chosen[-1].full.order
+    return Plan(sets, tuple(one for one in target.snapshots if one.order >= first and one.key not in copied))
+
+
+def _chosen(source: Inventory, choice: Choice, now: datetime) -> list[SnapshotSet]:
+    sets = list(source.sets)
+    if choice.age is not None:
+        sets = [one for one in sets[:-1] if now - one.full.snapshot.time < choice.age] + sets[-1:]
+    if choice.most is not None:
+        sets = sets[-choice.most :]
+    return sets
+
+
+def is_final(stock: Inventory) -> bool:
+    """True if etcd took no writes after the latest full snapshot."""
+    latest = stock.latest
+    return latest is not None and latest.full.snapshot.kind is Kind.FULL and latest.full.snapshot.is_final

@@ -1,0 +1,67 @@
+"""Actions of an election, for whoever drives its machines. Each ends with an event, but those on the door and on etcd
+that say so."""
+
+from __future__ import annotations
+
+import msgspec
+
+from espalier.api.etcd.ownership import CopyOperation, FirstStart
+
+
+class Observe(msgspec.Struct, frozen=True):
+    """Read both objects of the epoch with one client: `Observed` or `StoreFailed`, within the store's timeout."""
+
+
+class PutOperation(msgspec.Struct, frozen=True):
+    """Put the CopyOperation with a new nonce: `PutEnded`.
+
+    Where the store can, only if its version is still `version`; with none, only if there is no object.
+    """
+
+    operation: CopyOperation
+    version: str
+
+
+class PutMarker(msgspec.Struct, frozen=True):
+    """Put the first-start marker of the own epoch with a new nonce, if there is none: `PutEnded`."""
+
+    marker: FirstStart
+
+
+class ReadOwnMarker(msgspec.Struct, frozen=True):
+    """Read the first-start marker of the own epoch in the own store: `OwnMarkerRead` or `StoreFailed`."""
+
+
+class StartEtcd(msgspec.Struct, frozen=True):
+    """Start etcd behind its door, shut or open: `EtcdStarted`, or `EtcdEnded` when it does not come up."""
+
+
+class StopEtcd(msgspec.Struct, frozen=True):
+    """End etcd with SIGTERM, later with SIGKILL: `EtcdEnded`."""
+
+
+class OpenDoor(msgspec.Struct, frozen=True):
+    """Let clients pass until this time of `CLOCK_BOOTTIME`, which the guard compares before each chunk. No event."""
+
+    until: float
+
+
+class ShutDoor(msgspec.Struct, frozen=True):
+    """Let nothing pass, from now on: `DoorShut` once the guard has confirmed it."""
+
+
+class TakeFinalSnapshot(msgspec.Struct, frozen=True):
+    """Take a full snapshot and store it as final: `SnapshotStored` or `SnapshotFailed`, `SnapshotProgressed` before."""
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """Copy the latest set, which must have the snapshot `final` where one is named: `Copied` or `CopyFailed`.
+
+    The list is made when the copy begins; what is stored in the source afterwards does not count.
+    """
+
+    final: str | None
+
+
+AgentAction = Observe | PutOperation | PutMarker | StartEtcd | StopEtcd | OpenDoor | ShutDoor | TakeFinalSnapshot
+CopierAction = Observe | PutOperation | PutMarker | ReadOwnMarker | Copy

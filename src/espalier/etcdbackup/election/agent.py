@@ -1,0 +1,299 @@
+"""The agent beside an etcd: whether it serves, and how it gives its data away. The source of a migration.
+
+It serves while it reads that its epoch has no CopyOperation. Each such read opens the door of etcd until `validity`
+after the read began; without another one the door shuts by itself, whether the agent lives or not. Once there is a
+CopyOperation the door is shut for good: the final snapshot is taken behind it, and its name written with `Ready`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+import msgspec
+from msgspec.structs import replace
+
+from espalier.api.etcd.calls import CopyOperationStatus
+from espalier.api.etcd.ownership import CopyOperation, FirstStart, Status, Unreadable, Writer
+from espalier.api.etcd.timing import Timing
+from espalier.etcdbackup.election import events
+from espalier.etcdbackup.election.actions import (
+    AgentAction,
+    Observe,
+    OpenDoor,
+    PutMarker,
+    PutOperation,
+    ShutDoor,
+    StartEtcd,
+    StopEtcd,
+    TakeFinalSnapshot,
+)
+
+
+class Phase(Enum):
+    """How an agent stands to its epoch."""
+
+    STARTING = "Starting"
+    """Nothing was read yet. A door that is still open from the agent before stays so until its time is over."""
+    UNDECIDED = "Undecided"
+    """Nothing is known that would let it serve: no store, no marker, or an object that can't be read. The door is shut,
+    etcd has ended, until a read says otherwise."""
+    OWNER = "Owner"
+    """No CopyOperation: etcd serves while the door is open."""
+    HANDING_OVER = "HandingOver"
+    """The CopyOperation is there: the door is shut for good, the final snapshot is under way."""
+    HANDED_OVER = "HandedOver"
+    """The CopyOperation is `Ready` or `Done`: etcd has ended."""
+
+
+class Etcd(Enum):
+    """The state of the etcd process, as far as the agent knows."""
+
+    ENDED = "Ended"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    ENDING = "Ending"
+
+
+class Door(Enum):
+    """What the guard was told last."""
+
+    OPEN = "Open"
+    """To let clients pass until a time. Also at start: an agent that ran before may have said so."""
+    SHUTTING = "Shutting"
+    """To let nothing pass, and it has not answered yet."""
+    SHUT = "Shut"
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What an agent is told: by the Etcd object, and by its configuration."""
+
+    epoch: int
+    cluster: str
+    timing: Timing
+    founding: bool = False
+    """The epoch is the first of a new cluster: the agent makes the first-start marker, where no data lies."""
+
+
+class Agent(msgspec.Struct, frozen=True):
+    """The state of an agent. Times are seconds of `CLOCK_BOOTTIME`."""
+
+    read_due: float
+    door_until: float
+    """Nothing passes after this. At start: what an agent that ran before may have told the guard."""
+    etcd: Etcd
+    may_found: bool
+    phase: Phase = Phase.STARTING
+    reading: bool = False
+    putting: bool = False
+    unread: bool = False
+    """A put has ended, and no read since."""
+    door: Door = Door.OPEN
+    shut_since: float | None = None
+    """Since then it is known that nothing passes."""
+    operation: CopyOperation | None = None
+    version: str = ""
+    initiating: bool = False
+    taking: bool = False
+    stored: int = 0
+    ready: CopyOperation | None = None
+    """What is to be put when the final snapshot is stored."""
+    retry_due: float = 0
+    """Not before this is etcd started again, or the final snapshot taken again, after a failure."""
+    progress_due: float = 0
+
+    @property
+    def serves(self) -> bool:
+        """The answer of the readiness probe."""
+        return self.phase is Phase.OWNER and self.etcd is Etcd.RUNNING
+
+    @property
+    def may_delete_snapshots(self) -> bool:
+        """True while retention may delete: not once the epoch has ended, as a copy may have that in its list."""
+        return self.phase is Phase.OWNER
+
+
+def status(settings: Settings, agent: Agent) -> CopyOperationStatus:
+    """The answer of `copyop/initiate` and `copyop/status`."""
+    return CopyOperationStatus(settings.epoch, agent.operation is not None, agent.operation)
+
+
+Step = tuple[Agent, tuple[AgentAction, ...]]
+
+
+def start(settings: Settings, etcd: Etcd, has_data: bool, at: float) -> Agent:
+    """An agent that has just started and knows nothing but the state of etcd, and whether there is a data directory.
+
+    Its first read waits until a store answers with all that an agent before it may have seen, by any clock.
+    """
+    return Agent(
+        read_due=at + settings.timing.store_staleness * (1 + settings.timing.clock_drift),
+        door_until=at + settings.timing.validity,
+        etcd=etcd,
+        may_found=settings.founding and not has_data,
+    )
+
+
+def due(settings: Settings, agent: Agent) -> float | None:
+    """When the agent wants a `Due`; None while it waits for something else."""
+    return min(_due(settings.timing, agent), default=None)
+
+
+def step(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> Step:
+    """The agent after an event, and what is to be done, in this order."""
+    agent, first = _taken_in(settings, agent, event, at)
+    agent, then = _converged(settings, agent, at)
+    return agent, (*first, *then)
+
+
+def _taken_in(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> Step:
+    """The agent that knows of the event."""
+    retry = at + settings.timing.poll_period
+    match event:
+        case events.Observed():
+            return _observed(settings, replace(agent, reading=False, unread=False), event, at)
+        case events.StoreFailed():
+            return replace(agent, reading=False), ()
+        case events.PutEnded():
+            return replace(agent, putting=False, unread=True, read_due=at), ()
+        case events.EtcdStarted():
+            return replace(agent, etcd=Etcd.RUNNING), ()
+        case events.EtcdEnded():
+            return replace(agent, etcd=Etcd.ENDED, retry_due=retry), ()
+        case events.DoorShut():
+            known = at if agent.shut_since is None else agent.shut_since
+            return replace(agent, door=Door.SHUT, shut_since=known), ()
+        case events.SnapshotProgressed(stored=stored):
+            return replace(agent, stored=stored), ()
+        case events.SnapshotStored(name=name, complete=complete):
+            final = name if complete else None
+            ready = CopyOperation(settings.epoch, Status.READY, Writer.SOURCE, final, agent.stored)
+            return replace(agent, taking=False, ready=ready), ()
+        case events.SnapshotFailed():
+            return replace(agent, taking=False, stored=0, retry_due=retry), ()
+        case events.InitiateCalled():
+            return replace(agent, initiating=True, read_due=at), ()
+        case events.Due():
+            return agent, ()
+
+
+def _observed(settings: Settings, agent: Agent, seen: events.Observed, at: float) -> Step:
+    """What a read of both objects means. Once the epoch's end was seen, a read without it is of no interest."""
+    if isinstance(seen.operation, CopyOperation):
+        ends = agent.phase not in (Phase.HANDING_OVER, Phase.HANDED_OVER)
+        agent = replace(agent, operation=seen.operation, version=seen.version, initiating=False)
+        phase = Phase.HANDING_OVER if seen.operation.status is Status.INITIAL else Phase.HANDED_OVER
+        if ends and phase is Phase.HANDING_OVER:
+            agent = replace(agent, progress_due=at + settings.timing.progress_period)
+        return replace(agent, phase=phase), ()
+    if agent.phase in (Phase.HANDING_OVER, Phase.HANDED_OVER):
+        return agent, ()
+    if isinstance(seen.operation, Unreadable) or isinstance(seen.marker, Unreadable):
+        return replace(agent, phase=Phase.UNDECIDED), ()
+    if seen.marker is None:
+        if agent.may_found and not agent.putting:
+            marker = FirstStart(settings.epoch, settings.cluster, settings.timing.release)
+            return replace(agent, putting=True), (PutMarker(marker),)
+        return agent, ()  # not the container it was: what was read before holds until its time is over
+    return _owning(settings, agent, seen.began, seen.marker, at)
+
+
+def _owning(settings: Settings, agent: Agent, began: float, marker: FirstStart, at: float) -> Step:
+    """There is no CopyOperation: let clients pass, for no longer than the marker has promised to destinations."""
+    promised = marker.release_seconds - settings.timing.serving_grace
+    until = began + min(settings.timing.validity, promised)
+    if until <= at or agent.door is Door.SHUTTING:  # an answer that is under way must not be taken for a later one
+        return agent, ()
+    agent = replace(
+        agent,
+        phase=Phase.OWNER,
+        door_until=max(until, agent.door_until),
+        door=Door.OPEN,
+        shut_since=None,
+        may_found=False,
+    )
+    actions: tuple[AgentAction, ...] = (OpenDoor(until),)
+    if agent.initiating and not agent.putting and not agent.unread:
+        asked = CopyOperation(settings.epoch, Status.INITIAL, Writer.SOURCE)
+        agent, actions = replace(agent, putting=True), (*actions, PutOperation(asked, ""))
+    return agent, actions
+
+
+def _converged(settings: Settings, agent: Agent, at: float) -> Step:
+    """What is to be done, by what is known and the time."""
+    if agent.phase in (Phase.STARTING, Phase.OWNER) and at >= agent.door_until:
+        agent = replace(agent, phase=Phase.UNDECIDED)
+    if agent.shut_since is None and at >= agent.door_until:
+        agent = replace(agent, shut_since=at)
+    actions: list[AgentAction] = []
+    for part in (_door, _etcd, _final, _puts, _reads):
+        agent, more = part(settings, agent, at)
+        actions += more
+    return agent, tuple(actions)
+
+
+def _door(settings: Settings, agent: Agent, at: float) -> Step:
+    del settings, at
+    if agent.phase in (Phase.STARTING, Phase.OWNER) or agent.door is not Door.OPEN:
+        return agent, ()
+    return replace(agent, door=Door.SHUTTING), (ShutDoor(),)
+
+
+def _etcd(settings: Settings, agent: Agent, at: float) -> Step:
+    del settings
+    wanted = agent.phase is Phase.OWNER or (agent.phase is Phase.HANDING_OVER and agent.ready is None)
+    if wanted and agent.etcd is Etcd.ENDED and at >= agent.retry_due:
+        return replace(agent, etcd=Etcd.STARTING), (StartEtcd(),)
+    leave = wanted or agent.taking or agent.phase is Phase.STARTING
+    if not leave and agent.etcd in (Etcd.STARTING, Etcd.RUNNING):
+        return replace(agent, etcd=Etcd.ENDING), (StopEtcd(),)
+    return agent, ()
+
+
+def _final(settings: Settings, agent: Agent, at: float) -> Step:
+    """Take the final snapshot once nothing passes the door: what is acknowledged by then is all there will ever be."""
+    del settings
+    closed = agent.phase is Phase.HANDING_OVER and agent.shut_since is not None and agent.etcd is Etcd.RUNNING
+    if closed and agent.ready is None and not agent.taking and at >= agent.retry_due:
+        return replace(agent, taking=True, stored=0), (TakeFinalSnapshot(),)
+    return agent, ()
+
+
+def _puts(settings: Settings, agent: Agent, at: float) -> Step:
+    """Write `Ready` once nothing is served any more, API servers' caches included; until then, progress."""
+    if agent.putting or agent.unread or agent.phase is not Phase.HANDING_OVER or agent.operation is None:
+        return agent, ()
+    if agent.ready is not None:
+        if agent.shut_since is None or at < agent.shut_since + settings.timing.serving_grace:
+            return agent, ()
+        return replace(agent, putting=True), (PutOperation(agent.ready, agent.version),)
+    if agent.stored > agent.operation.progress and at >= agent.progress_due:
+        written = CopyOperation(settings.epoch, Status.INITIAL, Writer.SOURCE, None, agent.stored)
+        agent = replace(agent, putting=True, progress_due=at + settings.timing.progress_period)
+        return agent, (PutOperation(written, agent.version),)
+    return agent, ()
+
+
+def _reads(settings: Settings, agent: Agent, at: float) -> Step:
+    if agent.reading or at < agent.read_due:
+        return agent, ()
+    return replace(agent, reading=True, read_due=at + settings.timing.poll_period), (Observe(),)
+
+
+def _due(timing: Timing, agent: Agent) -> Iterator[float]:
+    if not agent.reading:
+        yield agent.read_due
+    if agent.shut_since is None:
+        yield agent.door_until
+    if agent.phase is not Phase.OWNER and agent.phase is not Phase.HANDING_OVER:
+        return
+    if agent.etcd is Etcd.ENDED and agent.ready is None:
+        yield agent.retry_due
+    if agent.phase is not Phase.HANDING_OVER or agent.putting or agent.unread:
+        return
+    if agent.ready is not None and agent.shut_since is not None:
+        yield agent.shut_since + timing.serving_grace
+    elif agent.taking and agent.operation is not None and agent.stored > agent.operation.progress:
+        yield agent.progress_due
+    elif agent.etcd is Etcd.RUNNING and not agent.taking and agent.shut_since is not None:
+        yield agent.retry_due

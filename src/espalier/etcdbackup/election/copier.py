@@ -1,0 +1,228 @@
+"""The copy at a destination: asks the source to close, waits for it within bounds, copies, and makes the own marker.
+
+Nothing of the own epoch starts before that marker is there. A copy that is started again, at any moment and any number
+of times, looks at what is there and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+import msgspec
+from msgspec.structs import replace
+
+from espalier.api.etcd.ownership import CopyOperation, FirstStart, Status, Writer
+from espalier.api.etcd.timing import Timing
+from espalier.etcdbackup.election import events
+from espalier.etcdbackup.election.actions import (
+    CopierAction,
+    Copy,
+    Observe,
+    PutMarker,
+    PutOperation,
+    ReadOwnMarker,
+)
+
+
+class Phase(Enum):
+    """How far the destination has come."""
+
+    CHECKING = "Checking"
+    """It looks for its own marker: a copy may have ended before."""
+    WAITING = "Waiting"
+    """It asks the source to close, and waits for `Ready`."""
+    COPYING = "Copying"
+    """The source serves nothing any more; snapshots are copied."""
+    RECORDING = "Recording"
+    """All is copied; the marker is put and read back."""
+    FINISHED = "Finished"
+    """The own epoch may start. What is left is to write `Done`, for people."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What a copy is told: by the Etcd object, and by its configuration."""
+
+    epoch: int
+    """The destination's own."""
+    predecessor: int
+    """The epoch that has the data: the last one before that the garden let start."""
+    cluster: str
+    timing: Timing
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` where epochs do not go up: a garden that counts them never says so."""
+        if self.predecessor >= self.epoch:
+            raise ValueError(f"epoch {self.epoch} can't take over from epoch {self.predecessor}: it is not a later one")
+
+
+class Copier(msgspec.Struct, frozen=True):
+    """The state of a copy. Times are seconds of `CLOCK_BOOTTIME`."""
+
+    read_due: float
+    phase: Phase = Phase.CHECKING
+    reading: bool = False
+    putting: bool = False
+    unread: bool = False
+    """A put has ended, and no read since."""
+    operation: CopyOperation | None = None
+    """As it was read last."""
+    version: str = ""
+    seen_since: float | None = None
+    """Since then it is known that the CopyOperation exists in the source's store."""
+    progress_since: float = 0
+    release: float = 0
+    """The promise of the source's marker: how long it may serve after that."""
+    copying: bool = False
+    retry_due: float = 0
+    snapshots: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """The answer of the readiness probe."""
+        return self.phase is Phase.FINISHED
+
+
+Step = tuple[Copier, tuple[CopierAction, ...]]
+
+
+def start(settings: Settings, at: float) -> Copier:
+    """A copy that has just started and knows nothing."""
+    return Copier(read_due=at + settings.timing.store_staleness)
+
+
+def due(settings: Settings, copier: Copier) -> float | None:
+    """When the copy wants a `Due`; None while it waits for something else."""
+    del settings
+    return min(_due(copier), default=None)
+
+
+def gives_up(timing: Timing, copier: Copier) -> float:
+    """When the destination goes on without the source's `Ready`; infinity while it has seen no CopyOperation.
+
+    Never before the source must have closed by itself, however the times of this side are set.
+    """
+    if copier.seen_since is None:
+        return float("inf")
+    patience = min(copier.progress_since + timing.progress_timeout, copier.seen_since + timing.copy_timeout)
+    return max(patience, copier.seen_since + timing.fence(copier.release))
+
+
+def step(settings: Settings, copier: Copier, event: events.CopierEvent, at: float) -> Step:
+    """The copy after an event, and what is to be done, in this order."""
+    copier, first = _taken_in(settings, copier, event, at)
+    copier, then = _converged(settings, copier, at)
+    return copier, (*first, *then)
+
+
+def _taken_in(settings: Settings, copier: Copier, event: events.CopierEvent, at: float) -> Step:
+    match event:
+        case events.Observed():
+            return _observed(settings, replace(copier, reading=False), event, at)
+        case events.OwnMarkerRead(marker=marker):
+            return _checked(replace(copier, reading=False, unread=False), marker is not None, marker, at), ()
+        case events.StoreFailed():
+            return replace(copier, reading=False), ()
+        case events.PutEnded():
+            return replace(copier, putting=False, unread=True, read_due=at), ()
+        case events.Copied(snapshots=snapshots):
+            return replace(copier, copying=False, phase=Phase.RECORDING, snapshots=snapshots), ()
+        case events.CopyFailed():
+            return replace(copier, copying=False, retry_due=at + settings.timing.poll_period), ()
+        case events.Due():
+            return copier, ()
+
+
+def _checked(copier: Copier, found: bool, marker: object, at: float) -> Copier:
+    if isinstance(marker, FirstStart):
+        return replace(copier, phase=Phase.FINISHED, read_due=at)
+    if not found and copier.phase is Phase.CHECKING:
+        return replace(copier, phase=Phase.WAITING, read_due=at)
+    return copier
+
+
+def _observed(settings: Settings, copier: Copier, seen: events.Observed, at: float) -> Step:
+    """What a read of both objects of the predecessor means.
+
+    Only a read says that the CopyOperation exists, and only beside the predecessor's marker: an answer to a put may
+    come from a container that the source never looks at.
+    """
+    copier = replace(copier, unread=False)
+    if not isinstance(seen.marker, FirstStart):
+        return copier, ()
+    if isinstance(seen.operation, CopyOperation):
+        return _sighted(settings, copier, seen.operation, seen.version, seen.marker, at)
+    absent = seen.operation is None and copier.seen_since is None and copier.phase is Phase.WAITING
+    if absent and not copier.putting:
+        asked = CopyOperation(settings.predecessor, Status.INITIAL, Writer.DESTINATION)
+        return replace(copier, putting=True), (PutOperation(asked, ""),)
+    return copier, ()
+
+
+def _sighted(
+    settings: Settings, copier: Copier, operation: CopyOperation, version: str, marker: FirstStart, at: float
+) -> Step:
+    known = copier.operation
+    moved = known is None or (operation.progress, operation.status) != (known.progress, known.status)
+    copier = replace(
+        copier,
+        operation=operation,
+        version=version,
+        seen_since=at if copier.seen_since is None else copier.seen_since,
+        progress_since=at if moved else copier.progress_since,
+        release=marker.release_seconds,
+    )
+    if copier.putting:
+        return copier, ()
+    if copier.phase is Phase.FINISHED:
+        if operation.status is Status.DONE:
+            return copier, ()
+        done = replace(operation, status=Status.DONE, written_by=Writer.DESTINATION)
+        return replace(copier, putting=True), (PutOperation(done, version),)
+    if copier.phase is not Phase.WAITING:
+        return copier, ()
+    if operation.status is not Status.INITIAL:
+        return replace(copier, phase=Phase.COPYING), ()
+    if at < gives_up(settings.timing, copier):
+        return copier, ()
+    ready = CopyOperation(settings.predecessor, Status.READY, Writer.DESTINATION, None, operation.progress)
+    return replace(copier, putting=True), (PutOperation(ready, version),)
+
+
+def _converged(settings: Settings, copier: Copier, at: float) -> Step:
+    """What is to be done, by what is known and the time."""
+    if copier.phase is Phase.COPYING:
+        if copier.copying or at < copier.retry_due or copier.operation is None:
+            return copier, ()
+        return replace(copier, copying=True), (Copy(copier.operation.final_snapshot),)
+    if copier.phase is Phase.RECORDING and not copier.putting and not copier.unread:
+        return replace(copier, putting=True), (PutMarker(_marker(settings, copier)),)
+    if not _wants_to_read(copier) or at < copier.read_due:
+        return copier, ()
+    own = copier.phase in (Phase.CHECKING, Phase.RECORDING)
+    copier = replace(copier, reading=True, read_due=at + settings.timing.poll_period)
+    return copier, (ReadOwnMarker() if own else Observe(),)
+
+
+def _marker(settings: Settings, copier: Copier) -> FirstStart:
+    return FirstStart(
+        epoch=settings.epoch,
+        cluster=settings.cluster,
+        release_seconds=settings.timing.release,
+        predecessor=settings.predecessor,
+        snapshots=copier.snapshots,
+        lossless=copier.operation is not None and copier.operation.final_snapshot is not None,
+    )
+
+
+def _wants_to_read(copier: Copier) -> bool:
+    done = copier.phase is Phase.FINISHED and copier.operation is not None and copier.operation.status is Status.DONE
+    return not copier.reading and not done and (copier.phase is not Phase.RECORDING or copier.unread)
+
+
+def _due(copier: Copier) -> Iterator[float]:
+    if copier.phase is Phase.COPYING:
+        if not copier.copying:
+            yield copier.retry_due
+    elif _wants_to_read(copier):
+        yield copier.read_due

@@ -1,0 +1,147 @@
+"""A data directory that is made beside its place, and put there by one rename."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from espalier.etcdbackup.restore.errors import NotWritten, Occupied
+
+DATABASE = Path("member/snap/db")
+"""In a data directory."""
+WAL = Path("member/wal")
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+class SideFolder:
+    """`DIR.part`, which nobody else uses. Methods block, and raise `OSError`."""
+
+    def __init__(self, target: Path, part: Path, replaced: Path) -> None:
+        self.part = part
+        self._target = target
+        self._replaced = replaced
+
+    @property
+    def database(self) -> Path:
+        """Where etcd's database is to be."""
+        return self.part / DATABASE
+
+    def write(self, name: Path, content: bytes) -> None:
+        """Write a small file durably."""
+        with os.fdopen(os.open(self.part / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def put_in_place(self) -> Path | None:
+        """Give it its name, durably. What had that name is kept; its new name is returned."""
+        for folder in (WAL, DATABASE.parent, DATABASE.parent.parent, Path()):
+            _sync(self.part / folder)
+        if not _has_content(self._target):
+            self.part.rename(self._target)
+            _sync(self._target.parent)
+            return None
+        self.part.rename(self._replaced)
+        try:
+            _exchange(self._replaced, self._target)
+        except OSError:
+            self._replaced.rename(self.part)
+            raise
+        _sync(self._target.parent)
+        return self._replaced
+
+
+@contextmanager
+def side_folder(target: Path, *, replace: bool) -> Iterator[SideFolder]:
+    """Make a data directory; without `put_in_place`, nothing is left of it.
+
+    Raises `Occupied` when there are data already and `replace` is not set, when an etcd uses them, or when another
+    restore is under way; `NotWritten` for errors of the file system in the block as well.
+    """
+    target = target.absolute()
+    part, replaced = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.replaced")
+    with _explained(part), _held(target, replaced, replace=replace):
+        part.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _lock(descriptor, part)
+            _empty(part)
+            try:
+                part.chmod(0o700)  # also one that was there
+                for folder in (WAL.parent, WAL, DATABASE.parent):
+                    (part / folder).mkdir(mode=0o700)
+                yield SideFolder(target, part, replaced)
+            finally:
+                if part.exists() and os.path.samestat(os.stat(part), os.fstat(descriptor)):
+                    shutil.rmtree(part, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _held(target: Path, replaced: Path, *, replace: bool) -> Iterator[None]:
+    """Keep etcd from starting with data that are to be replaced."""
+    if not _has_content(target):
+        yield
+        return
+    if not replace:
+        raise Occupied(f"{target} has data already; restore elsewhere, or say that they are replaced (--replace)")
+    if os.path.lexists(replaced):
+        raise Occupied(f"{replaced} keeps what was replaced before; delete it, or move it away")
+    database = target / DATABASE
+    if not database.exists():
+        yield
+        return
+    with database.open("rb") as file:
+        _lock(file.fileno(), target)
+        yield
+
+
+def _has_content(folder: Path) -> bool:
+    return os.path.lexists(folder) and (not folder.is_dir() or folder.is_symlink() or any(folder.iterdir()))
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as bbolt does
+    except BlockingIOError:
+        raise Occupied(f"{path} is in use by another process; stop it first") from None
+
+
+def _empty(folder: Path) -> None:
+    """Remove what a restore left that was killed."""
+    for entry in folder.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Exchange two names in one step (renameat2 of Linux): whenever it is interrupted, each of them has data."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
+        number = ctypes.get_errno()
+        raise OSError(number, f"two folders can't be exchanged here: {os.strerror(number)}", str(other))
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(part: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        advice = (
+            "free space, or restore elsewhere" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "nothing is restored"
+        )
+        raise NotWritten(f"{error.filename or part}: {error.strerror or error}; {advice}") from error

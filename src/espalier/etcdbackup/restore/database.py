@@ -1,0 +1,96 @@
+"""A restored database as one transaction on the file of a full snapshot: deltas, members, leases, place in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from espalier.etcd.backend import (
+    CONSISTENT_INDEX,
+    KEY,
+    LEASE,
+    META,
+    SCHEDULED_COMPACTION,
+    TERM,
+    State,
+    read_state,
+    revision_key,
+    stored_lease,
+)
+from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.bbolt.updating import updating
+from espalier.etcdbackup.restore import wal
+from espalier.etcdbackup.restore.members import Membership
+from espalier.etcdbackup.restore.records import History
+from espalier.etcdbackup.snapshots.deltas import Event
+
+MEMBERS, REMOVED = b"members", b"members_removed"
+CONF_STATE = b"confState"
+_MOST = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a database has that was restored."""
+
+    revision: int
+    """Of the last change."""
+    served: int
+    """The first one that a client sees: greater where revisions were skipped."""
+    events: int
+    leases: tuple[int, ...]
+    """Granted anew, for no snapshot had them."""
+
+
+def state_of(path: Path) -> State:
+    """What the database of a full snapshot holds. Raises `Damaged`, `OSError`."""
+    with Database.open(path) as database:
+        return read_state(database)
+
+
+def complete(
+    path: Path,
+    state: State,
+    events: Iterable[Sequence[Event]],
+    membership: Membership,
+    *,
+    bump: Callable[[], int],
+    lease_ttl: int,
+) -> Contents:
+    """Make the database of a full snapshot that of a new cluster, with these events in it. Blocks.
+
+    `bump` is asked after the last event: so many revisions are skipped, and what is before them is marked as compacted,
+    so that a watch from an older revision is told so, and its client lists anew. `lease_ttl` is in seconds.
+    Raises `Malformed`, `Damaged`, `OSError`, and what `events` raises.
+    """
+    history = History(state.revision)
+    served = 0
+
+    def records() -> Iterator[tuple[bytes, bytes]]:
+        nonlocal served
+        for batch in events:
+            yield from history.records(batch)
+        skipped = bump()
+        served = history.revision + skipped
+        if served > _MOST:
+            raise ValueError(f"revisions to skip: found {skipped} after {history.revision}, allowed is up to 2^63-1")
+        if skipped:
+            yield revision_key(served), b""  # as etcdutl does
+
+    with Database.open(path) as database:
+        meta = dict(bucket.items()) if (bucket := database.bucket(META)) else {}
+        stored = dict(bucket.items()) if (bucket := database.bucket(LEASE)) else {}
+    with updating(path) as update:
+        update.append(KEY, records())
+        granted = sorted(history.leases - state.leases.keys())
+        meta[CONSISTENT_INDEX] = wal.last_index(membership).to_bytes(8, "big")
+        meta[TERM] = wal.TERM.to_bytes(8, "big")
+        meta.pop(CONF_STATE, None)  # of the old members; replaying the log gives it
+        if served > history.revision:
+            meta[SCHEDULED_COMPACTION] = revision_key(served)
+        update.replace(META, sorted(meta.items()))
+        update.replace(LEASE, sorted((stored | dict(stored_lease(lease, lease_ttl) for lease in granted)).items()))
+        update.replace(MEMBERS, sorted((member.key, member.encode()) for member in membership.members))
+        update.replace(REMOVED, ())
+    return Contents(history.revision, served, history.events, tuple(granted))

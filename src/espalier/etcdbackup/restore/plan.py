@@ -1,0 +1,81 @@
+"""Which snapshots lead to the last revision that a store knows of. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from espalier.etcdbackup.restore.errors import Incomplete, NothingToRestore
+from espalier.etcdbackup.snapshots.names import Kind
+from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet, StoredSnapshot
+
+BUMP = 10**9
+"""Revisions that a restore skips which may have lost writes, so that no client knows one that is given again. It is
+what etcd's documentation recommends for `etcdutl snapshot restore --bump-revision`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A full snapshot, and what is applied to it."""
+
+    full: StoredSnapshot
+    deltas: tuple[StoredSnapshot, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes in the store."""
+        return sum(stored.size for stored in (self.full, *self.deltas))
+
+
+def target(stock: Inventory) -> int:
+    """The last revision that a name has."""
+    return max((stored.snapshot.last for stored in stock.snapshots), default=0)
+
+
+def full_snapshots(stock: Inventory, *, partial: bool = False) -> tuple[StoredSnapshot, ...]:
+    """Those to try, newest first: the latest, and older ones from which deltas lead as far, or, if `partial`, at all.
+
+    Raises `NothingToRestore`.
+    """
+    fulls = [one.full for one in reversed(stock.sets)]
+    if not fulls:
+        raise NothingToRestore("no full snapshot found")
+    latest, *older = fulls
+    return latest, *(full for full in older if partial or _set(full, full.snapshot.last, stock).reach >= target(stock))
+
+
+def path(full: StoredSnapshot, revision: int, stock: Inventory, *, partial: bool = False) -> Path:
+    """What leads from a full snapshot to the last revision.
+
+    `revision` is that of its content, which may be another than its name says: etcd goes on while its revision is
+    asked for and the snapshot is taken. Deltas of all sets count. Raises `Incomplete` for a gap, unless `partial`.
+    """
+    found = _set(full, revision, stock)
+    if found.reach < target(stock) and not partial:
+        raise Incomplete(_missing(full, revision, found.reach, stock))
+    return Path(full, found.chain)
+
+
+def is_final(stock: Inventory) -> bool:
+    """True if the newest snapshot says that etcd took no writes after it."""
+    return bool(stock.snapshots) and stock.snapshots[-1].snapshot.is_final
+
+
+def _set(full: StoredSnapshot, revision: int, stock: Inventory) -> SnapshotSet:
+    deltas = tuple(stored for stored in stock.snapshots if stored.snapshot.kind is Kind.DELTA)
+    return SnapshotSet(replace(full, snapshot=replace(full.snapshot, last=revision)), deltas)
+
+
+def _missing(full: StoredSnapshot, revision: int, reach: int, stock: Inventory) -> str:
+    said = f"revision {reach} can be restored from {full.name}"
+    if revision != full.snapshot.last:
+        said += f", whose content has revision {revision} and not {full.snapshot.last},"
+    after = next(
+        (one for one in stock.snapshots if one.snapshot.kind is Kind.DELTA and one.snapshot.last > reach), None
+    )
+    if after is not None and after.snapshot.start > reach + 1:
+        said += (
+            f" and {after.name} begins at {after.snapshot.start}: {reach + 1} to {after.snapshot.start - 1} are missing"
+        )
+    else:
+        said += f" and the last one in the store is {target(stock)}"
+    return f"{said}; look for what was deleted, or restore what is there with --partial"

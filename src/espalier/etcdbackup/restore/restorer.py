@@ -1,0 +1,197 @@
+"""From a store to a data directory with which etcd starts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from espalier.etcd.backend import State
+from espalier.etcd.bbolt.reading import Damaged
+from espalier.etcdbackup.restore import plan, wal
+from espalier.etcdbackup.restore.data_directory import WAL, SideFolder, side_folder
+from espalier.etcdbackup.restore.database import Contents, complete, state_of
+from espalier.etcdbackup.restore.errors import NothingToRestore
+from espalier.etcdbackup.restore.members import Membership, membership
+from espalier.etcdbackup.snapshots.deltas import Event
+from espalier.etcdbackup.snapshots.malformed import Malformed
+from espalier.etcdbackup.snapshots.reading import Progress, corrupt, download, events, silent, take_stock
+from espalier.etcdbackup.snapshots.sets import Inventory, StoredSnapshot
+from espalier.etcdbackup.stores.errors import Corrupt, NotFound
+from espalier.etcdbackup.stores.store import Store
+
+T = TypeVar("T")
+
+LEASE_TTL = 3600
+"""Seconds of a lease that no snapshot has: as long as API servers keep events by default, longer than any other of
+Kubernetes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a store is restored. `members` is what etcd will be started with."""
+
+    members: Membership = field(default_factory=membership)
+    replace: bool = False
+    """Data that are there are put aside."""
+    partial: bool = False
+    """Restore what leads furthest, if something is missing or damaged."""
+    bump: int | None = None
+    """Revisions to skip; None: `plan.BUMP` unless the newest snapshot is final and all was restored."""
+    lease_ttl: int = LEASE_TTL
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was restored."""
+
+    full: StoredSnapshot
+    deltas: tuple[StoredSnapshot, ...]
+    """Applied."""
+    contents: Contents
+    is_whole: bool
+    """True if it leads to the last revision of the store."""
+    replaced: Path | None
+    """Where the data are that were there before."""
+    passed_over: tuple[str, ...]
+    """Objects that are damaged and were not needed, or given up (`partial`)."""
+
+
+async def restore(store: Store, folder: Path, options: Options, progress: Progress = silent) -> Restored:
+    """Restore the newest data that a store leads to. Whatever is raised, `folder` is as it was before.
+
+    Raises `StoreError` (`Corrupt` names an object that is damaged), `RestoreError`, and `ValueError` where so many
+    revisions can't be skipped.
+    """
+    stock = await take_stock(store)
+    candidates = plan.full_snapshots(stock, partial=options.partial)
+    with side_folder(folder, replace=options.replace) as side:
+        one = _Restore(store, stock, side, options, progress)
+        full, state = await one.full(candidates)
+        path = plan.path(full, state.revision, stock, partial=options.partial)
+        contents = await one.apply(path, state)
+        if contents.revision <= 1:
+            raise NothingToRestore(f"{full.name} is of an etcd without data; an empty data directory does the same")
+        await asyncio.to_thread(side.write, WAL / wal.SEGMENT, wal.segment(options.members))
+        replaced = await _to_its_end(side.put_in_place)
+    is_whole = contents.revision >= plan.target(stock)
+    return Restored(full, tuple(one.applied), contents, is_whole, replaced, tuple(one.passed_over))
+
+
+class _Restore:
+    """One restore, into a side folder."""
+
+    def __init__(self, store: Store, stock: Inventory, side: SideFolder, options: Options, progress: Progress) -> None:
+        self._store = store
+        self._stock = stock
+        self._side = side
+        self._options = options
+        self._progress = progress
+        self._reached = 0
+        self._current = stock.snapshots[0]
+        self.applied: list[StoredSnapshot] = []
+        self.passed_over: list[str] = []
+
+    async def full(self, candidates: tuple[StoredSnapshot, ...]) -> tuple[StoredSnapshot, State]:
+        """The first full snapshot that is whole, downloaded."""
+        first: Corrupt | None = None
+        for full in candidates:
+            try:
+                await download(self._store, full, self._side.database, self._progress)
+                return full, await asyncio.to_thread(state_of, self._side.database)
+            except NotFound as error:
+                failed = Corrupt(error.where, "it was listed, and is not there any more")
+            except Damaged as error:
+                self._side.database.unlink()
+                failed = corrupt(self._store, full, Malformed(str(error)))
+            except Corrupt as error:
+                failed = error
+            first = first or failed
+            self.passed_over.append(str(failed))
+        if first is None:
+            raise NothingToRestore("no full snapshot found")
+        raise first
+
+    async def apply(self, path: plan.Path, state: State) -> Contents:
+        """Write deltas and all else into the database."""
+        options = self._options
+        self._reached = state.revision
+        self._current = path.full
+
+        def work(batches: Iterator[list[Event]]) -> Contents:
+            return complete(
+                self._side.database, state, batches, options.members, bump=self._bump, lease_ttl=options.lease_ttl
+            )
+
+        try:
+            async with aclosing(self._events(path.deltas)) as batches:
+                return await _with_batches(batches, work)
+        except Malformed as error:
+            raise corrupt(self._store, self._current, error) from None
+
+    def _bump(self) -> int:
+        """Revisions to skip: none, if it is proven that nothing is missing which etcd ever acknowledged."""
+        if self._options.bump is not None:
+            return self._options.bump
+        return 0 if plan.is_final(self._stock) and self._reached >= plan.target(self._stock) else plan.BUMP
+
+    async def _events(self, deltas: tuple[StoredSnapshot, ...]) -> AsyncGenerator[list[Event], None]:
+        for stored in deltas:
+            self._current = stored
+            try:
+                async with aclosing(events(self._store, stored, self._progress)) as batches:
+                    async for batch in batches:
+                        yield batch
+                        self._reached = max(self._reached, batch[-1].revision)
+            except (Corrupt, NotFound) as error:
+                if not self._options.partial:
+                    raise
+                self.passed_over.append(str(error))
+                return
+            self.applied.append(stored)
+
+
+async def _with_batches(batches: AsyncIterator[T], work: Callable[[Iterator[T]], Contents]) -> Contents:
+    """Do blocking work in a thread that takes what comes from here. When cancelled, it ends before this does."""
+    loop = asyncio.get_running_loop()
+    pending: Future[T] | None = None
+    is_stopped = False
+
+    async def following() -> T:
+        return await anext(batches)
+
+    def pulled() -> Iterator[T]:
+        nonlocal pending
+        while not is_stopped:
+            pending = asyncio.run_coroutine_threadsafe(following(), loop)
+            if is_stopped:
+                pending.cancel()
+            try:
+                yield pending.result()
+            except StopAsyncIteration:
+                return
+        raise CancelledError
+
+    working = asyncio.ensure_future(asyncio.to_thread(lambda: work(pulled())))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        is_stopped = True
+        if pending is not None:
+            pending.cancel()
+        await asyncio.wait([working])
+        raise
+
+
+async def _to_its_end(work: Callable[[], T]) -> T:
+    """Do blocking work in a thread; whoever is cancelled meanwhile waits for it."""
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise

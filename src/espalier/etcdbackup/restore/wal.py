@@ -1,0 +1,73 @@
+"""The write-ahead log from which etcd starts with restored data: one segment that makes the members known to raft.
+
+It is that of an etcd that was started for the first time and stopped before its first snapshot of raft: a change of
+configuration for each member, all committed. The database says that they were applied to it.
+
+Format as of etcd 3.5 and 3.6 (server/storage/wal, walpb/record.proto, raftpb/raft.proto): a record is its length in 8
+bytes, the message, and zeros up to a multiple of 8; a length's highest byte is 0x80 and the number of those zeros. The
+CRC-32C of a record is that of the data of all records so far.
+"""
+
+from __future__ import annotations
+
+from espalier.etcd.hashing import crc32c
+from espalier.etcdbackup.restore.members import Membership
+
+SEGMENT = f"{0:016x}-{0:016x}.wal"
+"""Name of the first segment: its number, and the index of its first entry."""
+TERM = 1
+_METADATA, _ENTRY, _STATE, _CRC, _SNAPSHOT = 1, 2, 3, 4, 5
+_CONF_CHANGE = 1
+_ADD_NODE = 0
+_ALIGNMENT = 8
+
+
+def last_index(membership: Membership) -> int:
+    """Index of the last entry, which is committed."""
+    return len(membership.members)
+
+
+def segment(membership: Membership) -> bytes:
+    """The content of the segment."""
+    node, cluster = membership.own.id, membership.cluster_id
+    records: list[tuple[int, bytes]] = [
+        (_CRC, b""),
+        (_METADATA, _number(1, node) + _number(2, cluster)),
+        (_SNAPSHOT, _number(1, 0) + _number(2, 0)),
+    ]
+    for index, member in enumerate(membership.members, 1):
+        change = _number(1, 0) + _number(2, _ADD_NODE) + _number(3, member.id) + _bytes(4, member.encode())
+        entry = _number(1, _CONF_CHANGE) + _number(2, TERM) + _number(3, index) + _bytes(4, change)
+        records.append((_ENTRY, entry))
+    vote = membership.members[0].id
+    records.append((_STATE, _number(1, TERM) + _number(2, vote) + _number(3, last_index(membership))))
+    content, before = bytearray(), b""
+    for kind, data in records:
+        before += data
+        content += _framed(_number(1, kind) + _number(2, crc32c([before])) + (_bytes(3, data) if data else b""))
+    return bytes(content)
+
+
+def _framed(message: bytes) -> bytes:
+    padding = -len(message) % _ALIGNMENT
+    length = len(message) | ((0x80 | padding) << 56 if padding else 0)
+    return length.to_bytes(8, "little") + message + bytes(padding)
+
+
+def _number(field: int, value: int) -> bytes:
+    """A field of protobuf that is a number. Zero is written as well, as etcd does here."""
+    return _varint(field << 3) + _varint(value)
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    """A field of protobuf that is bytes."""
+    return _varint(field << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,63 @@
+"""Content of snapshots and their hash.
+
+Both kinds end with 32 bytes: the SHA-256 of all before. Of a full snapshot that is etcd's own (what its
+`Maintenance.Snapshot` streams: a bbolt file, whose size is a multiple of 512, and its hash); of a delta it is that of
+the JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterable
+from functools import partial
+
+from espalier.etcdbackup.snapshots.codecs import apart
+from espalier.etcdbackup.snapshots.malformed import Malformed
+from espalier.etcdbackup.snapshots.names import Kind
+
+HASH = 32
+"""Bytes of the hash at the end."""
+SECTOR = 512
+"""The size of a bbolt file is a multiple of it."""
+
+
+class Trailer:
+    """Splits the hash from a stream, and compares it at the end."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.size = 0
+        """Bytes that have come."""
+        self._kind = kind
+        self._hash = hashlib.sha256()
+        self._tail = b""
+
+    def read(self, data: bytes) -> bytes:
+        """What is content for certain by now."""
+        self.size += len(data)
+        whole = self._tail + data
+        content, self._tail = whole[:-HASH], whole[-HASH:]
+        self._hash.update(content)
+        return content
+
+    def finish(self) -> None:
+        """Raise `Malformed` unless the hash is that of all content, and a full snapshot has the size of one."""
+        if self.size < HASH:
+            raise Malformed(f"it has {self.size} bytes, and its hash alone has {HASH}")
+        if self._kind is Kind.FULL and (self.size % SECTOR != HASH or self.size == HASH):
+            raise Malformed(
+                f"it has {self.size} bytes, allowed is a multiple of {SECTOR} and {HASH} for the hash: it was cut off, "
+                "or never was a snapshot of etcd"
+            )
+        if self._hash.digest() != self._tail:
+            raise Malformed(f"its SHA-256 is {self._hash.hexdigest()}, and {self._tail.hex()} at its end")
+
+
+async def verified(chunks: AsyncIterable[bytes], kind: Kind) -> AsyncGenerator[bytes, None]:
+    """The content of a snapshot without its hash. Raises `Malformed` at its end: until then nothing is proven, and
+    nothing may be used.
+    """
+    trailer = Trailer(kind)
+    async for chunk in chunks:
+        if content := await apart(partial(trailer.read, chunk), len(chunk)):
+            yield content
+    trailer.finish()

@@ -1,0 +1,101 @@
+"""Which snapshots are no longer needed, by the two policies of etcd-backup-restore; the times are UTC.
+
+Never part of it: what the latest set consists of. Whoever deletes must know that nobody copies from the store now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet, StoredChunk, StoredSnapshot
+
+DAILY_DAYS = 7
+"""Days before today of which one full snapshot each is kept."""
+WEEKLY_WEEKS = 4
+"""Weeks before those of which one each is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """Full snapshots: all of this hour, the last of each hour of today, of each of 7 days, of each of 4 weeks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """So many full snapshots (`LimitBased`)."""
+
+    count: int = 7
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ValueError(f"number of backups to keep: found {self.count}, allowed is 1 or more")
+
+
+Policy = Exponential | Newest
+
+
+def unneeded(
+    stock: Inventory, policy: Policy, now: datetime, *, delta_retention: timedelta = timedelta()
+) -> list[StoredSnapshot | StoredChunk]:
+    """What may be deleted, oldest first; deltas go before the full snapshot that they need.
+
+    Deltas of all sets but the latest go once they are older than `delta_retention`, and a full snapshot stays as long
+    as one of its deltas does. A full snapshot without content counts as none: nothing is deleted because of it.
+    """
+    sets = [one for one in stock.sets if one.full.size]
+    if not sets:
+        return []
+    kept = _kept(sets, policy, now)
+    oldest = now - delta_retention
+    found: list[StoredSnapshot | StoredChunk] = [one for one in stock.stray if one.snapshot.time <= oldest]
+    latest = sets[-1]
+    for one in stock.sets:
+        if one.full.order >= latest.full.order:
+            break
+        deltas = [delta for delta in one.deltas if delta.snapshot.time <= oldest]
+        found += deltas
+        if one.full.key not in kept and len(deltas) == len(one.deltas):
+            found.append(one.full)
+    return found + _chunks(stock, latest)
+
+
+def _kept(sets: list[SnapshotSet], policy: Policy, now: datetime) -> set[str]:
+    newest_first = [one.full for one in reversed(sets)]
+    if isinstance(policy, Newest):
+        return {full.key for full in newest_first[: policy.count]}
+    kept, windows = set(), set[Hashable]()
+    for full in newest_first:
+        window = _window(full.snapshot.time, now.astimezone(UTC))
+        if window is None or (window in windows and not _is_this_hour(window, now)):
+            continue
+        windows.add(window)
+        kept.add(full.key)
+    return kept
+
+
+def _window(taken: datetime, now: datetime) -> tuple[str, date | int, int] | None:
+    """The window of which one snapshot is kept; None for what is too old."""
+    days = (now.date() - taken.date()).days
+    if days <= 0:  # also what another machine's clock says is yet to come
+        return ("hour", taken.date(), taken.hour)
+    if days <= DAILY_DAYS:
+        return ("day", taken.date(), 0)
+    week = (days - 1) // 7
+    return ("week", week, 0) if week <= WEEKLY_WEEKS else None
+
+
+def _is_this_hour(window: tuple[str, date | int, int], now: datetime) -> bool:
+    now = now.astimezone(UTC)
+    return window >= ("hour", now.date(), now.hour) if window[0] == "hour" else False
+
+
+def _chunks(stock: Inventory, latest: SnapshotSet) -> list[StoredSnapshot | StoredChunk]:
+    """Chunks of what was put together, or of what is older than the latest set: none of an upload that goes on."""
+    whole = {stored.name for stored in stock.snapshots}
+    return [
+        stored
+        for stored in stock.chunks
+        if str(stored.chunk.snapshot) in whole or stored.chunk.snapshot.last < latest.full.snapshot.last
+    ]

@@ -1,0 +1,214 @@
+"""Sets of snapshots: a full one and the deltas after it; what of them leads to which revision, and what does not fit.
+
+The order is etcd-backup-restore's: by last revision, then by time; the latest set is the last full snapshot and every
+delta after it. A final snapshot has no special rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from espalier.etcdbackup.snapshots import names
+from espalier.etcdbackup.snapshots.names import Chunk, Kind, Snapshot
+from espalier.etcdbackup.stores.store import StoredObject
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSnapshot:
+    """A snapshot, and where it is."""
+
+    snapshot: Snapshot
+    key: str
+    size: int
+    """Bytes in the store."""
+
+    @property
+    def order(self) -> tuple[int, int, bool, str]:
+        """Position among all."""
+        return self.snapshot.last, self.snapshot.created, self.snapshot.kind is Kind.DELTA, self.key
+
+    @property
+    def name(self) -> str:
+        """Name of the object."""
+        return str(self.snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk, and where it is."""
+
+    chunk: Chunk
+    key: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All that a store holds below its prefix."""
+
+    snapshots: tuple[StoredSnapshot, ...] = ()
+    """In order."""
+    chunks: tuple[StoredChunk, ...] = ()
+    foreign: tuple[str, ...] = ()
+    """Keys that are no snapshot's: sync objects, or what somebody put there."""
+
+    @property
+    def sets(self) -> tuple[SnapshotSet, ...]:
+        """The sets, oldest first. Deltas before the first full snapshot are in none (`stray`)."""
+        found: list[tuple[StoredSnapshot, list[StoredSnapshot]]] = []
+        for stored in self.snapshots:
+            if stored.snapshot.kind is Kind.FULL:
+                found.append((stored, []))
+            elif found:
+                found[-1][1].append(stored)
+        return tuple(SnapshotSet(full, tuple(deltas)) for full, deltas in found)
+
+    @property
+    def latest(self) -> SnapshotSet | None:
+        """The set from which etcd is restored; None where there is no full snapshot."""
+        sets = self.sets
+        return sets[-1] if sets else None
+
+    @property
+    def stray(self) -> tuple[StoredSnapshot, ...]:
+        """Deltas that no full snapshot comes before."""
+        first = next((at for at, one in enumerate(self.snapshots) if one.snapshot.kind is Kind.FULL), None)
+        return self.snapshots[:first]
+
+
+def inventory(objects: Iterable[StoredObject]) -> Inventory:
+    """Sort the objects of a store."""
+    snapshots, chunks, foreign = [], [], []
+    for stored in objects:
+        match names.parse_key(stored.key):
+            case Snapshot() as snapshot:
+                snapshots.append(StoredSnapshot(snapshot, stored.key, stored.size))
+            case Chunk() as chunk:
+                chunks.append(StoredChunk(chunk, stored.key, stored.size))
+            case None:
+                foreign.append(stored.key)
+    snapshots.sort(key=lambda one: one.order)
+    return Inventory(tuple(snapshots), tuple(chunks), tuple(sorted(foreign)))
+
+
+class Misfit(StrEnum):
+    """What may be wrong with a set by its names."""
+
+    GAP = "Gap"
+    """Revisions that no snapshot has: nothing after them can be restored."""
+    OVERLAP = "Overlap"
+    """Revisions that two deltas have, as after a change of leaders. It is no fault: each is applied once."""
+    FORK = "Fork"
+    """Revisions and times disagree: two histories may have been written, or clocks differ."""
+    EMPTY = "Empty"
+    """An object without content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One of these, and the sentence that says it."""
+
+    misfit: Misfit
+    message: str
+
+    @property
+    def is_fault(self) -> bool:
+        """True if the set does not lead to the last revision that its names have."""
+        return self.misfit in (Misfit.GAP, Misfit.EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSet:
+    """A full snapshot, and the deltas after it in their order."""
+
+    full: StoredSnapshot
+    deltas: tuple[StoredSnapshot, ...] = ()
+
+    @property
+    def members(self) -> tuple[StoredSnapshot, ...]:
+        """All of it."""
+        return (self.full, *self.deltas)
+
+    @property
+    def last(self) -> int:
+        """The last revision that a name of it has."""
+        return max(stored.snapshot.last for stored in self.members)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the store."""
+        return sum(stored.size for stored in self.members)
+
+    @property
+    def newest(self) -> int:
+        """Seconds since 1970 at which its newest snapshot was taken."""
+        return max(stored.snapshot.created for stored in self.members)
+
+    @property
+    def chain(self) -> tuple[StoredSnapshot, ...]:
+        """The deltas that lead furthest from the full snapshot, in the order in which they are applied.
+
+        Those that add nothing are left out; a delta may begin with revisions that are known by then.
+        """
+        return _chain(self.full.snapshot.last, self.deltas)
+
+    @property
+    def reach(self) -> int:
+        """The revision that can be restored by it."""
+        chain = self.chain
+        return chain[-1].snapshot.last if chain else self.full.snapshot.last
+
+    def findings(self) -> list[Finding]:
+        """What does not fit."""
+        found = [
+            Finding(Misfit.EMPTY, f"{stored.name} is empty: delete it, and have a full snapshot taken")
+            for stored in self.members
+            if not stored.size
+        ]
+        reach = self.full.snapshot.last
+        previous = self.full
+        for stored in self.deltas:
+            snapshot = stored.snapshot
+            if snapshot.start > reach + 1 and snapshot.last > self.reach:
+                found.append(_gap(previous, stored, reach))
+            elif snapshot.start <= reach and previous.snapshot.kind is Kind.DELTA:
+                found.append(_overlap(previous, stored))
+            if snapshot.created < previous.snapshot.created:
+                found.append(_fork(previous, stored))
+            if snapshot.last >= reach:
+                reach, previous = snapshot.last, stored
+        return found
+
+
+def _chain(reach: int, deltas: Sequence[StoredSnapshot]) -> tuple[StoredSnapshot, ...]:
+    """Of the deltas that begin by the next revision, the one that ends last; and so on."""
+    chain: list[StoredSnapshot] = []
+    left = sorted(deltas, key=lambda one: one.snapshot.start)
+    at = 0
+    best: StoredSnapshot | None = None
+    while True:
+        while at < len(left) and left[at].snapshot.start <= reach + 1:
+            best = left[at] if best is None or left[at].order > best.order else best
+            at += 1
+        if best is None or best.snapshot.last <= reach:
+            return tuple(chain)
+        chain.append(best)
+        reach = best.snapshot.last
+
+
+def _gap(before: StoredSnapshot, after: StoredSnapshot, reach: int) -> Finding:
+    first, last = reach + 1, after.snapshot.start - 1
+    missing = f"revision {first} is" if first == last else f"revisions {first} to {last} are"
+    return Finding(Misfit.GAP, f"{missing} missing between {before.name} and {after.name}")
+
+
+def _overlap(before: StoredSnapshot, after: StoredSnapshot) -> Finding:
+    return Finding(Misfit.OVERLAP, f"{after.name} begins before the end of {before.name}")
+
+
+def _fork(before: StoredSnapshot, after: StoredSnapshot) -> Finding:
+    seconds = before.snapshot.created - after.snapshot.created
+    said = f"{after.name} has newer revisions than {before.name}, and was taken {seconds} s before it"
+    return Finding(Misfit.FORK, f"{said}: two histories may have been written")

@@ -1,0 +1,96 @@
+"""Snapshots into a store: verified while they go, so that nothing is stored which could not be restored.
+
+Errors are those of stores, and `Malformed` when what is to be stored is no snapshot: then nothing was stored.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from espalier.etcdbackup.snapshots.codecs import apart, compressed, compressor
+from espalier.etcdbackup.snapshots.content import Trailer
+from espalier.etcdbackup.snapshots.deltas import DeltaWriter, Event
+from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
+from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+from espalier.etcdbackup.stores.store import CHUNK, Store
+
+IN_MEMORY = 16 << 20
+"""Bytes of a delta, compressed, that are kept in memory until it is stored; then in a temporary file."""
+
+
+async def store_full(store: Store, snapshot: Snapshot, chunks: AsyncIterable[bytes]) -> StoredSnapshot:
+    """Store what etcd's `Maintenance.Snapshot` streams, its hash at the end included.
+
+    Raises `Malformed` when its size or hash is wrong, such as after a connection that ended too early.
+    """
+    trailer = Trailer(Kind.FULL)
+
+    async def verified() -> AsyncGenerator[bytes, None]:
+        async for chunk in chunks:
+            await apart(partial(trailer.read, chunk), len(chunk))
+            yield chunk
+        trailer.finish()
+
+    stored = await store.upload(snapshot.key, compressed(verified(), snapshot.compression))
+    return StoredSnapshot(snapshot, stored.key, stored.size)
+
+
+class DeltaBuilder:
+    """A delta that grows with the events of a watch, and is stored when it is large or old enough.
+
+    A context, for its temporary file. Nothing of it is named before it is stored: its name has its last revision.
+    """
+
+    def __init__(self, compression: Compression) -> None:
+        self.size = 0
+        """Bytes of JSON so far."""
+        self._compression = compression
+        self._writer = DeltaWriter()
+        self._packer = compressor(compression)
+        self._spool = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  this is its context
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spool.close()
+
+    @property
+    def last(self) -> int:
+        """Revision of the last event; 0 before there is one."""
+        return self._writer.last
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Add all events of one or more revisions. Raises `ValueError` for others (see `DeltaWriter.write`)."""
+        self._append(self._writer.write(events))
+
+    async def store(self, store: Store, start: int, created: int) -> StoredSnapshot:
+        """End it, and store it as the delta from `start` on, taken at `created` (seconds since 1970).
+
+        May be called again when the store failed, with another time as well. Raises `ValueError` when there are no
+        events, or one before `start`.
+        """
+        if not self._writer.is_finished:
+            self._append(self._writer.finish())
+            if self._packer is not None:
+                self._spool.write(self._packer.flush())
+        if self._writer.first < start:
+            raise ValueError(f"start of a delta: found {start}, allowed is {self._writer.first} or less")
+        snapshot = Snapshot(Kind.DELTA, start, self._writer.last, created, self._compression)
+        stored = await store.upload(snapshot.key, self._chunks())
+        return StoredSnapshot(snapshot, stored.key, stored.size)
+
+    def _append(self, content: bytes) -> None:
+        self.size += len(content)
+        self._spool.write(content if self._packer is None else self._packer.compress(content))
+
+    async def _chunks(self) -> AsyncGenerator[bytes, None]:
+        self._spool.seek(0)
+        while chunk := await apart(partial(self._spool.read, CHUNK), self.size):
+            yield chunk

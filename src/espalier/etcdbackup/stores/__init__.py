@@ -1,0 +1,4 @@
+"""Object stores for backups: one face (`store.Store`) on S3, GCS, Azure, a local folder, and memory.
+
+Nothing here imports obstore but `remote.py`, which is loaded when a bucket is opened.
+"""

@@ -1,0 +1,40 @@
+"""Errors of stores, one class for each that callers treat differently. Each message names bucket and key.
+
+StoreError
+├── NotFound      no object of this key, in a store that answered
+├── Refused       credentials, permissions, bucket, or a request that the store does not take: trying again is no use
+├── Unavailable   no answer in time, or a failure of the store: a write may have happened or not
+├── Conflict      a conditional put lost: the object is there, or is another one than expected
+└── Corrupt       what was read is not what was written, or not as long as the store said
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """A store did not do what was asked."""
+
+    def __init__(self, where: str, found: str, advice: str = "") -> None:
+        super().__init__(f"{where}: {found}" + (f"; {advice}" if advice else ""))
+        self.where = where
+        """URL of the object, or of the store."""
+
+
+class NotFound(StoreError):
+    """There is no object of this key."""
+
+
+class Refused(StoreError):
+    """The store refuses it, and will do so again."""
+
+
+class Unavailable(StoreError):
+    """No answer in time, or a failure of the store. Nobody knows whether a write happened."""
+
+
+class Conflict(StoreError):
+    """The object is there already, or changed since it was read. Nothing was written."""
+
+
+class Corrupt(StoreError):
+    """Bytes that are not those that were written."""

@@ -1,0 +1,326 @@
+"""A store in a local folder, in the layout of etcd-backup-restore: a file for each object, below the folder.
+
+File systems know no conditional update: writers take a lock file, so all of them must be on machines that share its
+locks (one machine, or NFS 4). Files are written beside, flushed to the disk, and renamed: whole or not at all, on
+kill -9 and on loss of power as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from io import BufferedRandom, BufferedReader
+from pathlib import Path
+from typing import TypeVar
+
+from espalier.etcdbackup.stores import keys
+from espalier.etcdbackup.stores.errors import Conflict, Corrupt, NotFound, Refused, StoreError, Unavailable
+from espalier.etcdbackup.stores.retries import Retries
+from espalier.etcdbackup.stores.store import CHUNK, MOST_LISTED, Content, StoredObject
+
+T = TypeVar("T")
+
+LOCK, UPLOADS = ".lock", ".uploads"
+"""Names in the folder that are no objects."""
+HASHED = 1 << 20
+"""Files up to this size have an ETag of their content. Others have that of inode, time and size: a file system may give
+the same ones again within a tick of its clock, which is no matter where nothing is updated conditionally."""
+_ABANDONED = 24 * 3600.0
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class _Held(Exception):
+    """Another writer has the lock."""
+
+
+class LocalStore:
+    """Objects as files below a folder, which is made when something is written."""
+
+    def __init__(self, folder: Path, *, retries: Retries | None = None) -> None:
+        self.where = f"file://{folder}"
+        self.retries = retries or Retries()
+        self._folder = folder
+
+    async def list(self, folder: str = "", *, most: int = MOST_LISTED) -> AsyncGenerator[StoredObject, None]:
+        """See `Store`. Symbolic links are not followed, and are no objects."""
+        found = await self._apart(folder, lambda: list(self._walk(folder, most)), limited=False)
+        for stored in found:
+            yield stored
+
+    async def head(self, key: str) -> StoredObject:
+        """See `Store`."""
+
+        def look() -> StoredObject:
+            with self._opened(key) as file:
+                return _described(key, file)
+
+        return await self._apart(key, look)
+
+    async def read(self, key: str, *, most: int) -> Content:
+        """See `Store`."""
+        return await self._apart(key, lambda: self._read(key, most))
+
+    async def stream(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+        """See `Store`."""
+        file = await self._apart(key, lambda: self._opened(key))
+        try:
+            size = os.fstat(file.fileno()).st_size
+            at, last = min(start, size), size if end is None else min(end, size)
+            file.seek(at)
+            while at < last:
+                wanted = min(CHUNK, last - at)
+                chunk = await self._apart(key, partial(file.read, wanted), seconds=self.retries.stall)
+                if not chunk:
+                    raise Corrupt(self._url(key), f"ended after {at} of {last} bytes while it was read")
+                at += len(chunk)
+                yield chunk
+        finally:
+            file.close()
+
+    async def put(self, key: str, data: bytes) -> StoredObject:
+        """See `Store`."""
+        return await self._written(key, data, lambda: None)
+
+    async def create(self, key: str, data: bytes) -> StoredObject:
+        """See `Store`."""
+
+        def check() -> None:
+            if os.path.lexists(self._path(key)):
+                raise Conflict(self._url(key), "the object is there already")
+
+        return await self._written(key, data, check)
+
+    async def replace(self, last: StoredObject, data: bytes) -> StoredObject:
+        """See `Store`."""
+
+        def check() -> None:
+            try:
+                with self._opened(last.key) as file:
+                    now = _described(last.key, file)
+            except NotFound:
+                now = None
+            if now is None or now.etag != last.etag:
+                raise Conflict(self._url(last.key), "the object changed since it was read")
+
+        return await self._written(last.key, data, check)
+
+    async def upload(self, key: str, chunks: AsyncIterable[bytes]) -> StoredObject:
+        """See `Store`."""
+        sent = hashlib.sha256()
+        async with self._beside(key) as (temporary, file):
+            async for chunk in chunks:
+                await self._apart(key, partial(_append, file, sent, chunk), seconds=self.retries.stall)
+            await self._apart(key, lambda: _flush(file), seconds=self.retries.part)
+            stored = await self._apart(key, lambda: self._compared(key, file, sent.digest()), limited=False)
+            await self._exclusively(key, lambda: self._put_in_place(temporary, key))
+            return stored
+
+    async def delete(self, key: str) -> None:
+        """See `Store`."""
+
+        def remove() -> None:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                path = self._path(key)
+                path.unlink()
+                _flush_folder(path.parent)
+
+        await self._exclusively(key, remove)
+
+    async def _written(self, key: str, data: bytes, check: Callable[[], None]) -> StoredObject:
+        """Write a small object if a check under the lock does not raise."""
+
+        def write() -> StoredObject:
+            check()
+            temporary = self._temporary()
+            try:
+                with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b") as file:
+                    file.write(data)
+                    _flush(file)
+                    file.seek(0)
+                    stored = _described(key, file)
+                self._put_in_place(temporary, key)
+            finally:
+                temporary.unlink(missing_ok=True)
+            return stored
+
+        return await self._exclusively(key, write)
+
+    async def _exclusively(self, key: str, work: Callable[[], T]) -> T:
+        """The result of work under the lock of all writers, which the working thread holds: to cancel whoever waits for
+        it must not let another writer in between. Raises `Unavailable` when somebody else holds it all the time.
+
+        It is asked for again and again: to wait for a lock would keep a thread as long as a frozen holder likes.
+        """
+
+        def attempt() -> T:
+            _make_folder(self._folder)
+            descriptor = os.open(self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise _Held from None
+                return work()
+            finally:
+                os.close(descriptor)
+
+        loop = asyncio.get_running_loop()
+        deadline, wait = loop.time() + self.retries.total, 0.01
+        while True:
+            try:
+                return await self._apart(key, attempt)
+            except _Held:
+                if loop.time() + wait > deadline:
+                    found = f"another writer holds {self._folder / LOCK} for {self.retries.total:g} s"
+                    raise Unavailable(self._url(key), found, "`fuser` says which process it is") from None
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, 0.2)
+
+    @asynccontextmanager
+    async def _beside(self, key: str) -> AsyncIterator[tuple[Path, BufferedRandom]]:
+        """A new file that is not an object yet; it goes, unless it was renamed."""
+
+        def begin() -> tuple[Path, BufferedRandom]:
+            self._path(key)
+            temporary = self._temporary()
+            return temporary, open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b")
+
+        temporary, file = await self._apart(key, begin)
+        try:
+            yield temporary, file
+        finally:
+            file.close()
+            temporary.unlink(missing_ok=True)
+
+    def _temporary(self) -> Path:
+        """A path for a new file. What was abandoned there a day ago is removed."""
+        uploads = self._folder / UPLOADS
+        _make_folder(uploads)
+        for left in uploads.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - left.stat().st_mtime > _ABANDONED:
+                    left.unlink()
+        return uploads / secrets.token_hex(8)
+
+    def _put_in_place(self, temporary: Path, key: str) -> None:
+        path = self._path(key)
+        _make_folder(path.parent)
+        temporary.rename(path)
+        _flush_folder(path.parent)
+
+    def _compared(self, key: str, file: BufferedRandom, digest: bytes) -> StoredObject:
+        file.seek(0)
+        if hashlib.file_digest(file, "sha256").digest() != digest:
+            raise Corrupt(self._url(key), "other bytes were stored than were written", "check the disk")
+        file.seek(0)
+        return _described(key, file)
+
+    def _walk(self, folder: str, most: int) -> Iterator[StoredObject]:
+        top = self._path(folder) if folder else self._folder
+        count = 0
+        for parent, folders, names in os.walk(top, onerror=_raise):
+            if Path(parent) == self._folder:
+                folders[:] = [name for name in folders if name != UPLOADS]
+            for name in names:
+                if name == LOCK and Path(parent) == self._folder:
+                    continue
+                path = Path(parent, name)
+                state = path.lstat()
+                if not path.is_symlink():
+                    count += 1
+                    if count > most:
+                        raise Refused(self.where, f"more than {most} files below it", "use a folder of its own")
+                    modified = datetime.fromtimestamp(state.st_mtime, UTC)
+                    yield StoredObject(path.relative_to(self._folder).as_posix(), state.st_size, modified)
+
+    def _read(self, key: str, most: int) -> Content:
+        with self._opened(key) as file:
+            data = file.read(most + 1)
+            if len(data) > most:
+                raise Corrupt(self._url(key), f"more than {most} bytes, which is all that is expected")
+            file.seek(0)
+            return Content(data, _described(key, file))
+
+    def _opened(self, key: str) -> BufferedReader:
+        try:
+            return open(os.open(self._path(key), os.O_RDONLY | os.O_NOFOLLOW), "rb")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise NotFound(self._url(key), "no such object") from None
+
+    def _path(self, key: str) -> Path:
+        if keys.checked(key).partition("/")[0] in (LOCK, UPLOADS):
+            raise ValueError(f"key: found {key!r}, which the store keeps for itself")
+        return self._folder / key
+
+    def _url(self, key: str) -> str:
+        return f"{self.where}/{key}" if key else self.where
+
+    async def _apart(self, key: str, work: Callable[[], T], *, seconds: float | None = None, limited: bool = True) -> T:
+        """The result of blocking work, in a thread; errors of the system become those of stores."""
+        try:
+            async with asyncio.timeout((seconds or self.retries.total) if limited else None):
+                return await asyncio.to_thread(work)
+        except StoreError:
+            raise
+        except TimeoutError:
+            raise Unavailable(self._url(key), "the file system does not answer") from None
+        except PermissionError as error:
+            raise Refused(self._url(key), f"{error.strerror}: {error.filename}", "check its owner and mode") from None
+        except OSError as error:
+            advice = "make room" if error.errno in _FULL else ""
+            kind = Refused if error.errno in (errno.ELOOP, errno.EROFS, errno.ENAMETOOLONG) else Unavailable
+            raise kind(self._url(key), error.strerror or str(error), advice) from None
+
+
+def _described(key: str, file: BufferedReader | BufferedRandom) -> StoredObject:
+    """The description of an open file, at its beginning."""
+    state = os.fstat(file.fileno())
+    if state.st_size <= HASHED:
+        etag = hashlib.sha256(file.read()).hexdigest()
+    else:
+        etag = f"{state.st_ino:x}-{state.st_mtime_ns:x}-{state.st_size:x}"
+    return StoredObject(key, state.st_size, datetime.fromtimestamp(state.st_mtime, UTC), etag)
+
+
+def _append(file: BufferedRandom, digest: hashlib._Hash, chunk: bytes) -> None:
+    file.write(chunk)
+    digest.update(chunk)
+
+
+def _flush(file: BufferedRandom) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are not there, for the owner alone, and for good."""
+    missing = [folder]
+    while not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for one in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            one.mkdir(0o700)
+            _flush_folder(one.parent)
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

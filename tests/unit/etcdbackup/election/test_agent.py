@@ -1,0 +1,306 @@
+"""An agent beside its etcd, told event by event. All orders of events are explored in test_exploration.py."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.etcd.calls import CopyOperationStatus
+from espalier.api.etcd.ownership import CopyOperation, FirstStart, Status, Unreadable, Writer
+from espalier.api.etcd.timing import Timing
+from espalier.etcdbackup.election import agent, events
+from espalier.etcdbackup.election.actions import (
+    AgentAction,
+    Observe,
+    OpenDoor,
+    PutMarker,
+    PutOperation,
+    ShutDoor,
+    StartEtcd,
+    StopEtcd,
+    TakeFinalSnapshot,
+)
+from espalier.etcdbackup.election.agent import Etcd, Phase, Settings
+
+TIMING = Timing()
+SETTINGS = Settings(epoch=3, cluster="shoot--a--b", timing=TIMING)
+MARKER = FirstStart(3, "shoot--a--b", TIMING.release, predecessor=2)
+INITIAL = CopyOperation(3, Status.INITIAL, Writer.DESTINATION)
+READY = CopyOperation(3, Status.READY, Writer.SOURCE, "final")
+ABSENT = events.Observed(100, None, MARKER)
+
+
+def seen(operation: CopyOperation | Unreadable | None, began: float = 100, version: str = "etag") -> events.Observed:
+    return events.Observed(began, operation, MARKER, version)
+
+
+class Told:
+    """An agent to which events are told; `did` is what it did about the last one."""
+
+    def __init__(self, settings: Settings = SETTINGS, etcd: Etcd = Etcd.ENDED, has_data: bool = True) -> None:
+        self.settings = settings
+        self.state = agent.start(settings, etcd, has_data, 100)
+        self.did: tuple[AgentAction, ...] = ()
+
+    def __call__(self, event: events.AgentEvent, at: float = 100) -> tuple[AgentAction, ...]:
+        self.state, self.did = agent.step(self.settings, self.state, event, at)
+        return self.did
+
+    def due(self) -> float | None:
+        return agent.due(self.settings, self.state)
+
+
+def owner() -> Told:
+    told = Told()
+    told(events.Due())
+    told(ABSENT)
+    told(events.EtcdStarted(), 101)
+    return told
+
+
+def handing_over() -> Told:
+    """One that has been asked to end, with its door shut and its final snapshot under way."""
+    told = owner()
+    told(seen(INITIAL, 105), 106)
+    told(events.DoorShut(), 107)
+    return told
+
+
+def test_an_agent_reads_before_it_starts_etcd() -> None:
+    told = Told()
+    assert told.due() == 100
+    assert told(events.Due()) == (Observe(),)
+    assert told(ABSENT, 101) == (OpenDoor(115), StartEtcd())
+    assert not told.state.serves
+    told(events.EtcdStarted(), 102)
+    assert told.state.serves
+
+
+def test_the_door_opens_from_the_start_of_a_read_not_from_its_answer() -> None:
+    told = owner()
+    assert OpenDoor(118) in told(seen(None, 103), 107)
+
+
+def test_an_answer_that_comes_after_its_time_opens_nothing() -> None:
+    told = Told()
+    told(events.Due())
+    assert told(ABSENT, 115) == (ShutDoor(), Observe())
+    assert told.state.phase is Phase.UNDECIDED
+
+
+def test_without_its_store_an_agent_ends_etcd_when_the_door_has_shut_and_not_on_one_failed_read() -> None:
+    told = owner()
+    told(events.Due(), 105)
+    told(events.StoreFailed(), 109)
+    assert told.state.serves
+    told(events.Due(), 110)
+    told(events.StoreFailed(), 114)
+    assert told.due() == 115
+    assert told(events.Due(), 115) == (ShutDoor(), StopEtcd(), Observe())
+    assert not told.state.serves
+
+
+def test_when_the_store_is_back_without_a_copy_operation_the_agent_serves_again() -> None:
+    told = owner()
+    told(events.Due(), 115)
+    told(events.EtcdEnded(), 116)
+    told(events.DoorShut(), 116)
+    told(seen(None, 130), 131)
+    assert told.did == (OpenDoor(145), StartEtcd(), Observe())
+
+
+def test_an_agent_does_not_open_a_door_while_an_order_to_shut_it_is_unanswered() -> None:
+    told = owner()
+    told(events.Due(), 115)
+    assert told.state.door is agent.Door.SHUTTING
+    assert not any(isinstance(action, OpenDoor) for action in told(seen(None, 116), 117))
+
+
+def test_a_restarted_agent_leaves_an_open_door_alone_until_it_knows() -> None:
+    told = Told(etcd=Etcd.RUNNING)
+    assert told(events.Due()) == (Observe(),)
+    assert told(events.StoreFailed(), 104) == ()
+    assert ShutDoor() in told(events.Due(), 115)
+
+
+def test_without_its_marker_absence_means_nothing() -> None:
+    told = Told()
+    told(events.Due())
+    assert told(events.Observed(100, None, None)) == ()
+    other = events.Observed(105, None, Unreadable("it is of another cluster"))
+    told(events.Due(), 105)
+    assert told(other, 106) == (ShutDoor(),)
+
+
+def test_an_object_that_is_not_understood_shuts_the_door_at_once() -> None:
+    told = owner()
+    assert told(seen(Unreadable("its status is Paused")), 106) == (ShutDoor(), StopEtcd(), Observe())
+
+
+def test_the_first_agent_of_a_new_cluster_makes_the_marker_and_reads_it_before_it_serves() -> None:
+    founding = Settings(1, "shoot--a--b", TIMING, founding=True)
+    told = Told(founding, has_data=False)
+    told(events.Due())
+    marker = FirstStart(1, "shoot--a--b", 25)
+    assert told(events.Observed(100, None, None)) == (PutMarker(marker),)
+    assert told(events.PutEnded(), 101) == (Observe(),)
+    assert told(events.Observed(101, None, marker), 102) == (OpenDoor(116), StartEtcd())
+
+
+def test_where_data_lies_or_a_cluster_was_moved_no_marker_is_made() -> None:
+    for told in (Told(Settings(1, "x", TIMING, founding=True), has_data=True), Told(has_data=False)):
+        told(events.Due())
+        assert told(events.Observed(100, None, None)) == ()
+
+
+def test_an_agent_keeps_what_its_marker_has_promised_whatever_its_configuration_says() -> None:
+    longer = Settings(3, "shoot--a--b", Timing(validity=30, progress_timeout=120))
+    told = Told(longer)
+    told(events.Due())
+    assert told(ABSENT)[0] == OpenDoor(115)
+
+
+def test_handing_over_goes_in_the_order_of_the_proposal() -> None:
+    told = owner()
+    assert told(seen(INITIAL, 105), 106) == (ShutDoor(), Observe())
+    assert not told.state.serves
+    assert told(events.DoorShut(), 107) == (TakeFinalSnapshot(),)
+    assert told(events.SnapshotStored("final"), 110) == (StopEtcd(),)
+    told(events.EtcdEnded(), 111)
+    assert told.due() is not None
+    ready = CopyOperation(3, Status.READY, Writer.SOURCE, "final")
+    assert PutOperation(ready, "etag") not in told(events.Due(), 116)
+    assert PutOperation(ready, "etag") in told(events.Due(), 117)  # API servers have forgotten by now
+    told(events.PutEnded(), 118)
+    told(seen(ready, 118), 119)
+    assert told.state.phase is Phase.HANDED_OVER
+
+
+def test_a_guard_that_does_not_answer_has_shut_the_door_by_its_deadline() -> None:
+    told = owner()
+    told(seen(INITIAL, 105), 106)
+    assert told(events.Due(), 114) == ()
+    assert TakeFinalSnapshot() in told(events.Due(), 115)
+
+
+def test_a_source_that_starts_and_finds_initial_takes_the_final_snapshot_behind_a_shut_door() -> None:
+    told = Told()
+    told(events.Due())
+    assert told(seen(INITIAL)) == (ShutDoor(), StartEtcd())
+    told(events.EtcdStarted(), 101)
+    assert told(events.DoorShut(), 102) == (TakeFinalSnapshot(),)
+    assert not told.state.serves
+
+
+def test_a_source_that_starts_and_finds_ready_starts_nothing() -> None:
+    told = Told()
+    told(events.Due())
+    assert told(seen(READY)) == (ShutDoor(),)
+    assert not any(isinstance(action, StartEtcd | OpenDoor) for action in told(seen(None, 106), 107))
+
+
+def test_progress_is_written_while_bytes_are_stored_and_not_otherwise() -> None:
+    told = handing_over()
+    told(events.SnapshotProgressed(1000), 110)
+    assert told(events.Due(), 115) == ()
+    written = CopyOperation(3, Status.INITIAL, Writer.SOURCE, None, 1000)
+    assert PutOperation(written, "etag") in told(events.Due(), 116)
+    told(events.PutEnded(), 117)
+    told(seen(written, 117, "etag 2"), 118)
+    assert not any(isinstance(action, PutOperation) for action in told(events.Due(), 140))
+
+
+def test_a_final_snapshot_that_fails_is_taken_again_after_a_while() -> None:
+    told = handing_over()
+    assert TakeFinalSnapshot() not in told(events.SnapshotFailed(), 108)
+    assert TakeFinalSnapshot() in told(events.Due(), 113)
+
+
+def test_a_snapshot_of_a_restored_data_directory_is_not_called_final() -> None:
+    told = handing_over()
+    told(events.SnapshotStored("full", complete=False), 108)
+    assert PutOperation(CopyOperation(3, Status.READY, Writer.SOURCE), "etag") in told(events.Due(), 117)
+
+
+def test_initiate_writes_initial_after_a_fresh_read_and_counts_once_it_is_read_back() -> None:
+    told = owner()
+    assert told(events.InitiateCalled(), 106) == (Observe(),)
+    asked = CopyOperation(3, Status.INITIAL, Writer.SOURCE)
+    assert PutOperation(asked, "") in told(seen(None, 106), 107)
+    assert told.state.phase is Phase.OWNER
+    assert told(events.PutEnded(), 108) == (Observe(),)
+    assert ShutDoor() in told(seen(asked, 108), 109)
+
+
+def test_the_status_of_a_copy_operation_is_told_in_every_phase() -> None:
+    told = owner()
+    assert agent.status(SETTINGS, told.state).initiated is False
+    told(seen(INITIAL, 105), 106)
+    assert agent.status(SETTINGS, told.state) == CopyOperationStatus(3, True, INITIAL)
+    told(seen(READY, 110), 111)
+    assert agent.status(SETTINGS, told.state).copy_operation == READY
+
+
+def test_snapshots_are_deleted_by_an_owner_alone() -> None:
+    told = owner()
+    assert told.state.may_delete_snapshots
+    told(seen(INITIAL, 105), 106)
+    assert not told.state.may_delete_snapshots
+
+
+def test_ready_that_was_overwritten_by_a_late_put_is_written_again() -> None:
+    told = handing_over()
+    told(events.SnapshotStored("final"), 108)
+    told(seen(READY, 120), 121)
+    assert told.state.phase is Phase.HANDED_OVER
+    assert PutOperation(READY, "late") in told(seen(INITIAL, 125, "late"), 126)
+
+
+def test_an_etcd_that_ended_is_started_again_after_a_while() -> None:
+    told = owner()
+    assert StartEtcd() not in told(events.EtcdEnded(), 102)
+    assert told.due() == 105
+    told(events.Due(), 106)
+    told(seen(None, 106), 107)
+    assert told.state.etcd is Etcd.STARTING
+
+
+EVENTS = st.one_of(
+    st.builds(
+        events.Observed,
+        began=st.floats(90, 130),
+        operation=st.sampled_from([None, INITIAL, READY, Unreadable("broken")]),
+        marker=st.sampled_from([None, MARKER, Unreadable("broken")]),
+    ),
+    st.sampled_from(
+        [
+            events.StoreFailed(),
+            events.PutEnded(),
+            events.Due(),
+            events.EtcdStarted(),
+            events.EtcdEnded(),
+            events.DoorShut(),
+            events.SnapshotProgressed(5),
+            events.SnapshotStored("final"),
+            events.SnapshotFailed(),
+            events.InitiateCalled(),
+        ]
+    ),
+)
+
+
+@given(st.lists(st.tuples(EVENTS, st.floats(0, 10)), max_size=30))
+def test_after_any_events_the_end_is_final_and_no_timer_is_in_the_past(
+    history: list[tuple[events.AgentEvent, float]],
+) -> None:
+    told, at, ended = Told(), 100.0, False
+    for event, after in history:
+        at += after
+        told(event, at)
+        told(events.Due(), at)
+        ended = ended or (isinstance(event, events.Observed) and isinstance(event.operation, CopyOperation))
+        due = told.due()
+        assert due is None or due > at
+        if ended:
+            assert told.state.phase in (Phase.HANDING_OVER, Phase.HANDED_OVER)
+            assert not told.state.serves

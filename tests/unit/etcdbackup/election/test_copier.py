@@ -1,0 +1,212 @@
+"""A copy at the destination, told event by event. All orders of events are explored in test_exploration.py."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.etcd.ownership import CopyOperation, FirstStart, Status, Unreadable, Writer
+from espalier.api.etcd.timing import Timing
+from espalier.etcdbackup.election import copier, events
+from espalier.etcdbackup.election.actions import CopierAction, Copy, Observe, PutMarker, PutOperation, ReadOwnMarker
+from espalier.etcdbackup.election.copier import Phase, Settings
+
+TIMING = Timing()
+SETTINGS = Settings(epoch=3, predecessor=2, cluster="shoot--a--b", timing=TIMING)
+SOURCE = FirstStart(2, "shoot--a--b", 25, predecessor=1)
+OWN = FirstStart(3, "shoot--a--b", 25, 2, ("full", "delta"))
+INITIAL = CopyOperation(2, Status.INITIAL, Writer.DESTINATION)
+READY = CopyOperation(2, Status.READY, Writer.SOURCE, "full.final")
+GIVEN_UP = CopyOperation(2, Status.READY, Writer.DESTINATION)
+
+
+def seen(operation: CopyOperation | Unreadable | None, version: str = "etag") -> events.Observed:
+    return events.Observed(100, operation, SOURCE, version)
+
+
+class Told:
+    """A copy to which events are told; `did` is what it did about the last one."""
+
+    def __init__(self, settings: Settings = SETTINGS) -> None:
+        self.settings = settings
+        self.state = copier.start(settings, 100)
+        self.did: tuple[CopierAction, ...] = ()
+
+    def __call__(self, event: events.CopierEvent, at: float = 100) -> tuple[CopierAction, ...]:
+        self.state, self.did = copier.step(self.settings, self.state, event, at)
+        return self.did
+
+    def due(self) -> float | None:
+        return copier.due(self.settings, self.state)
+
+
+def waiting() -> Told:
+    """One that has read its own `Initial` at 100."""
+    told = Told()
+    told(events.Due())
+    told(events.OwnMarkerRead(None))
+    told(seen(INITIAL))
+    return told
+
+
+def test_a_copy_asks_the_source_to_end_and_believes_it_once_it_is_read() -> None:
+    told = Told()
+    assert told(events.Due()) == (ReadOwnMarker(),)
+    assert told(events.OwnMarkerRead(None)) == (Observe(),)
+    assert told(seen(None, "")) == (PutOperation(INITIAL, ""),)
+    assert told.state.seen_since is None
+    assert told(events.PutEnded(), 101) == (Observe(),)
+    told(seen(INITIAL), 102)
+    assert told.state.seen_since == 102
+
+
+def test_an_object_that_is_there_is_left_as_it_is() -> None:
+    told = waiting()
+    assert not any(isinstance(action, PutOperation) for action in told.did)
+
+
+def test_a_final_snapshot_that_waits_is_copied_at_once() -> None:
+    told = Told()
+    told(events.Due())
+    told(events.OwnMarkerRead(None))
+    assert told(seen(READY)) == (Copy("full.final"),)
+
+
+def test_a_copy_ends_with_its_marker_and_says_done() -> None:
+    told = Told()
+    told(events.Due())
+    told(events.OwnMarkerRead(None))
+    told(seen(READY))
+    marker = FirstStart(3, "shoot--a--b", 25, 2, ("full",), lossless=True)
+    assert told(events.Copied(("full",)), 110) == (PutMarker(marker),)
+    assert not told.state.ready
+    assert told(events.PutEnded(), 111) == (ReadOwnMarker(),)
+    assert told(events.OwnMarkerRead(marker), 112) == (Observe(),)
+    assert told.state.ready
+    done = CopyOperation(2, Status.DONE, Writer.DESTINATION, "full.final")
+    assert told(seen(READY), 113) == (PutOperation(done, "etag"),)
+    told(events.PutEnded(), 114)
+    told(seen(done), 115)
+    assert told.due() is None
+
+
+def test_a_copy_that_starts_again_after_its_end_copies_nothing() -> None:
+    told = Told()
+    told(events.Due())
+    told(events.OwnMarkerRead(OWN))
+    assert told.state.ready
+
+
+def test_without_progress_the_destination_goes_on_alone_and_calls_nothing_final() -> None:
+    told = waiting()
+    assert not any(isinstance(action, PutOperation) for action in told(seen(INITIAL), 159))
+    assert PutOperation(GIVEN_UP, "etag") in told(seen(INITIAL), 160)
+    told(events.PutEnded(), 161)
+    assert told(seen(GIVEN_UP), 162) == (Copy(None),)
+    (put,) = told(events.Copied(("full", "delta")), 170)
+    assert isinstance(put, PutMarker)
+    assert put.marker.lossless is False
+
+
+def test_progress_makes_the_destination_wait_but_not_for_ever() -> None:
+    told, at = waiting(), 100.0
+    while at < 1270:
+        at += 30
+        told(seen(CopyOperation(2, Status.INITIAL, Writer.SOURCE, None, int(at))), at)
+        assert told.did == (Observe(),)
+    assert any(isinstance(action, PutOperation) for action in told(seen(INITIAL), 1300))
+
+
+def test_a_source_that_is_ready_after_all_is_taken_at_its_word() -> None:
+    told = waiting()
+    told(seen(INITIAL), 160)
+    told(events.PutEnded(), 161)  # refused: the source was faster
+    assert told(seen(READY), 162) == (Copy("full.final"),)
+
+
+def test_the_promise_of_the_sources_marker_counts_not_the_own_configuration() -> None:
+    told = Told()
+    told(events.Due())
+    told(events.OwnMarkerRead(None))
+    slow = FirstStart(2, "shoot--a--b", 1000)
+    told(events.Observed(100, INITIAL, slow, "etag"))
+    assert copier.gives_up(TIMING, told.state) == pytest.approx(1110)
+
+
+@pytest.mark.parametrize("marker", [None, Unreadable("it is of another cluster")], ids=str)
+def test_in_a_container_without_the_sources_marker_nothing_is_put_and_nothing_counts(
+    marker: Unreadable | None,
+) -> None:
+    told = Told()
+    told(events.Due())
+    told(events.OwnMarkerRead(None))
+    assert told(events.Observed(100, None, marker)) == ()
+    assert told(events.Observed(100, READY, marker)) == ()
+    assert told.state.seen_since is None
+
+
+def test_an_object_that_is_not_understood_is_neither_absent_nor_ready() -> None:
+    told = Told()
+    told(events.Due())
+    told(events.OwnMarkerRead(None))
+    assert told(seen(Unreadable("its status is Paused"))) == ()
+
+
+def test_an_own_marker_that_can_not_be_read_is_not_taken_for_none() -> None:
+    told = Told()
+    told(events.Due())
+    told(events.OwnMarkerRead(Unreadable("it is of another cluster")))
+    assert told.state.phase is Phase.CHECKING
+    assert told(events.Due(), 105) == (ReadOwnMarker(),)
+
+
+def test_a_copy_that_failed_begins_again_after_a_while() -> None:
+    told = Told()
+    told(events.Due())
+    told(events.OwnMarkerRead(None))
+    told(seen(READY))
+    assert told(events.CopyFailed(), 110) == ()
+    assert told.due() == 115
+    assert told(events.Due(), 115) == (Copy("full.final"),)
+
+
+def test_an_epoch_does_not_take_over_from_itself_or_a_later_one() -> None:
+    with pytest.raises(ValueError, match="epoch 3 can't take over from epoch 3"):
+        Settings(3, 3, "shoot--a--b", TIMING)
+
+
+EVENTS = st.one_of(
+    st.builds(
+        events.Observed,
+        began=st.just(100.0),
+        operation=st.sampled_from([None, INITIAL, READY, GIVEN_UP, Unreadable("broken")]),
+        marker=st.sampled_from([None, SOURCE, Unreadable("broken")]),
+    ),
+    st.sampled_from(
+        [
+            events.StoreFailed(),
+            events.PutEnded(),
+            events.Due(),
+            events.OwnMarkerRead(None),
+            events.OwnMarkerRead(OWN),
+            events.Copied(("full",)),
+            events.CopyFailed(),
+        ]
+    ),
+)
+
+
+@given(st.lists(st.tuples(EVENTS, st.floats(0, 30)), max_size=30))
+def test_after_any_events_no_timer_is_in_the_past_and_none_gives_up_early(
+    history: list[tuple[events.CopierEvent, float]],
+) -> None:
+    told, at = Told(), 100.0
+    for event, after in history:
+        at += after
+        did = told(event, at)
+        gave_up = any(isinstance(one, PutOperation) and one.operation == GIVEN_UP for one in did)
+        assert not gave_up or (told.state.seen_since is not None and at >= told.state.seen_since + TIMING.fence(25))
+        told(events.Due(), at)
+        due = told.due()
+        assert due is None or due > at

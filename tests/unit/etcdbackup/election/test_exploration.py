@@ -1,0 +1,139 @@
+"""The election in all orders of events up to bounds: as built nothing breaks, without any closure something does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.election import leases
+from tests.support.election.closures import ALL, Closure
+from tests.support.election.explorations import EXPLORED, Bounds
+from tests.support.election.explorer import explore
+from tests.support.election.holes import CLOSURES, OF_THE_PROPOSAL, Hole
+from tests.support.election.packed import explored
+from tests.support.election.page import LEASES, PAGE, lease_row, row, story
+from tests.support.election.scenario import Scenario
+from tests.support.election.system import System
+from tests.support.sampling import sampled
+
+TEXT = PAGE.read_text()
+AGAIN = "write the page again: python -m tests.support.election.page"
+SLOW_TO_FIND = (Closure.EPOCH_KEYS, Closure.GARDEN_CAS)
+"""Closures without which it takes a hundred thousand states to find what breaks."""
+
+
+@pytest.mark.parametrize("bounds", sampled(EXPLORED, *(at for at, one in enumerate(EXPLORED) if not one.large)))
+def test_in_all_orders_of_events_no_invariant_breaks_and_the_move_can_end(bounds: Bounds) -> None:
+    found = explored(bounds.scenario, most=5_000_000)
+    print(f"{bounds.name}: {found.states} states, {found.transitions} transitions")
+    assert found.violation is None
+    assert found.goals > 0
+    assert found.stuck is None, [said for said, _ in found.stuck]
+    assert row(bounds, found) in TEXT, AGAIN
+
+
+@pytest.mark.parametrize(
+    "closure", sampled(CLOSURES, *(at for at, one in enumerate(CLOSURES) if one not in SLOW_TO_FIND))
+)
+def test_without_a_closure_an_invariant_breaks(closure: Closure) -> None:
+    hole = CLOSURES[closure]
+    assert hole.scenario.closures == ALL - {closure}
+    _found_and_told(hole)
+
+
+@pytest.mark.parametrize("hole", sampled(OF_THE_PROPOSAL, 0, 3, 5, 6, 9))
+def test_the_proposal_without_closures_has_this_hole(hole: Hole) -> None:
+    _found_and_told(hole)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("hole", [*CLOSURES.values(), *OF_THE_PROPOSAL], ids=lambda hole: hole.name)
+def test_with_all_closures_the_same_scenario_breaks_nothing(hole: Hole) -> None:
+    assert explored(hole.closed, most=5_000_000, ends=False).violation is None
+
+
+SMALL = Scenario(writes=0, validity=1, grace=0)
+
+
+@pytest.mark.parametrize(
+    "scenario", sampled((SMALL, replace(SMALL, crashes=True), replace(SMALL, store_fails=True)), 0)
+)
+def test_packed_states_are_those_of_the_system(scenario: Scenario) -> None:
+    """What is worked out once for parts of a state is what happens in the whole of it."""
+    system = System(scenario)
+    whole = explore(system.first(), system.successors, {}, most=100_000)
+    packed = explored(scenario)
+    assert (whole.states, whole.transitions, whole.happened) == (packed.states, packed.transitions, packed.happened)
+
+
+def test_every_closure_is_left_out_by_a_test() -> None:
+    assert set(CLOSURES) == set(Closure)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {},
+        {"grace": 0},
+        {"grace": 0, "drift": 1},
+        {"grace": 0, "staleness": 1},
+    ],
+    ids=str,
+)
+def test_a_destination_that_waits_a_tick_less_than_the_fence_breaks_the_first_invariant(
+    bounds: dict[str, int],
+) -> None:
+    short = Scenario(writes=0, slow=True, shortfall=1, **bounds)  # type: ignore[arg-type]
+    found = explored(short, only="I1", ends=False)
+    assert found.violation is not None
+
+
+def test_a_destination_with_less_patience_than_a_healthy_source_needs_loses_a_write() -> None:
+    found = explored(Scenario(patience=4), ends=False)
+    assert found.violation is not None
+    assert found.violation.invariant.startswith("I4 where nothing fails")
+
+
+@pytest.mark.parametrize("name", LEASES)
+def test_leases_keep_the_extensions_of_both_seeds_apart_only_with_all_their_rules(name: str) -> None:
+    holds = name == "all rules"
+    assert (leases.explored(LEASES[name]).violation is None) is holds
+    assert lease_row(name, LEASES[name]) in TEXT, AGAIN
+
+
+def test_every_kind_of_misfortune_happens_in_some_exploration() -> None:
+    """An event that never happens would prove nothing."""
+    told = " ".join(
+        said
+        for scenario in (
+            Scenario(patience=6),
+            Scenario(writes=0, crashes=True, validity=1, grace=0),
+            Scenario(writes=0, store_fails=True, late_puts=1, validity=1, grace=0),
+            Scenario(writes=0, astray=True, initiates=True, validity=1, grace=0),
+        )
+        for said in explored(scenario, ends=False).happened
+    )
+    for words in (
+        "gets no answer to its read",
+        "in an empty container",
+        "does not understand",
+        "which is under way",
+        "which is repeated",
+        "a late put comes",
+        "copyop/initiate is called",
+        "can't store the final snapshot",
+        "comes to the store late",
+        "crashes",
+        "acknowledges a write",
+        "stores a delta snapshot",
+        "shuts the door",
+        "epoch 2 starts",
+    ):
+        assert words in told
+
+
+def _found_and_told(hole: Hole) -> None:
+    found = explored(hole.scenario, only=hole.breaks, ends=False)
+    assert found.violation is not None
+    assert story(hole, found.violation) in TEXT, AGAIN

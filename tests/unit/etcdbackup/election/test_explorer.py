@@ -1,0 +1,46 @@
+"""The search itself, on systems that are small enough to be counted by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.election.explorer import TooManyStates, explore
+
+
+def counter(at: int) -> Iterator[tuple[str, int]]:
+    if at < 9:
+        yield "one more", at + 1
+    if at < 5:
+        yield "twice", at * 2
+    yield "back", 0
+
+
+def test_every_state_is_seen_once() -> None:
+    found = explore(0, counter, {}, most=100)
+    assert (found.states, found.transitions, found.violation) == (10, 24, None)
+
+
+def test_a_violation_has_the_shortest_trace() -> None:
+    found = explore(0, counter, {"never eight": lambda at: at != 8}, most=100)
+    assert found.violation is not None
+    assert [said for said, _ in found.violation.trace] == ["", "one more", "one more", "twice", "twice"]
+
+
+def test_a_first_state_that_is_wrong_is_a_trace_of_its_own() -> None:
+    found = explore(0, counter, {"positive": lambda at: at > 0}, most=100)
+    assert found.violation is not None
+    assert found.violation.trace == (("", 0),)
+
+
+def test_a_state_from_which_the_goal_is_out_of_reach_is_told() -> None:
+    trap = {"a": [("on", "b"), ("aside", "c")], "b": [("done", "goal")], "c": [("round", "c")], "goal": []}
+    found = explore("a", lambda at: trap[at], {}, most=10, goal=lambda at: at == "goal")
+    assert found.stuck == (("", "a"), ("aside", "c"))
+    assert explore("b", lambda at: trap[at], {}, most=10, goal=lambda at: at == "goal").stuck is None
+
+
+def test_more_states_than_were_allowed_is_an_error_not_a_proof() -> None:
+    with pytest.raises(TooManyStates):
+        explore(0, counter, {}, most=5)

@@ -1,0 +1,231 @@
+"""Damage to any byte of any object of a set: it is named before anything is used, and nothing is left of a download."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from espalier.etcdbackup.snapshots import reading
+from espalier.etcdbackup.snapshots.deltas import Event
+from espalier.etcdbackup.snapshots.names import Compression, Snapshot
+from espalier.etcdbackup.snapshots.reading import download, take_stock
+from espalier.etcdbackup.snapshots.sets import SnapshotSet, StoredSnapshot
+from espalier.etcdbackup.snapshots.verification import check, verify
+from espalier.etcdbackup.stores.errors import Corrupt, Unavailable
+from espalier.etcdbackup.stores.memory import MemoryStore
+from espalier.runtime.clock import SystemClock
+from tests.support.backups import content_of, delta, full, full_content, packed, put
+from tests.support.faulty_stores import FaultyStore
+from tests.support.sampling import sampled
+
+BASE = full(10, 0)
+SET = (BASE, delta(11, 20, 60), delta(21, 30, 120, Compression.NONE), delta(31, 40, 180, Compression.ZLIB))
+PLAIN = full(10, 0, Compression.NONE)
+OBJECTS = (*SET, PLAIN)
+
+
+def without_content(snapshot: Snapshot, size: int) -> set[int]:
+    """Bytes of a stored object in which some bits are no part of the content: flags, time and system in the header of
+    gzip, and what fills the last byte of the deflated data, before the checksums.
+    """
+    match snapshot.compression:
+        case Compression.GZIP:
+            return {*range(3, 10), size - 9}
+        case Compression.ZLIB:
+            return {size - 5}
+    return set()
+
+
+@pytest.fixture
+async def store() -> MemoryStore:
+    found = MemoryStore(SystemClock(), where="s3://backups/etcd-main")
+    await put(found, *SET)
+    return found
+
+
+async def latest(store: MemoryStore) -> SnapshotSet:
+    found = (await take_stock(store)).latest
+    assert found is not None
+    return found
+
+
+async def bytes_of(store: MemoryStore, stored: StoredSnapshot) -> bytes:
+    async with aclosing(reading.content(store, stored)) as pieces:
+        return b"".join([piece async for piece in pieces])
+
+
+async def test_a_whole_set_is_verified(store: MemoryStore) -> None:
+    verdict = await verify(store, await latest(store))
+    assert verdict.problems == []
+    assert (verdict.reach, sum(one.events for one in verdict.checked)) == (40, 30 + 6)
+
+
+def unpacked(snapshot: Snapshot, data: bytes) -> bytes:
+    return data if snapshot.compression is Compression.NONE else zlib.decompress(data, 47)
+
+
+async def damaged(snapshot: Snapshot, data: bytes) -> str:
+    """What is said of an object with these bytes; empty if it is taken for whole."""
+    store = MemoryStore(SystemClock(), where="s3://backups/etcd-main")
+    await store.put(snapshot.key, data)
+    return (await check(store, StoredSnapshot(snapshot, snapshot.key, len(data)))).problem
+
+
+@pytest.mark.parametrize("mask", sampled([1 << bit for bit in range(8)] + [0xFF], 0, 7))
+@pytest.mark.parametrize("snapshot", OBJECTS, ids=str)
+async def test_every_flipped_byte_is_found(snapshot: Snapshot, mask: int) -> None:
+    whole = content_of(snapshot)
+    assert await damaged(snapshot, whole) == ""
+    for at in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[at] ^= mask
+        said = await damaged(snapshot, bytes(flipped))
+        if said:
+            assert said.startswith(f"s3://backups/etcd-main/{snapshot.key}: ")
+        else:
+            assert at in without_content(snapshot, len(whole))
+            assert unpacked(snapshot, bytes(flipped)) == unpacked(snapshot, whole)
+
+
+@pytest.mark.parametrize("snapshot", OBJECTS, ids=str)
+async def test_every_truncation_is_found(snapshot: Snapshot) -> None:
+    whole = content_of(snapshot)
+    for end in range(len(whole)):
+        assert snapshot.key in await damaged(snapshot, whole[:end])
+
+
+@pytest.mark.parametrize("snapshot", OBJECTS, ids=str)
+async def test_what_is_appended_is_found(snapshot: Snapshot) -> None:
+    whole = content_of(snapshot)
+    for more in (b"\0", bytes(512), whole):
+        assert snapshot.key in await damaged(snapshot, whole + more)
+
+
+@pytest.mark.parametrize("snapshot", OBJECTS, ids=str)
+async def test_regions_that_changed_places_are_found(snapshot: Snapshot) -> None:
+    whole, rng = content_of(snapshot), random.Random(0)
+    for _ in range(60):
+        one, other = sorted(rng.sample(range(10, len(whole) - 8), 2))
+        swapped = (
+            whole[:one] + whole[other : other + 8] + whole[one + 8 : other] + whole[one : one + 8] + whole[other + 8 :]
+        )
+        if swapped != whole and other - one >= 8:
+            assert snapshot.key in await damaged(snapshot, swapped)
+
+
+async def test_deltas_that_changed_names_are_found(store: MemoryStore) -> None:
+    one, other = SET[1].key, SET[2].key
+    store.objects[one], store.objects[other] = store.objects[other], store.objects[one]
+    verdict = await verify(store, await latest(store))
+    assert [key for key in (one, other) if any(key in problem for problem in verdict.problems)] == [one, other]
+    assert verdict.reach == 10
+
+
+async def test_a_delta_with_the_compression_of_another_name_is_found(store: MemoryStore) -> None:
+    renamed = replace(SET[1], compression=Compression.NONE)
+    await store.put(renamed.key, content_of(SET[1]))
+    await store.delete(SET[1].key)
+    (problem,) = (await verify(store, await latest(store))).problems
+    assert renamed.key in problem
+
+
+async def test_an_event_that_is_missing_at_the_end_of_a_delta_is_found() -> None:
+    whole = SET[1]
+    shorter = packed(full_content(), Compression.GZIP)
+    assert whole.key in await damaged(whole, shorter)
+    assert "the name says 21" in await damaged(replace(whole, last=21), content_of(whole))
+
+
+async def test_a_full_snapshot_that_is_no_file_of_etcd_is_found() -> None:
+    for data in (b"", b"rose" * 200):
+        stored = data + hashlib.sha256(data).digest()
+        assert "never was a snapshot of etcd" in await damaged(PLAIN, stored)
+
+
+@pytest.mark.parametrize("removed", [1, 2])
+async def test_a_removed_delta_is_a_gap(store: MemoryStore, removed: int) -> None:
+    await store.delete(SET[removed].key)
+    verdict = await verify(store, await latest(store))
+    assert verdict.reach == SET[removed].start - 1
+    (problem,) = verdict.problems
+    assert f"revisions {SET[removed].start} to {SET[removed].last} are missing" in problem
+
+
+async def test_a_removed_full_snapshot_leaves_no_set(store: MemoryStore) -> None:
+    await store.delete(BASE.key)
+    stock = await take_stock(store)
+    assert (stock.latest, len(stock.stray)) == (None, 3)
+
+
+async def test_with_a_removed_full_snapshot_the_set_before_it_has_a_gap(store: MemoryStore) -> None:
+    await store.delete(BASE.key)
+    await put(store, full(5, -100))
+    verdict = await verify(store, await latest(store))
+    assert verdict.reach == 5
+    assert "revisions 6 to 10 are missing" in verdict.problems[0]
+
+
+async def test_foreign_objects_change_nothing(store: MemoryStore) -> None:
+    for key in ("sync.json", "v2/readme", "v2/Full-00000000-00000099-1.gz.tmp", "v3/Full-00000000-00000099-1"):
+        await store.put(key, b"rose")
+    stock = await take_stock(store)
+    assert len(stock.foreign) == 4
+    assert (await verify(store, await latest(store))).problems == []
+
+
+async def test_an_object_that_goes_while_it_is_verified_is_a_problem(store: MemoryStore) -> None:
+    found = await latest(store)
+    await store.delete(SET[1].key)
+    (problem,) = (await verify(store, found)).problems
+    assert f"{SET[1].key}: it was listed, and is not there any more" in problem
+
+
+async def test_a_store_that_is_away_says_nothing_about_a_set(store: MemoryStore) -> None:
+    found = await latest(store)
+    faulty = FaultyStore(store, {"stream": lambda _key: Unavailable(store.where, "no answer")})
+    with pytest.raises(Unavailable, match="no answer"):
+        await verify(faulty, found)
+
+
+def changes() -> Iterator[Callable[[bytes], bytes]]:
+    yield lambda data: data[:-1]
+    yield lambda data: data[:500] + b"!" + data[501:]
+    yield lambda data: b""
+
+
+@pytest.mark.parametrize("change", list(changes()))
+async def test_nothing_is_left_of_a_download_that_is_not_whole(
+    store: MemoryStore, tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    (stored,) = await put(store, PLAIN)
+    path = tmp_path / "db"
+    assert await download(store, stored, path) == len(content_of(PLAIN)) - 32
+    assert path.read_bytes() == content_of(PLAIN)[:-32]
+    path.unlink()
+    await store.put(stored.key, change(content_of(PLAIN)))
+    with pytest.raises(Corrupt, match=r"Full-00000000-00000010-1700000000: .*nothing of it was used"):
+        await download(store, stored, path)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_no_event_is_handed_out_before_the_hash_is_verified(store: MemoryStore) -> None:
+    (stored,) = await put(store, SET[2])
+    whole = content_of(SET[2])
+    await store.put(stored.key, whole[:-1] + bytes((whole[-1] ^ 1,)))
+    came: list[Event] = []
+    with pytest.raises(Corrupt, match="SHA-256"):
+        came += [one async for batch in reading.events(store, stored) for one in batch]
+    assert came == []
+
+
+async def test_a_content_larger_than_any_is_not_unpacked(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LARGEST_FULL", 1000)
+    with pytest.raises(Corrupt, match="more than 1000 bytes"):
+        await bytes_of(store, (await latest(store)).full)

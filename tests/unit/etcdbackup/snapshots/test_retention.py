@@ -1,0 +1,141 @@
+"""Retention: what is kept for how long, and that nothing goes which the latest set needs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.etcdbackup.snapshots.names import Kind, Snapshot
+from espalier.etcdbackup.snapshots.retention import Exponential, Newest, Policy, unneeded
+from espalier.etcdbackup.snapshots.sets import Inventory, StoredChunk, inventory
+from espalier.etcdbackup.stores.store import StoredObject
+
+NOW = datetime(2026, 3, 18, 15, 30, tzinfo=UTC)
+
+
+def full(taken: datetime, last: int) -> Snapshot:
+    return Snapshot(Kind.FULL, 0, last, int(taken.timestamp()))
+
+
+def delta(taken: datetime, start: int, last: int) -> Snapshot:
+    return Snapshot(Kind.DELTA, start, last, int(taken.timestamp()))
+
+
+def stock(*snapshots: Snapshot, empty: tuple[Snapshot, ...] = (), chunks: tuple[str, ...] = ()) -> Inventory:
+    made = [StoredObject(one.key, 0 if one in empty else 9, NOW) for one in snapshots]
+    return inventory([*made, *(StoredObject(key, 9, NOW) for key in chunks)])
+
+
+def fulls(*taken: datetime) -> list[Snapshot]:
+    return [full(one, 100 + at) for at, one in enumerate(sorted(taken))]
+
+
+def gone(found: Inventory, policy: Policy, now: datetime = NOW, retention: timedelta = timedelta()) -> list[str]:
+    return [one.key for one in unneeded(found, policy, now, delta_retention=retention)]
+
+
+def kept(taken: list[datetime], policy: Policy) -> list[datetime]:
+    found = stock(*fulls(*taken))
+    left = {stored.key for stored in found.snapshots} - set(gone(found, policy))
+    return [stored.snapshot.time for stored in found.snapshots if stored.key in left]
+
+
+def test_all_of_this_hour_and_the_last_of_each_hour_of_today_are_kept() -> None:
+    at = [NOW.replace(hour=hour, minute=minute) for hour in (13, 14, 15) for minute in (0, 10, 20)]
+    assert kept(at, Exponential()) == [at[2], at[5], *at[6:]]
+
+
+def test_the_last_of_each_of_seven_days_and_of_each_of_four_weeks_is_kept() -> None:
+    at = [NOW.replace(hour=hour) - timedelta(days=days) for days in range(45) for hour in (3, 9)]
+    found = [(NOW.date() - one.date()).days for one in kept(at, Exponential())]
+    assert found == [29, 22, 15, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0]
+    assert {one.hour for one in kept(at, Exponential())} == {3, 9}
+
+
+def test_by_count_the_newest_are_kept() -> None:
+    at = [NOW - timedelta(days=days) for days in range(10)]
+    assert kept(at, Newest(3)) == sorted(at[:3])
+    with pytest.raises(ValueError, match="found 0, allowed is 1 or more"):
+        Newest(0)
+
+
+def test_the_only_set_is_kept_however_old_it_is() -> None:
+    old = NOW - timedelta(days=400)
+    found = stock(full(old, 10), delta(old, 11, 20))
+    assert gone(found, Exponential()) == gone(found, Newest(1)) == []
+
+
+def test_deltas_go_before_their_full_snapshot_and_those_of_the_latest_set_stay() -> None:
+    old = NOW - timedelta(days=50)
+    first, of_first, second, of_second = full(old, 10), delta(old, 11, 20), full(NOW, 21), delta(NOW, 22, 30)
+    found = stock(first, of_first, second, of_second)
+    assert gone(found, Exponential()) == [of_first.key, first.key]
+    assert gone(found, Newest(2)) == [of_first.key]
+
+
+def test_deltas_within_their_retention_stay_and_so_does_what_they_need() -> None:
+    at = NOW - timedelta(hours=2)
+    first, early, late = full(at, 10), delta(at, 11, 15), delta(NOW - timedelta(minutes=5), 16, 20)
+    found = stock(first, early, late, full(NOW, 21))
+    assert gone(found, Newest(1), retention=timedelta(hours=1)) == [early.key]
+    assert gone(found, Newest(1), retention=timedelta(minutes=1)) == [early.key, late.key, first.key]
+
+
+def test_a_full_snapshot_without_content_is_no_reason_to_delete_the_one_before() -> None:
+    first, of_first, torn = full(NOW - timedelta(days=50), 10), delta(NOW - timedelta(days=49), 11, 20), full(NOW, 21)
+    found = stock(first, of_first, torn, empty=(torn,))
+    assert gone(found, Newest(1)) == gone(found, Exponential()) == []
+
+
+def test_deltas_that_no_full_snapshot_precedes_go_once_there_is_one() -> None:
+    stray = delta(NOW - timedelta(days=1), 5, 9)
+    assert gone(stock(stray), Newest(1)) == []
+    assert gone(stock(stray, full(NOW, 10)), Newest(1)) == [stray.key]
+
+
+def test_chunks_go_when_they_were_put_together_or_are_outdated_and_not_while_an_upload_goes_on() -> None:
+    first, second, coming = full(NOW - timedelta(days=1), 10), full(NOW, 20), full(NOW, 30)
+    chunks = tuple(f"{one.key}/0000000001" for one in (full(NOW - timedelta(days=2), 5), second, coming))
+    found = stock(first, second, chunks=chunks)
+    assert [one.key for one in unneeded(found, Newest(9), NOW) if isinstance(one, StoredChunk)] == list(chunks[:2])
+
+
+def test_what_another_clock_says_is_to_come_stays() -> None:
+    assert len(kept([NOW + timedelta(hours=1), NOW + timedelta(days=3), NOW], Exponential())) == 3
+
+
+def test_a_clock_in_another_zone_keeps_the_same() -> None:
+    found = stock(*fulls(*(NOW - timedelta(hours=hours) for hours in range(300))))
+    assert gone(found, Exponential()) == gone(found, Exponential(), NOW.astimezone(timezone(timedelta(hours=-9))))
+
+
+SNAPSHOTS = st.lists(
+    st.tuples(st.booleans(), st.integers(0, 300), st.integers(0, 20), st.integers(-100, 4000)), max_size=15
+)
+POLICIES = st.one_of(st.just(Exponential()), st.integers(1, 4).map(Newest))
+
+
+@given(SNAPSHOTS, POLICIES, st.integers(0, 3000))
+def test_nothing_goes_that_the_latest_set_needs(
+    made: list[tuple[bool, int, int, int]], policy: Policy, retention: int
+) -> None:
+    taken = [
+        full(NOW - timedelta(minutes=ago * 20), last) if is_full
+        else delta(NOW - timedelta(minutes=ago * 20), max(0, last - length), last)
+        for is_full, last, length, ago in made
+    ]  # fmt: skip
+    found = stock(*dict.fromkeys(taken))
+    keys = gone(found, policy, retention=timedelta(minutes=retention))
+    assert len(set(keys)) == len(keys)
+    latest = found.latest
+    assert latest is not None or not keys
+    left = inventory(StoredObject(one.key, one.size, NOW) for one in found.snapshots if one.key not in keys)
+    assert left.latest == latest
+    if latest is not None:
+        assert not {one.key for one in latest.members} & set(keys)
+        assert gone(left, policy, retention=timedelta(minutes=retention)) == []
+        for one in left.sets:
+            assert one.full in found.snapshots

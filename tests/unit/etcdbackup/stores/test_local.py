@@ -1,0 +1,120 @@
+"""The local folder: what stands on the disk, who may read it, and who may write at the same time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from espalier.etcdbackup.stores.errors import Conflict, NotFound, Refused, Unavailable
+from espalier.etcdbackup.stores.local import LOCK, UPLOADS, LocalStore
+from espalier.etcdbackup.stores.retries import Retries
+
+
+async def chunks(data: bytes) -> AsyncGenerator[bytes, None]:
+    yield data
+
+
+async def test_folders_and_files_are_their_owners_alone(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "default.bkp" / "etcd-main")
+    await store.put("v2/a", b"1")
+    await store.upload("v2/b", chunks(b"2"))
+    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    folders = ("default.bkp", "default.bkp/etcd-main", "default.bkp/etcd-main/v2", f"default.bkp/etcd-main/{UPLOADS}")
+    assert {path for path, mode in modes.items() if mode == 0o700} == set(folders)
+    assert {mode for path, mode in modes.items() if path not in folders} == {0o600}
+
+
+async def test_lock_and_unfinished_uploads_are_no_objects(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    await store.put("v2/a", b"1")
+    (tmp_path / UPLOADS / "torn").write_bytes(b"to")
+    assert [stored.key async for stored in store.list()] == ["v2/a"]
+    for key in (LOCK, f"{UPLOADS}/torn"):
+        with pytest.raises(ValueError, match="keeps for itself"):
+            await store.read(key, most=9)
+
+
+async def test_uploads_that_were_abandoned_a_day_ago_are_removed(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    await store.put("a", b"1")
+    old, new = tmp_path / UPLOADS / "old", tmp_path / UPLOADS / "new"
+    for path in (old, new):
+        path.write_bytes(b"to")
+    os.utime(old, (0, 0))
+    await store.put("a", b"2")
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+async def test_a_link_leads_nowhere(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    store = LocalStore(tmp_path / "store")
+    await store.put("a", b"1")
+    (tmp_path / "store" / "b").symlink_to(secret)
+    assert [stored.key async for stored in store.list()] == ["a"]
+    with pytest.raises(Refused, match="store/b"):
+        await store.read("b", most=9)
+    with pytest.raises(Conflict):
+        await store.create("b", b"2")
+    await store.put("b", b"3")
+    assert secret.read_bytes() == b"secret"
+
+
+async def test_what_a_folder_says_as_a_file_is_not_found(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    await store.put("v2/a", b"1")
+    for key in ("v2", "v2/a/b"):
+        with pytest.raises(NotFound):
+            await store.read(key, most=9)
+
+
+async def test_who_holds_the_lock_for_ever_stops_writers_in_time_and_no_reader(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, retries=Retries(attempt=0.05, retries=0))
+    await store.put("a", b"1")
+    with (tmp_path / LOCK).open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(Unavailable, match=r"another writer holds .*\.lock"):
+            await store.put("a", b"2")
+        assert (await store.read("a", most=9)).data == b"1"
+    await store.put("a", b"2")
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from espalier.etcdbackup.stores.local import LocalStore
+
+async def main():
+    store = LocalStore(Path(sys.argv[1]))
+    for number in range(10**9):
+        data = b"%d" % (number % 10) * 300_000
+        await store.put("sync", data)
+        async def chunks():
+            yield data
+        await store.upload("v2/Full", chunks())
+
+asyncio.run(main())
+"""
+
+
+def kill_a_writer(folder: Path) -> None:
+    """Have a process write there, and kill it in the middle."""
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(folder)]) as writer:
+        while not (folder / "v2" / "Full").exists():
+            os.sched_yield()
+        writer.kill()
+
+
+async def test_a_killed_writer_leaves_whole_objects_and_no_lock(tmp_path: Path) -> None:
+    kill_a_writer(tmp_path)
+    store = LocalStore(tmp_path)
+    for key in ("sync", "v2/Full"):
+        data = (await store.read(key, most=300_000)).data
+        assert (len(data), len(set(data))) == (300_000, 1)
+    await store.put("sync", b"mine")
