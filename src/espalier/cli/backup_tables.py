@@ -1,0 +1,150 @@
+"""Backups of etcd as rows for people, and as facts for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from espalier.etcdbackup.snapshots.names import Kind
+from espalier.etcdbackup.snapshots.sets import Inventory, Misfit, SnapshotSet, StoredSnapshot
+from espalier.etcdbackup.snapshots.verification import Checked, Verdict
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_SPANS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+SET_COLUMNS = ("Revisions", "Deltas", "Size", "Compression", "Age", "Newest", "State", "Taken", "Full")
+"""All of them with `-o wide`; without the last two, the table fits a terminal."""
+SNAPSHOT_COLUMNS = ("Name", "Kind", "Revisions", "Size", "Compression", "Taken")
+CHECKED_COLUMNS = ("Name", "Content", "State")
+
+
+def set_row(one: SnapshotSet, now: datetime) -> tuple[str, ...]:
+    """A set in the columns of `SET_COLUMNS`."""
+    return (
+        f"{one.full.snapshot.last}-{one.last}" if one.deltas else f"{one.last}",
+        str(len(one.deltas)),
+        size_of(one.size),
+        compressions(one.members),
+        age_of(one.full.snapshot.created, now),
+        age_of(one.newest, now),
+        state(one),
+        _time(one.full),
+        one.full.name,
+    )
+
+
+def state(one: SnapshotSet) -> str:
+    """What its names say of a set, in a word or two."""
+    faults = [finding for finding in one.findings() if finding.is_fault]
+    if any(finding.misfit is Misfit.EMPTY for finding in faults):
+        return "empty object"
+    if faults:
+        return f"gap after {one.reach}"
+    if any(finding.misfit is Misfit.FORK for finding in one.findings()):
+        return "fork?"
+    return "final" if one.full.snapshot.is_final and not one.deltas else "complete"
+
+
+def snapshot_row(stored: StoredSnapshot) -> tuple[str, ...]:
+    """A snapshot in the columns of `SNAPSHOT_COLUMNS`."""
+    snapshot = stored.snapshot
+    return (
+        stored.name,
+        "full" if snapshot.kind is Kind.FULL else "delta",
+        str(snapshot.last) if snapshot.kind is Kind.FULL else f"{snapshot.start}-{snapshot.last}",
+        size_of(stored.size),
+        snapshot.compression.word,
+        _time(stored),
+    )
+
+
+def checked_row(one: Checked) -> tuple[str, ...]:
+    """An object that was read, in the columns of `CHECKED_COLUMNS`."""
+    if one.problem:
+        return one.stored.name, "", "damaged"
+    content = size_of(one.size) if one.stored.snapshot.kind is Kind.FULL else f"{one.events} events"
+    return one.stored.name, content, "whole"
+
+
+def compressions(members: Sequence[StoredSnapshot]) -> str:
+    """Those of a set, each once."""
+    return ", ".join(dict.fromkeys(stored.snapshot.compression.word for stored in members))
+
+
+def inventory_facts(where: str, stock: Inventory, now: datetime) -> dict[str, Any]:
+    """All that a store holds."""
+    return {
+        "store": where,
+        "sets": [set_facts(one, now) for one in stock.sets],
+        "stray": [snapshot_facts(stored) for stored in stock.stray],
+        "chunks": [stored.key for stored in stock.chunks],
+        "foreign": list(stock.foreign),
+    }
+
+
+def set_facts(one: SnapshotSet, now: datetime) -> dict[str, Any]:
+    """A set."""
+    return {
+        "full": snapshot_facts(one.full),
+        "deltas": [snapshot_facts(stored) for stored in one.deltas],
+        "lastRevision": one.last,
+        "restorableRevision": one.reach,
+        "bytes": one.size,
+        "ageSeconds": int(now.timestamp()) - one.full.snapshot.created,
+        "newestAgeSeconds": int(now.timestamp()) - one.newest,
+        "findings": [{"reason": str(finding.misfit), "message": finding.message} for finding in one.findings()],
+    }
+
+
+def snapshot_facts(stored: StoredSnapshot) -> dict[str, Any]:
+    """A snapshot, with the keys that etcd-backup-restore has for the same."""
+    snapshot = stored.snapshot
+    return {
+        "snapName": stored.name,
+        "kind": str(snapshot.kind),
+        "startRevision": snapshot.start,
+        "lastRevision": snapshot.last,
+        "createdOn": f"{snapshot.time:%Y-%m-%dT%H:%M:%SZ}",
+        "compressionSuffix": str(snapshot.compression),
+        "isFinal": snapshot.is_final,
+        "key": stored.key,
+        "bytes": stored.size,
+    }
+
+
+def verdict_facts(verdict: Verdict, now: datetime) -> dict[str, Any]:
+    """A set that was verified: what its names promise, and what every byte of it says."""
+    return {
+        **set_facts(verdict.snapshots, now),
+        "restorableRevision": verdict.reach,
+        "events": sum(one.events for one in verdict.checked),
+        "contentBytes": sum(one.size for one in verdict.checked),
+        "problems": verdict.problems,
+    }
+
+
+def _time(stored: StoredSnapshot) -> str:
+    return f"{stored.snapshot.time:%Y-%m-%d %H:%M:%S}"
+
+
+def size_of(size: float) -> str:
+    """`1.2 MiB`."""
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def age_of(created: float, now: datetime) -> str:
+    """`5m`, as kubectl shows ages."""
+    return span(now.timestamp() - created)
+
+
+def span(seconds: float) -> str:
+    """A duration in its largest unit, of which there are two or more (`90m`, `25h`)."""
+    for unit, size in _SPANS:
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"

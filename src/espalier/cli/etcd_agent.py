@@ -1,0 +1,207 @@
+"""`espalier etcd-agent list|show|verify|copy|restore`: backups of etcd in object stores."""
+
+from __future__ import annotations
+
+import click
+
+from espalier.cli import flags
+from espalier.cli.commands import Group
+
+EXIT_CODES = """
+\b
+Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
+2 wrong command line · 3 a store did not answer · 4 timed out ·
+5 a backup is damaged, incomplete or too old · 130 interrupted
+"""
+STORE = "URL: s3://, gs:// or az:// with bucket and prefix, or file:///folder."
+_endpoint = click.option(
+    "--endpoint", default="", metavar="URL", help="Server of the store. Default: that of its credentials or provider."
+)
+_format = flags.output("json, yaml or jsonpath=TEMPLATE")
+
+
+@click.group(cls=Group, epilog=EXIT_CODES)
+def etcd_agent() -> None:
+    """List, verify, copy and restore backups of etcd.
+
+    They are those of etcd-backup-restore, and so are the files of credentials: AWS_APPLICATION_CREDENTIALS,
+    GOOGLE_APPLICATION_CREDENTIALS and AZURE_APPLICATION_CREDENTIALS name them.
+    """
+
+
+@etcd_agent.command("list", epilog=EXIT_CODES)
+@click.argument("store", help=STORE)
+@_endpoint
+@flags.output("wide, json, yaml or jsonpath=TEMPLATE")
+async def list_(*, store: str, endpoint: str, output_format: str) -> None:
+    """List sets of snapshots: a full one and the deltas after it. Nothing but names is read.
+
+    \b
+    Example:
+      espalier etcd-agent list s3://backups/garden/etcd-main
+    """
+    from espalier.cli import etcd_agent_work  # noqa: PLC0415  help need not load it
+
+    await etcd_agent_work.list_(store, endpoint, output_format)
+
+
+@etcd_agent.command(epilog=EXIT_CODES)
+@click.argument("store", help=STORE)
+@click.argument("name", required=False, help="A snapshot of the set. Default: the latest set.")
+@_endpoint
+@_format
+async def show(*, store: str, name: str | None, endpoint: str, output_format: str) -> None:
+    """Show the snapshots of a set, and what does not fit by their names.
+
+    \b
+    Example:
+      espalier etcd-agent show file:///var/backups/etcd-main -o yaml
+    """
+    from espalier.cli import etcd_agent_work  # noqa: PLC0415  help need not load it
+
+    await etcd_agent_work.show(store, name, endpoint, output_format)
+
+
+@etcd_agent.command(epilog=EXIT_CODES)
+@click.argument("store", help=STORE)
+@click.option("--all", "every", is_flag=True, help="All sets, not only the latest.")
+@click.option("--max-age", default="", metavar="DURATION", help="Fail when the newest snapshot is older: 10m, 25h.")
+@click.option("--revision", type=flags.Number(1, 2**63 - 1), metavar="N", help="Fail when less can be restored.")
+@_endpoint
+@_format
+async def verify(
+    *, store: str, every: bool, max_age: str, revision: int | None, endpoint: str, output_format: str
+) -> None:
+    """Read every byte of the latest set and compare all hashes, revisions and events. No etcd is needed.
+
+    \b
+    Example:
+      espalier etcd-agent verify s3://backups/garden/etcd-main --max-age 10m
+    """
+    from espalier.cli import etcd_agent_work  # noqa: PLC0415  help need not load it
+
+    await etcd_agent_work.verify(store, endpoint, output_format, every=every, max_age=max_age, revision=revision)
+
+
+@etcd_agent.command(epilog=EXIT_CODES)
+@click.argument("source", help=STORE)
+@click.argument("target", help=STORE)
+@click.option("--max-backups-to-copy", type=flags.Number(1, 10**6), metavar="N", help="So many sets. Default: all.")
+@click.option(
+    "--max-backup-age", type=flags.Number(1, 36500), metavar="DAYS", help="Sets younger than that, and the latest."
+)
+@click.option(
+    "--max-parallel-copy-operations", type=flags.Number(1, 100), default=4, metavar="N", show_default=True,
+    help="Snapshots at the same time.",
+)  # fmt: skip
+@click.option("--wait-for-final-snapshot", is_flag=True, help="Wait until the source says that etcd takes no writes.")
+@click.option(
+    "--wait-for-final-snapshot-timeout", default="0", metavar="DURATION",
+    help="Then copy what is there, and exit with 4. Default: wait for ever.",
+)  # fmt: skip
+@click.option("--source-endpoint", default="", metavar="URL", help="Server of the source.")
+@_endpoint
+@_format
+async def copy(
+    *,
+    source: str,
+    target: str,
+    max_backups_to_copy: int | None,
+    max_backup_age: int | None,
+    max_parallel_copy_operations: int,
+    wait_for_final_snapshot: bool,
+    wait_for_final_snapshot_timeout: str,
+    source_endpoint: str,
+    endpoint: str,
+    output_format: str,
+) -> None:
+    """Copy snapshots to another store. What is there and whole is left alone: run it again after an interruption.
+
+    Credentials of the source have SOURCE_ before their variable's name. Final snapshots are not final in the target.
+
+    \b
+    Example:
+      espalier etcd-agent copy s3://old/a gs://new/a --max-backups-to-copy 1
+    """
+    from espalier.cli import etcd_agent_work  # noqa: PLC0415  help need not load it
+
+    await etcd_agent_work.copy(
+        etcd_agent_work.CopyOptions(
+            source=source,
+            target=target,
+            source_endpoint=source_endpoint,
+            endpoint=endpoint,
+            most=max_backups_to_copy,
+            days=max_backup_age,
+            parallel=max_parallel_copy_operations,
+            waits=wait_for_final_snapshot,
+            timeout=wait_for_final_snapshot_timeout,
+        ),
+        output_format,
+    )
+
+
+@etcd_agent.command(epilog=EXIT_CODES)
+@click.argument("store", help=STORE)
+@click.option("--data-dir", required=True, metavar="DIR", help="The data directory to make, as etcd's --data-dir.")
+@click.option("--name", default="default", metavar="NAME", show_default=True, help="As etcd's --name.")
+@click.option(
+    "--initial-cluster", default="", metavar="NAME=URL", help="As etcd's, with commas. Default: this member alone."
+)
+@click.option("--initial-cluster-token", default="etcd-cluster", metavar="TOKEN", show_default=True, help="As etcd's.")
+@click.option(
+    "--initial-advertise-peer-urls", default="http://localhost:2380", metavar="URLS", show_default=True,
+    help="As etcd's, with commas.",
+)  # fmt: skip
+@click.option("--replace", is_flag=True, help="Data that are there are kept as DIR.replaced.")
+@click.option("--partial", is_flag=True, help="Restore what can be, if something is missing or damaged.")
+@click.option(
+    "--bump-revision", type=flags.Number(0, 2**62), metavar="N",
+    help="Revisions to skip, marked as compacted. Default: 10^9, and 0 from a final snapshot.",
+)  # fmt: skip
+@click.option(
+    "--lease-ttl", default="1h", metavar="DURATION", show_default=True, help="Of leases that are in no snapshot."
+)
+@_endpoint
+@_format
+async def restore(
+    *,
+    store: str,
+    data_dir: str,
+    name: str,
+    initial_cluster: str,
+    initial_cluster_token: str,
+    initial_advertise_peer_urls: str,
+    replace: bool,
+    partial: bool,
+    bump_revision: int | None,
+    lease_ttl: str,
+    endpoint: str,
+    output_format: str,
+) -> None:
+    """Make a data directory of the newest full snapshot and the deltas after it. No etcd is needed.
+
+    It is made in DIR.part, and is in its place when this ends without an error; before that, nothing there is changed.
+
+    \b
+    Example:
+      espalier etcd-agent restore s3://backups/a --data-dir /var/lib/etcd
+    """
+    from espalier.cli import etcd_agent_restore  # noqa: PLC0415  help need not load it
+
+    await etcd_agent_restore.restore(
+        etcd_agent_restore.RestoreFlags(
+            store=store,
+            endpoint=endpoint,
+            data_dir=data_dir,
+            name=name,
+            initial_cluster=initial_cluster,
+            token=initial_cluster_token,
+            advertise_peer_urls=initial_advertise_peer_urls,
+            replace=replace,
+            partial=partial,
+            bump=bump_revision,
+            lease_ttl=lease_ttl,
+        ),
+        output_format,
+    )

@@ -1,0 +1,84 @@
+"""`espalier etcd-agent restore`: what it makes, prints, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from espalier.cli.main import run
+from espalier.etcd.backend import State
+from espalier.etcd.bbolt.reading import Database
+from espalier.etcd.requests import Put
+from espalier.etcdbackup.stores.local import LocalStore
+from tests.support.backups import delta, full
+from tests.support.etcd_histories import Model
+from tests.support.restored_etcd import database, full_content, put_delta, put_full
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """Revisions 2 to 9: a full snapshot of 5, and two deltas."""
+    asyncio.run(_fill(LocalStore(tmp_path / "store")))
+    return f"file://{tmp_path / 'store'}"
+
+
+async def _fill(store: LocalStore) -> None:
+    model = Model()
+    for number in range(8):
+        model.play(Put(b"a", b"%d" % number, 7 if number == 7 else 0))
+    await put_full(store, full(5, 0), full_content(model.events[:4], State(revision=5)))
+    await put_delta(store, delta(6, 7, 1), model.events[4:6])
+    await put_delta(store, delta(8, 9, 2), model.events[6:])
+
+
+def test_it_says_what_was_restored(store: str, tmp_path: Path, capsys: Captured) -> None:
+    folder = tmp_path / "data"
+    assert run(["etcd-agent", "restore", store, "--data-dir", str(folder)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"restored revision 9 into {folder}, from {full(5, 0)} and 2 deltas with 4 events",
+        "etcd begins at revision 1000000009, so that clients list anew: writes may be lost",
+        "granted for 1h: 1 lease that no snapshot has",
+    ]
+    with Database.open(database(folder)) as found:
+        members = found.bucket(b"members")
+        assert members is not None
+        assert [key for key, _ in members.items()] == [b"8e9e05c52164694d"]
+
+
+def test_programs_get_facts(store: str, tmp_path: Path, capsys: Captured) -> None:
+    folder = str(tmp_path / "data")
+    assert run(["etcd-agent", "restore", store, "--data-dir", folder, "--bump-revision", "0", "-o", "json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["revision"], facts["servedRevision"], facts["isComplete"]) == (9, 9, True)
+    assert (facts["grantedLeases"], facts["replaced"], facts["notUsed"]) == (["7"], None, [])
+
+
+def test_each_failure_has_its_exit_code_and_leaves_the_folder_alone(
+    store: str, tmp_path: Path, capsys: Captured
+) -> None:
+    folder = tmp_path / "data"
+    arguments = ["etcd-agent", "restore", store, "--data-dir", str(folder)]
+    assert run([*arguments, "--initial-cluster", "other=http://a:1"]) == 2
+    assert "--initial-cluster: found members other" in capsys.readouterr().err
+    assert run(["etcd-agent", "restore", f"file://{tmp_path}/none", "--data-dir", str(folder)]) == 1
+    path = tmp_path / "store" / delta(6, 7, 1).key
+    path.unlink()
+    assert run(arguments) == 5
+    assert f"6 to 7 are missing; look for what was deleted, or restore what is there with --partial; {folder} is" in (
+        capsys.readouterr().err
+    )
+    path.write_bytes(b"damaged")
+    assert run(arguments) == 5
+    assert delta(6, 7, 1).key in capsys.readouterr().err
+    assert not folder.exists()
+    assert run([*arguments, "--partial"]) == 0
+    shown = capsys.readouterr()
+    assert "restored revision 5" in shown.out
+    assert delta(6, 7, 1).key in shown.err
+    assert run(arguments) == 1
+    assert f"{folder} has data already" in capsys.readouterr().err
