@@ -1,0 +1,1 @@
+"""Provider Tinkerbell: machines are bare metal, on whose disks workflows of Tinkerbell write an operating system."""

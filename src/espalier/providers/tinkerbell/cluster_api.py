@@ -1,0 +1,170 @@
+"""`infrastructure.cluster.x-k8s.io/v1beta1`: the kinds of Cluster API's provider for Tinkerbell (CAPT).
+
+Typed as far as we write or read them. They keep contract v1beta1, which alone CAPT knows.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.capi.machine import MachineAddress, TemplateMeta
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
+from espalier.api.label_selectors import LabelSelector
+from espalier.api.meta import Observed, Part
+from espalier.api.resource import Resource
+from espalier.clusterapi.infrastructure import GROUP, Hosts, Infrastructure
+from espalier.kube.objects import Object
+from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME, OWNER_NAMESPACE, Hardware
+
+VERSION = "v1beta1"
+CONTRACT = {"cluster.x-k8s.io/v1beta1": VERSION}
+
+CLUSTER_COLUMN = Column(
+    "Cluster", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", "string", "Cluster the object belongs to"
+)
+READY = Column("Ready", ".status.ready", "string", "True if it is provisioned")
+
+
+class TinkerbellClusterSpec(Part):
+    """The spec of a TinkerbellCluster."""
+
+    control_plane_endpoint: Endpoint | None = None
+    image_lookup_format: str | None = None
+    image_lookup_base_registry: str | None = None
+    image_lookup_os_distro: str | None = msgspec.field(default=None, name="imageLookupOSDistro")
+    image_lookup_os_version: str | None = msgspec.field(default=None, name="imageLookupOSVersion")
+
+
+class TinkerbellClusterStatus(Observed, frozen=True):
+    """The status of a TinkerbellCluster."""
+
+    ready: bool = False
+
+
+@kind(
+    Resource(GROUP, VERSION, "tinkerbellclusters", "TinkerbellCluster"),
+    categories=("cluster-api",),
+    columns=(CLUSTER_COLUMN, READY, AGE),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class TinkerbellCluster(KubeObject, kw_only=True):
+    """The infrastructure of a cluster on bare metal."""
+
+    spec: TinkerbellClusterSpec = msgspec.field(default_factory=TinkerbellClusterSpec)
+    status: TinkerbellClusterStatus = TinkerbellClusterStatus()
+
+
+class HardwareAffinityTerm(Part):
+    """Hardware with these labels."""
+
+    label_selector: Annotated[LabelSelector, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})]
+
+
+class WeightedHardwareAffinityTerm(Part):
+    """Hardware that is taken before other."""
+
+    weight: int
+    hardware_affinity_term: HardwareAffinityTerm
+
+
+class HardwareAffinity(Part):
+    """Hardware that may become a machine, and what of it is taken first."""
+
+    required: Annotated[list[HardwareAffinityTerm], Meta(extra_json_schema=ATOMIC)] = []
+    preferred: Annotated[list[WeightedHardwareAffinityTerm], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class BootOptions(Part):
+    """What bare metal boots from while it becomes a machine."""
+
+    boot_mode: str = ""
+    iso_url: str = msgspec.field(default="", name="isoURL")
+
+
+class TinkerbellMachineSpec(Part):
+    """One machine."""
+
+    provider_id: str = msgspec.field(default="", name="providerID")
+    hardware_name: str = ""
+    hardware_affinity: HardwareAffinity | None = None
+    template_override: str = ""
+    boot_options: BootOptions | None = None
+
+
+class TinkerbellMachineStatus(Observed, frozen=True):
+    """The status of a TinkerbellMachine."""
+
+    ready: bool = False
+    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "tinkerbellmachines", "TinkerbellMachine"),
+    categories=("cluster-api",),
+    columns=(
+        CLUSTER_COLUMN,
+        READY,
+        Column("InstanceID", ".spec.providerID", "string", "The infrastructure's name of the machine"),
+        AGE,
+    ),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class TinkerbellMachine(KubeObject, kw_only=True):
+    """The infrastructure of a machine on bare metal."""
+
+    spec: TinkerbellMachineSpec = msgspec.field(default_factory=TinkerbellMachineSpec)
+    status: TinkerbellMachineStatus = TinkerbellMachineStatus()
+
+
+class TinkerbellMachineTemplateResource(Part):
+    """The template of new TinkerbellMachines."""
+
+    spec: TinkerbellMachineSpec
+    metadata: TemplateMeta | None = None
+
+
+class TinkerbellMachineTemplateSpec(Part):
+    """The spec of a TinkerbellMachineTemplate."""
+
+    template: TinkerbellMachineTemplateResource
+
+
+@kind(
+    Resource(GROUP, VERSION, "tinkerbellmachinetemplates", "TinkerbellMachineTemplate"),
+    categories=("cluster-api",),
+    columns=(AGE,),
+    labels=CONTRACT,
+    partly=True,
+)
+class TinkerbellMachineTemplate(KubeObject, kw_only=True):
+    """The template of TinkerbellMachines; immutable, so other content gets another name."""
+
+    spec: TinkerbellMachineTemplateSpec
+
+
+KINDS: tuple[type[KubeObject], ...] = (TinkerbellCluster, TinkerbellMachine, TinkerbellMachineTemplate)
+
+
+def _fits(machine: Object, labels: Mapping[str, str]) -> bool:
+    affinity = machine.decode(TinkerbellMachine).spec.hardware_affinity
+    return affinity is None or any(one.label_selector.selects(labels) for one in affinity.required)
+
+
+INFRASTRUCTURE = Infrastructure(
+    TinkerbellCluster.resource,
+    TinkerbellMachine.resource,
+    TinkerbellMachineTemplate.resource,
+    provider_id="tinkerbell://eksa-system/{name}",
+    contract="v1beta1",
+    optional=True,
+    hosts=Hosts(Hardware.resource, OWNER_NAME, OWNER_NAMESPACE, _fits),
+    provisioning_fields=frozenset({"template.spec.templateOverride", "template.spec.bootOptions"}),
+)

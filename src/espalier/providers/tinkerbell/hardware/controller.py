@@ -1,0 +1,290 @@
+"""The controller that keeps in the status of TinkerbellMachineConfigs what was found of the Hardware that they select.
+
+Who gets which Hardware depends on all Clusters and all Hardware, so all configs are judged at once: at each change,
+once a second at most. Nothing is asked for elsewhere, and nothing is checked again without a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from espalier.api import conditions
+from espalier.api.capi.cluster import CLUSTER_NAME_LABEL
+from espalier.api.capi.kubeadm import KubeadmControlPlane, KubeadmControlPlaneStatus
+from espalier.api.capi.machine import MachineDeployment, MachineDeploymentStatus
+from espalier.api.core import SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Condition
+from espalier.api.resource import Key
+from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.clusterapi.kubernetes_versions import minor_of
+from espalier.clusters import names, references
+from espalier.clusters.checks.conclusions import INVALID
+from espalier.clusters.checks.controller import GENERATION, age, readable, unreadable
+from espalier.clusters.machine_groups import machine_groups
+from espalier.clusters.observe import with_our_fields
+from espalier.clusters.rules import endpoint
+from espalier.kube.errors import KubeError
+from espalier.kube.objects import Object
+from espalier.kube.rbac import FOLLOW, Right
+from espalier.providers.tinkerbell.cluster_api import TinkerbellMachine
+from espalier.providers.tinkerbell.hardware import demand
+from espalier.providers.tinkerbell.hardware.demand import Customer, Owner
+from espalier.providers.tinkerbell.hardware.judgement import NOT_ENOUGH, Config, Verdict, judge
+from espalier.providers.tinkerbell.hardware.kinds import BMCMachine, Hardware
+from espalier.providers.tinkerbell.hardware.rack import is_contactable, rack
+from espalier.providers.tinkerbell.kinds import (
+    TinkerbellDatacenterConfig,
+    TinkerbellMachineConfig,
+    TinkerbellMachineConfigStatus,
+)
+from espalier.runtime.component import Host
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.predicates import change_of
+from espalier.runtime.writer import Precondition, Writer
+
+RIGHTS = tuple(Right((kind.resource,), FOLLOW) for kind in (Hardware, BMCMachine, TinkerbellMachine))
+"""What is read in the system's namespace, besides what all Clusters need."""
+
+NOT_INSTALLED = "HardwareNotInstalled"
+AVAILABLE = "HardwareAvailable"
+"""Condition of a machine config: each Cluster that uses it has enough."""
+
+CONFIGS = TinkerbellMachineConfig.resource
+ALL = Key("", "hardware")
+SPACING = 1.0
+
+
+def controller(host: Host) -> Controller:
+    """The controller."""
+    return _Checks(host).controller()
+
+
+class _Seen(NamedTuple):
+    """All that is read."""
+
+    configs: Sequence[tuple[Object, TinkerbellMachineConfig]]
+    unreadable: Sequence[tuple[Object, msgspec.ValidationError]]
+    verdicts: Mapping[Key, Verdict]
+
+
+class _Made(NamedTuple):
+    """What there is of a Cluster."""
+
+    machines: set[str]
+    """Its TinkerbellMachines."""
+    selections: dict[str, set[bytes]]
+    """Of these, by their owners."""
+    owners: dict[str, Owner]
+
+
+class _Checks:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        caches = host.caches
+        self._clusters = caches.of(eksa.Cluster.resource)  # of other managers as well: they take Hardware, too
+        self._configs = caches.of(CONFIGS)
+        self._datacenters = caches.of(TinkerbellDatacenterConfig.resource)
+        self._hardware = caches.of(Hardware.resource, SYSTEM_NAMESPACE, optional=True)
+        self._bmcs = caches.of(BMCMachine.resource, SYSTEM_NAMESPACE, optional=True)
+        self._machines = caches.of(TinkerbellMachine.resource, SYSTEM_NAMESPACE, optional=True)
+        self._secrets = caches.of(
+            SECRET, SYSTEM_NAMESPACE, labels=references.OF_OTHERS, transform=references.without_keys_of_others
+        )
+        self._planes = caches.of(KubeadmControlPlane.resource, SYSTEM_NAMESPACE, transform=with_our_fields)
+        self._deployments = caches.of(MachineDeployment.resource, SYSTEM_NAMESPACE, transform=with_our_fields)
+        self._writer = Writer(host.client, {CONFIGS: self._configs})
+
+    def controller(self) -> Controller:
+        manager = self._host.manager
+        made = Controller("tinkerbell-hardware", self.reconcile, workers=1, spacing=SPACING, rng=manager.rng)
+
+        def all_(_found: Object) -> Sequence[Key]:
+            return (ALL,)
+
+        made.watch(self._configs, all_)
+        made.watch(self._hardware, all_, predicate=change_of(_asked))
+        made.watch(self._bmcs, all_, predicate=change_of(lambda one: (*_asked(one), is_contactable(one))))
+        made.watch(self._machines, all_, predicate=change_of(lambda one: one.metadata.labels))
+        made.watch(self._secrets, self._accounts, predicate=change_of(lambda one: one.metadata.resource_version))
+        for cache in (self._clusters, self._datacenters):
+            made.watch(cache, all_, predicate=GENERATION)
+        for cache in (self._planes, self._deployments):
+            made.watch(cache, all_, predicate=change_of(_owner))
+        return made
+
+    def _accounts(self, secret: Object) -> Sequence[Key]:
+        return (ALL,) if self._bmcs.list() else ()
+
+    async def reconcile(self, _all: Key) -> Outcome:
+        """Write what differs. A config that can't be written keeps no other from it."""
+        if not len(self._configs):
+            return Done()
+        failed: Fault | None = None
+        for found, status in self._statuses():
+            try:
+                written = await self._writer.status(CONFIGS, found, status, Precondition.UID)
+            except KubeError as error:
+                failed = fault_of(error)
+                continue
+            if written is not found and isinstance(status, TinkerbellMachineConfigStatus):
+                self._tell(found, status)
+        if failed is not None:
+            return failed
+        if self._hardware.is_absent:
+            return Wait(NOT_INSTALLED, _not_installed(), after=references.LOOK_AGAIN)
+        return Done()
+
+    def _tell(self, found: Object, status: TinkerbellMachineConfigStatus) -> None:
+        before = found.decode(TinkerbellMachineConfig).status.failure_message
+        if status.failure_message and status.failure_message != before:
+            self._host.manager.recorder.event(found, "Warning", status.failure_reason, status.failure_message)
+
+    def _statuses(self) -> Iterator[tuple[Object, msgspec.Struct | dict[str, object]]]:
+        """What each config is told."""
+        seen = self._seen()
+        yield from ((found, unreadable(found, error)) for found, error in seen.unreadable)
+        for found, config in seen.configs:
+            if self._hardware.is_absent:
+                verdict, reason = Verdict((_not_installed(),), ()), NOT_INSTALLED
+            else:
+                verdict, reason = seen.verdicts[found.key], INVALID
+            yield found, self._status(config, verdict, reason)
+
+    def _status(self, config: TinkerbellMachineConfig, verdict: Verdict, reason: str) -> TinkerbellMachineConfigStatus:
+        short = [f"Cluster {one.name}: {one.message}" for one in verdict.clusters if one.message]
+        available = Condition(
+            type=AVAILABLE,
+            status="False" if short or verdict.wrong else "True",
+            reason=NOT_ENOUGH if short else reason if verdict.wrong else AVAILABLE,
+            message="; ".join(short or verdict.wrong),
+        )
+        return TinkerbellMachineConfigStatus(
+            spec_valid=not verdict.wrong,
+            failure_reason=reason if verdict.wrong else "",
+            failure_message="; ".join(verdict.wrong),
+            observed_generation=config.metadata.generation,
+            conditions=conditions.set(config.status.conditions, available, self._host.manager.clock.now()),
+            clusters=list(verdict.clusters),
+        )
+
+    def _seen(self) -> _Seen:
+        configs: list[tuple[Object, TinkerbellMachineConfig]] = []
+        wrong = []
+        for found in self._configs.list():
+            try:
+                configs.append((found, found.decode(TinkerbellMachineConfig)))
+            except msgspec.ValidationError as error:
+                wrong.append((found, error))
+        customers = self._customers({found.key: config for found, config in configs})
+        slots = rack(self._hardware.list(), self._bmcs.list(), self._secret)
+        users: dict[Key, list[Customer]] = {}
+        for one in customers:
+            for name in one.demands:
+                users.setdefault(Key(one.key.namespace, name), []).append(one)
+        asked = [
+            Config(found.key, demand.selection(config.spec), tuple(users.get(found.key, ())))
+            for found, config in configs
+        ]
+        return _Seen(configs, wrong, judge(slots, customers, asked))
+
+    def _secret(self, name: str) -> Object | None:
+        return self._secrets.get(Key(SYSTEM_NAMESPACE, name))
+
+    def _customers(self, configs: Mapping[Key, TinkerbellMachineConfig]) -> list[Customer]:
+        """The Clusters on bare metal."""
+        made = self._made()
+        empty = _Made(set(), {}, {})
+        customers = []
+        for cluster in readable(self._clusters.list()):
+            reference, metadata = cluster.spec.datacenter_ref, cluster.metadata
+            is_ours = reference is not None and reference.kind == TinkerbellDatacenterConfig.resource.kind
+            if not is_ours or metadata.deletion_timestamp is not None:
+                continue
+            key = Key(metadata.namespace, metadata.name)
+            named = {one.reference.name for one in machine_groups(cluster.spec) if one.reference is not None}
+            own = {name: configs[Key(key.namespace, name)] for name in named if Key(key.namespace, name) in configs}
+            there = made.get(key, empty)
+            customers.append(
+                Customer(
+                    key,
+                    age(cluster),
+                    metadata.generation,
+                    demand.demands(cluster, own, there.owners),
+                    frozenset(there.machines),
+                    dict(self._reserved(cluster)),
+                )
+            )
+        return customers
+
+    def _made(self) -> Mapping[Key, _Made]:
+        """What there is of each Cluster. Of Clusters of one name, one has the control plane, and with it all else."""
+        found: dict[Key, _Made] = {}
+        clusters: dict[str, Key] = {}
+        for plane in self._planes.list():
+            if (key := names.cluster_of(plane.metadata.labels)) is not None:
+                found[key], clusters[plane.name] = _Made(set(), {}, {}), key
+        for machine in self._machines.list():
+            labels = machine.metadata.labels
+            if (key := clusters.get(labels.get(CLUSTER_NAME_LABEL, ""))) is not None:
+                found[key].machines.add(machine.name)
+                owner = key.name if CONTROL_PLANE_LABEL in labels else labels.get(DEPLOYMENT_NAME_LABEL, "")
+                found[key].selections.setdefault(owner, set()).update(_selection(machine))
+        for one in (*self._planes.list(), *self._deployments.list()):
+            if (made := found.get(names.cluster_of(one.metadata.labels) or ALL)) is not None:
+                made.owners[one.name] = _owner(one, frozenset(made.selections.get(one.name, ())))
+        return found
+
+    def _reserved(self, cluster: eksa.Cluster) -> Iterator[tuple[str, str]]:
+        """Addresses that belong to no machine, by their fields."""
+        if host := cluster.spec.endpoint_host:
+            yield endpoint.FIELD, host
+        name = cluster.spec.datacenter_ref.name if cluster.spec.datacenter_ref is not None else ""
+        found = self._datacenters.get(Key(cluster.metadata.namespace, name))
+        try:
+            datacenter = found.decode(TinkerbellDatacenterConfig) if found is not None else None
+        except msgspec.ValidationError:
+            return
+        if datacenter is not None:
+            yield f"{datacenter.kind} {name}: spec.tinkerbellIP", datacenter.spec.tinkerbell_ip
+
+
+def _not_installed() -> str:
+    kind = Hardware.resource
+    return (
+        f"CustomResourceDefinition {kind.plural}.{kind.group} does not exist: Tinkerbell is not installed in the "
+        "management cluster; install it"
+    )
+
+
+def _asked(one: Object) -> tuple[object, ...]:
+    """All but what is reported."""
+    metadata = one.metadata
+    return metadata.uid, metadata.generation, metadata.labels, metadata.annotations
+
+
+def _selection(machine: Object) -> Iterator[bytes]:
+    try:
+        affinity = machine.decode(TinkerbellMachine).spec.hardware_affinity
+    except msgspec.ValidationError:
+        return
+    if affinity is not None:
+        yield demand.canonical([one.label_selector for one in affinity.required])
+
+
+def _owner(found: Object, selections: frozenset[bytes] = frozenset()) -> Owner:
+    """What a KubeadmControlPlane or a MachineDeployment is asked for, and how far it is."""
+    status: KubeadmControlPlaneStatus | MachineDeploymentStatus
+    if found.kind == KubeadmControlPlane.resource.kind:
+        plane = found.decode(KubeadmControlPlane)
+        count, version, status = plane.spec.replicas, plane.spec.version, plane.status
+    else:
+        deployment = found.decode(MachineDeployment)
+        count, version, status = deployment.spec.replicas, deployment.spec.template.spec.version, deployment.status
+    is_rolling = (status.up_to_date_replicas or 0) < (status.replicas or 0)
+    return Owner(1 if count is None else count, minor_of(version), selections, is_rolling)

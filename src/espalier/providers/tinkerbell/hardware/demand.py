@@ -1,0 +1,159 @@
+"""Demand for Hardware: how many pieces of which selection each Cluster needs, and which it has. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
+from espalier.api.label_selectors import LabelSelector
+from espalier.api.resource import Key
+from espalier.clusters import names
+from espalier.clusters.render_input import group_count, group_name
+from espalier.providers.tinkerbell import kinds
+from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig, TinkerbellMachineConfigSpec
+
+
+class Owner(NamedTuple):
+    """The KubeadmControlPlane or MachineDeployment of a group, and what it has."""
+
+    machines: int
+    """How many it is asked for."""
+    kubernetes_version: str
+    """A minor version."""
+    selections: frozenset[bytes] = frozenset()
+    """Of the machines that there are."""
+    is_rolling: bool = False
+    """True while machines are replaced."""
+
+
+class Selection(NamedTuple):
+    """Hardware by its labels. Equal selections select the same."""
+
+    text: str
+    """The field, and what it selects, for messages."""
+    terms: bytes
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """True if one of the terms matches."""
+        return any(one.selects(labels) for one in _terms(self.terms))
+
+
+_decode: Callable[[bytes], list[LabelSelector]] = json_trees.decoder(list[LabelSelector])
+_terms = lru_cache(maxsize=1024)(_decode)
+
+
+def selection(spec: TinkerbellMachineConfigSpec) -> Selection:
+    """The selection of a machine config."""
+    if spec.hardware_affinity is not None:
+        terms = [one.label_selector for one in spec.hardware_affinity.required]
+        return Selection("spec.hardwareAffinity.required", canonical(terms))
+    labels = ", ".join(f"{name}={value}" for name, value in spec.hardware_selector.items())
+    return Selection(f"spec.hardwareSelector {labels}", canonical([LabelSelector(match_labels=spec.hardware_selector)]))
+
+
+def canonical(terms: Sequence[LabelSelector | kinds.LabelSelector]) -> bytes:
+    """Terms as they are compared."""
+    return msgspec.json.encode(terms, order="deterministic")
+
+
+class Demand(NamedTuple):
+    """What a Cluster needs of one selection."""
+
+    selection: Selection
+    machines: int = 0
+    spare: int = 0
+    """Machines beyond the count, while others are replaced."""
+    is_new: bool = False
+    """True if Cluster API was not asked for all of it. What it was asked for is needed, and nobody waits for it."""
+
+    @property
+    def whole(self) -> int:
+        """All that it needs at the same time."""
+        return self.machines + self.spare
+
+
+class Customer(NamedTuple):
+    """A Cluster on bare metal."""
+
+    key: Key
+    born: tuple[str, str]
+    generation: int
+    demands: Mapping[str, Demand]
+    """By the name of the machine config; those of equal selections are one."""
+    machines: frozenset[str] = frozenset()
+    """Its TinkerbellMachines."""
+    reserved: Mapping[str, str] = {}
+    """Addresses that no Hardware may have, with their fields."""
+
+    @property
+    def turn(self) -> tuple[bool, tuple[str, str]]:
+        """The order in which Clusters are served: first those that run, then the older ones."""
+        return not self.machines, self.born
+
+
+def demands(
+    cluster: eksa.Cluster, configs: Mapping[str, TinkerbellMachineConfig], owners: Mapping[str, Owner]
+) -> Mapping[str, Demand]:
+    """What a Cluster needs, by machine config. `owners` are those of its machines, by name; that of the control plane
+    has the Cluster's.
+    """
+    whole: dict[Selection, Demand] = {}
+    of_config: dict[str, Selection] = {}
+    for group in _groups(cluster):
+        if (config := configs.get(group.config)) is None:
+            continue
+        chosen = of_config[group.config] = selection(config.spec)
+        before = whole.get(chosen, Demand(chosen))
+        more = _demand(group, chosen, owners.get(group.owner))
+        whole[chosen] = Demand(
+            chosen, before.machines + more.machines, before.spare + more.spare, before.is_new or more.is_new
+        )
+    return {name: whole[chosen] for name, chosen in of_config.items()}
+
+
+class _Group(NamedTuple):
+    owner: str
+    config: str
+    machines: int
+    kubernetes_version: str
+    strategy: ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy | None
+
+
+def _groups(cluster: eksa.Cluster) -> Iterator[_Group]:
+    spec, name = cluster.spec, cluster.metadata.name
+    version = spec.kubernetes_version
+    if (plane := spec.control_plane_configuration) is not None and plane.machine_group_ref is not None:
+        yield _Group(name, plane.machine_group_ref.name, plane.count, version, plane.upgrade_rollout_strategy)
+    for one in spec.worker_node_group_configurations:
+        if one.machine_group_ref is not None:
+            owner, config = names.machine_deployment(name, group_name(one)), one.machine_group_ref.name
+            own = one.kubernetes_version or version
+            yield _Group(owner, config, group_count(one), own, one.upgrade_rollout_strategy)
+
+
+def _demand(group: _Group, chosen: Selection, owner: Owner | None) -> Demand:
+    """Machines are replaced when their Kubernetes version changes, or their selection; what else replaces them is seen
+    when it has begun.
+    """
+    if owner is None:
+        return Demand(chosen, group.machines, is_new=True)
+    is_moved = bool(owner.selections - {chosen.terms})
+    is_upgraded = owner.kubernetes_version != group.kubernetes_version
+    spare = _surge(group) if is_upgraded or is_moved or owner.is_rolling else 0
+    is_new = group.machines > owner.machines or is_moved or bool(spare and is_upgraded)
+    return Demand(chosen, group.machines, spare, is_new)
+
+
+def _surge(group: _Group) -> int:
+    """Machines beyond the count while others are replaced."""
+    if group.strategy is None:
+        return 1
+    if group.strategy.type == "InPlace":
+        return 0
+    return group.strategy.rolling_update.max_surge if group.strategy.rolling_update is not None else 1

@@ -1,0 +1,351 @@
+"""The inventory: a CSV file with a line for each machine of bare metal, as the CLI of EKS Anywhere reads it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from espalier.api.eksa.fields import LABEL_NAME, LABEL_VALUE
+from espalier.api.violations import ManifestError, Problem, Violation, nearest_name, shown
+from espalier.api.yaml_trees import decoded, error_in
+from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME
+
+MOST_BYTES = 8 * 1024 * 1024
+MOST_LINES = 10_000
+LONGEST_CELL = 1024
+MOST_SHOWN = 200
+"""Problems that are named; of more, how many there are."""
+
+IGNORED = ("id", "vendor")
+"""Columns of earlier versions of EKS Anywhere."""
+
+
+class BMC(NamedTuple):
+    """The way to a baseboard management controller."""
+
+    host: str
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"BMC({self.host})"
+
+
+class Entry(NamedTuple):
+    """A machine of bare metal."""
+
+    hostname: str
+    mac: str
+    address: str
+    netmask: str
+    gateway: str
+    nameservers: tuple[str, ...]
+    labels: Mapping[str, str]
+    disk: str
+    bmc: BMC | None = None
+    vlan_id: str = ""
+
+
+class Inventory(NamedTuple):
+    """The content of a file."""
+
+    entries: tuple[Entry, ...]
+    unread: tuple[str, ...]
+    """A sentence for each column that is not read."""
+
+
+class _Cell(NamedTuple):
+    text: str
+    line: int
+    column: int
+
+
+_Row = Sequence[_Cell]
+
+
+def read(data: bytes, source: str) -> Inventory:
+    """The machines of a file. Raises `ManifestError` that names each wrong cell with line and column."""
+    if len(data) > MOST_BYTES:
+        raise error_in(source, f"the file has {len(data)} bytes; allowed are {MOST_BYTES}")
+    file = _File(source)
+    rows = [row for row in _rows(decoded(data, source), file) if any(cell.text for cell in row)]
+    if len(rows) > MOST_LINES + 1:
+        raise error_in(source, f"the file has {len(rows)} lines; allowed are {MOST_LINES} machines")
+    if not rows:
+        raise error_in(source, f"the file is empty; expected names of columns ({', '.join(_REQUIRED)}), then machines")
+    head, *lines = rows
+    seen: dict[tuple[str, str], int] = {}
+    names = _names(head, file)
+    entries = [_entry(row, names, seen, file) for row in lines] if names else []
+    if file.problems:
+        raise ManifestError(file.told)
+    if not lines:
+        raise error_in(source, "no machine in the file; expected a line for each below the names of columns")
+    return Inventory(tuple(filter(None, entries)), tuple(_unread(names)))
+
+
+class _File:
+    """A file, and what is wrong with it."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.problems: list[Problem] = []
+
+    def wrong(self, place: _Cell, field: str, message: str, found: str = "", allowed: str = "") -> None:
+        violation = Violation(field, found, allowed, message)
+        self.problems.append(Problem(self._source, violation, place.line, place.column))
+
+    @property
+    def told(self) -> Sequence[Problem]:
+        """In the order of the file."""
+        found = sorted(self.problems, key=lambda one: (one.line, one.column))
+        if len(found) <= MOST_SHOWN:
+            return found
+        more = Violation("", "", "", f"{len(found) - MOST_SHOWN} more cells are wrong")
+        return [*found[:MOST_SHOWN], Problem(self._source, more)]
+
+
+# Cells.
+
+_CELL = re.compile(r'[ \t]*+(?:"(?P<quoted>(?:[^"]|"")*+)"[ \t]*+|(?P<plain>[^",\r\n]*+))(?P<end>,|\r?\n|\r|\Z)')
+_LINE_END = re.compile(r"\r?\n|\r")
+_QUOTED = 'a quotation mark without another; put the whole cell between quotation marks, and write "" for one within'
+
+
+def _rows(text: str, file: _File) -> Iterator[_Row]:
+    """The cells of each line (RFC 4180), without blanks around them. What is between quotation marks stays as it is."""
+    row: list[_Cell] = []
+    position, line, line_start = 0, 1, 0
+    while position < len(text) or row:
+        match = _CELL.match(text, position)
+        if match is None:
+            place = _Cell("", line, position - line_start + 1)
+            file.wrong(place, "", _QUOTED)
+            end = _LINE_END.search(text, position)
+            position, row = (end.end() if end else len(text)), []
+            line, line_start = line + 1, position
+            continue
+        quoted = match["quoted"]
+        inner = match["plain"].strip() if quoted is None else quoted.replace('""', '"')
+        start = match.start("plain" if quoted is None else "quoted") - (quoted is not None)
+        row.append(_Cell(inner, line, start - line_start + 1))
+        position = match.end()
+        for end in _LINE_END.finditer(text, match.start(), position):
+            line, line_start = line + 1, end.end()
+        if match["end"] != ",":
+            yield row
+            row = []
+
+
+# The line with the names of columns.
+
+
+def _names(head: _Row, file: _File) -> list[str]:
+    """The names of columns; none if lines can't be understood by them."""
+    before = len(file.problems)
+    names = [cell.text.lower() for cell in head]
+    for index, (name, cell) in enumerate(zip(names, head, strict=True)):
+        if name and name in names[:index]:
+            file.wrong(cell, name, "this column is there twice; remove one")
+    for name in _REQUIRED:
+        if name not in names:
+            near = nearest_name(name, [one for one in names if one not in _COLUMNS])
+            advice = f"rename {near} to it" if near else "add it"
+            file.wrong(head[0], name, f"there is no such column; {advice}", ", ".join(filter(None, names))[:200])
+    return names if len(file.problems) == before else []
+
+
+def _unread(names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name and name not in _COLUMNS and name not in IGNORED:
+            near = nearest_name(name, list(_COLUMNS))
+            yield f"column {shown(name)} is not read" + (f"; should it be {near}?" if near else "")
+
+
+# Values: each reader gives None for what is not allowed.
+
+
+def _hostname(text: str) -> str | None:
+    labels = text.split(".")
+    is_name = all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", one) for one in labels)
+    return text if is_name and len(text) <= _LONGEST_HOSTNAME else None
+
+
+_LONGEST_HOSTNAME = 253 - len("bmc--auth")
+
+
+def _mac(text: str) -> str | None:
+    found = text.lower()
+    if not re.fullmatch(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", found):
+        return None
+    first = int(found[:2], 16)
+    return found if not first & 1 and found != "00:00:00:00:00:00" else None
+
+
+def _address(text: str) -> str | None:
+    try:
+        found = ipaddress.IPv4Address(text)
+    except ValueError:
+        return None
+    return str(found) if not (found.is_loopback or found.is_multicast or found.is_unspecified) else None
+
+
+def _netmask(text: str) -> str | None:
+    try:
+        mask = int(ipaddress.IPv4Address(text))
+    except ValueError:
+        return None
+    inverted = mask ^ 0xFFFFFFFF
+    return text if mask and not inverted & (inverted + 1) else None
+
+
+def _addresses(text: str) -> tuple[str, ...] | None:
+    found = [_address(one.strip()) for one in text.split("|")]
+    return tuple(filter(None, found)) if all(found) else None
+
+
+def _labels(text: str) -> Mapping[str, str] | None:
+    labels: dict[str, str] = {}
+    for pair in text.split("|"):
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        is_new = name not in labels and not name.startswith(_RESERVED)
+        prefix, _, last = name.rpartition("/")
+        if not (equals and is_new and re.match(LABEL_NAME, name) and re.match(LABEL_VALUE, value)):
+            return None
+        if len(prefix) > 253 or len(last) > 63:
+            return None
+        labels[name] = value
+    return labels
+
+
+_RESERVED = OWNER_NAME.partition("/")[0] + "/"
+
+
+def _disk(text: str) -> str | None:
+    return text if re.fullmatch(r"/dev(/[A-Za-z0-9][A-Za-z0-9._:+@-]*)+", text) else None
+
+
+def _vlan(text: str) -> str | None:
+    return text if re.fullmatch(r"[1-9][0-9]{0,3}", text) and int(text) <= 4094 else None
+
+
+def _text(text: str) -> str | None:
+    return text or None
+
+
+class _Column(NamedTuple):
+    read: Callable[[str], Any]
+    allowed: str
+    is_required: bool = True
+    is_unique: bool = False
+
+
+_COLUMNS: Mapping[str, _Column] = {
+    "hostname": _Column(
+        _hostname,
+        f"a DNS name of at most {_LONGEST_HOSTNAME} small letters, digits, dashes and dots",
+        is_unique=True,
+    ),
+    "mac": _Column(_mac, "the MAC address of one machine, like 3c:ec:ef:45:67:89", is_unique=True),
+    "ip_address": _Column(_address, "an IPv4 address like 192.0.2.11", is_unique=True),
+    "netmask": _Column(_netmask, "a mask like 255.255.255.0"),
+    "gateway": _Column(_address, "an IPv4 address like 192.0.2.1"),
+    "nameservers": _Column(_addresses, "IPv4 addresses with | between them, like 192.0.2.2|192.0.2.3"),
+    "labels": _Column(
+        _labels,
+        f"labels with | between them, like type=worker|rack=7, each name once, and none of {_RESERVED}",
+    ),
+    "disk": _Column(_disk, "a device like /dev/sda"),
+    "bmc_ip": _Column(_address, "an IPv4 address like 192.0.2.111", is_required=False, is_unique=True),
+    "bmc_username": _Column(_text, "a user of the BMC", is_required=False),
+    "bmc_password": _Column(_text, "the password of that user", is_required=False),
+    "vlan_id": _Column(_vlan, "a number from 1 to 4094", is_required=False),
+}
+_REQUIRED = tuple(name for name, column in _COLUMNS.items() if column.is_required)
+_BMC = ("bmc_ip", "bmc_username", "bmc_password")
+_HIDDEN = ("bmc_password",)
+
+
+# Lines.
+
+
+def _entry(row: _Row, names: Sequence[str], seen: dict[tuple[str, str], int], file: _File) -> Entry | None:
+    """One machine; None if something is wrong with it. `seen` has what must be unique, with its line."""
+    before = len(file.problems)
+    if len(row) != len(names):
+        message = "not as many cells as columns; put a cell that has a comma in it between quotation marks"
+        file.wrong(row[0], "", message, f"{len(row)} cells", str(len(names)))
+        return None
+    cells = dict(zip(names, row, strict=True))
+    values: dict[str, Any] = {}
+    for name, column in _COLUMNS.items():
+        cell = cells.get(name)
+        if cell is not None and (value := _value(name, column, cell, file)) is not None:
+            values[name] = value
+            if column.is_unique:
+                _once(name, str(value), cell, seen, file)
+    _judge_network(values, cells, file)
+    _judge_bmc(values, cells, file)
+    if len(file.problems) > before:
+        return None
+    return Entry(
+        hostname=values["hostname"],
+        mac=values["mac"],
+        address=values["ip_address"],
+        netmask=values["netmask"],
+        gateway=values["gateway"],
+        nameservers=values["nameservers"],
+        labels=values["labels"],
+        disk=values["disk"],
+        bmc=BMC(*(values[name] for name in _BMC)) if "bmc_ip" in values else None,
+        vlan_id=values.get("vlan_id", ""),
+    )
+
+
+def _value(name: str, column: _Column, cell: _Cell, file: _File) -> Any:
+    """The value of a cell; None if there is none, or it is wrong."""
+    if not cell.text:
+        if column.is_required:
+            file.wrong(cell, name, "say it of each machine", "nothing", column.allowed)
+        return None
+    found = "(hidden)" if name in _HIDDEN else shown(cell.text)
+    if len(cell.text) > LONGEST_CELL:
+        file.wrong(cell, name, f"longer than {LONGEST_CELL} characters", f"{len(cell.text)} characters", column.allowed)
+        return None
+    value = column.read(cell.text)
+    if value is None:
+        file.wrong(cell, name, "not allowed", found, column.allowed)
+    return value
+
+
+def _once(name: str, value: str, cell: _Cell, seen: dict[tuple[str, str], int], file: _File) -> None:
+    kind = "address" if name in ("ip_address", "bmc_ip") else name
+    if first := seen.get((kind, value)):
+        file.wrong(cell, name, f"line {first} has the same {kind}; each machine has its own", value)
+    seen.setdefault((kind, value), cell.line)
+
+
+def _judge_network(values: Mapping[str, Any], cells: Mapping[str, _Cell], file: _File) -> None:
+    """The gateway is a neighbour: Linux accepts no other."""
+    if not values.keys() >= {"ip_address", "netmask", "gateway"}:
+        return
+    network = ipaddress.IPv4Interface(f"{values['ip_address']}/{values['netmask']}").network
+    address, gateway = values["ip_address"], values["gateway"]
+    if gateway == address:
+        file.wrong(cells["gateway"], "gateway", "this is the address of the machine itself", gateway)
+    elif ipaddress.IPv4Address(gateway) not in network:
+        file.wrong(cells["gateway"], "gateway", f"not in the network of ip_address {address}", gateway, str(network))
+
+
+def _judge_bmc(values: Mapping[str, Any], cells: Mapping[str, _Cell], file: _File) -> None:
+    """All of a BMC, or nothing."""
+    given = [name for name in _BMC if name in cells and cells[name].text]
+    if not given:
+        return
+    for name in _BMC:
+        if name not in given:
+            place = cells.get(name, cells[given[0]])
+            message = f"the line has {' and '.join(given)}; give all three, or none where there is no BMC"
+            file.wrong(place, name, message, "nothing", _COLUMNS[name].allowed)

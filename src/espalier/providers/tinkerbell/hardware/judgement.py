@@ -1,0 +1,212 @@
+"""Judgement of machine configs: is there the Hardware that their Clusters need, and is it as it must be? Pure.
+
+Tenants see in messages the names of Hardware that is free or their own. Of all other they are told numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from espalier.api.resource import Key
+from espalier.clusters import addresses
+from espalier.clusters.checks.problems import ADDRESS_TAKEN, MACHINES_INVALID
+from espalier.providers.tinkerbell.hardware.demand import Customer, Demand, Selection
+from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, Slot
+from espalier.providers.tinkerbell.kinds import HardwareOfCluster
+
+NOT_ENOUGH = "NotEnoughHardware"
+MOST_SHOWN = 5
+
+
+class _Selected(NamedTuple):
+    """What a selection selects, as it is asked for by many Clusters."""
+
+    slots: Sequence[Slot]
+    free: Sequence[Slot]
+    held: Mapping[str, Slot]
+    """By the TinkerbellMachine."""
+    reserved: Sequence[Slot]
+    """Those for some namespaces."""
+    flawed: Sequence[Slot]
+
+
+Matches = Callable[[Selection], _Selected]
+_At = Mapping[addresses.Address, Slot]
+
+
+class Config(NamedTuple):
+    """A machine config, and the Clusters of its namespace that use it."""
+
+    key: Key
+    selection: Selection
+    customers: tuple[Customer, ...]
+
+
+class Verdict(NamedTuple):
+    """What is found of a machine config."""
+
+    wrong: tuple[str, ...]
+    """What is wrong with the Hardware that it selects."""
+    clusters: tuple[HardwareOfCluster, ...]
+    """For each Cluster that uses it, is there enough?"""
+
+
+def judge(rack: Sequence[Slot], customers: Iterable[Customer], configs: Iterable[Config]) -> Mapping[Key, Verdict]:
+    """The verdict on each machine config."""
+    known: dict[Selection, _Selected] = {}
+
+    def matches(selection: Selection) -> _Selected:
+        if selection not in known:
+            slots = [slot for slot in rack if selection.selects(slot.labels)]
+            known[selection] = _Selected(
+                slots,
+                free=[slot for slot in slots if not slot.holder],
+                held={slot.holder: slot for slot in slots if slot.holder},
+                reserved=[slot for slot in slots if slot.namespaces is not None],
+                flawed=[slot for slot in slots if slot.wrong],
+            )
+        return known[selection]
+
+    lacking = _allocate(customers, matches)
+    at = {address: slot for slot in rack for address in slot.addresses}
+    return {
+        one.key: Verdict(
+            tuple(_wrong(one, matches(one.selection))),
+            tuple(
+                _of_cluster(one, customer, at, matches, lacking)
+                for customer in sorted(one.customers, key=lambda customer: customer.key.name)
+            ),
+        )
+        for one in configs
+    }
+
+
+# Who gets what.
+
+
+class _Lack(NamedTuple):
+    """Too little of a selection."""
+
+    own: int
+    free: int
+    promised: int
+    """Free ones that Clusters get whose turn is earlier."""
+    held: int
+
+
+_Lacking = Mapping[tuple[Key, Selection], _Lack]
+
+
+def _allocate(customers: Iterable[Customer], matches: Matches) -> _Lacking:
+    """Where there is too little. Clusters take free Hardware in their turn, all that they need or nothing: one that
+    asks for more than there is holds up no other.
+    """
+    promised: set[str] = set()
+    lacking: dict[tuple[Key, Selection], _Lack] = {}
+    for customer in sorted(customers, key=lambda one: one.turn):
+        taken: set[str] = set()
+        is_served = True
+        for demand in dict.fromkeys(customer.demands.values()):
+            selected, namespace = matches(demand.selection), customer.key.namespace
+            own = sum(name in selected.held for name in customer.machines)
+            missing = max(0, demand.whole - own)
+            available = (
+                one.name
+                for one in selected.free
+                if one.name not in promised and one.name not in taken and one.permits(namespace)
+            )
+            found = list(islice(available, missing))
+            if demand.is_new and missing > len(found):
+                is_served = False
+                others = sum(one.permits(namespace) for one in selected.free) - len(found)
+                held = sum(one.permits(namespace) for one in selected.held.values()) - own
+                lacking[customer.key, demand.selection] = _Lack(own, len(found), others, held)
+            taken.update(found)
+        if is_served:
+            promised |= taken
+    return lacking
+
+
+# What is told.
+
+
+def _wrong(config: Config, selected: _Selected) -> Iterator[str]:
+    """What is wrong with Hardware that a machine of this config may get, or has."""
+    namespace = config.key.namespace
+    if reserved := sum(not slot.permits(namespace) for slot in selected.reserved):
+        yield (
+            f"{config.selection.text}: selects {reserved} Hardware that Clusters of namespace {namespace} may not use "
+            f"(annotation {NAMESPACES}); select by labels that no other namespace's Hardware has"
+        )
+    found = [
+        f"Hardware {slot.name}: {problem}"
+        for slot in selected.flawed
+        if _is_visible(slot, config.customers, namespace)
+        for problem in slot.wrong
+    ]
+    yield from found[:MOST_SHOWN]
+    if len(found) > MOST_SHOWN:
+        yield f"and {len(found) - MOST_SHOWN} more problems of Hardware"
+
+
+def _is_visible(slot: Slot, customers: Iterable[Customer], namespace: str) -> bool:
+    """True if tenants of a namespace may see the name: it is free for them, or a machine of theirs."""
+    if slot.holder:
+        return any(slot.holder in customer.machines for customer in customers)
+    return slot.permits(namespace)
+
+
+def _of_cluster(config: Config, customer: Customer, at: _At, matches: Matches, lacking: _Lacking) -> HardwareOfCluster:
+    demand = customer.demands[config.key.name]
+    reason, message = "", ""
+    if found := next(_obstacles(customer, demand, at, matches, lacking), None):
+        reason, message = found
+    return HardwareOfCluster(
+        name=customer.key.name,
+        generation=customer.generation,
+        machines=demand.machines,
+        spare=demand.spare,
+        reason=reason,
+        message=message,
+    )
+
+
+def _obstacles(
+    customer: Customer, demand: Demand, at: _At, matches: Matches, lacking: _Lacking
+) -> Iterator[tuple[str, str]]:
+    """Reason and message of each."""
+    for field, address in customer.reserved.items():
+        parsed = addresses.parsed(address)
+        if parsed is not None and (holder := at.get(parsed)) is not None:
+            name = f" {holder.name}" if _is_visible(holder, (customer,), customer.key.namespace) else ""
+            yield ADDRESS_TAKEN, f"{field}: found {address}, which Hardware{name} has; choose a free address"
+    for name, other in customer.demands.items():
+        if other.selection != demand.selection:
+            mine = {slot.name for slot in matches(demand.selection).slots}
+            if both := [slot for slot in matches(other.selection).slots if slot.name in mine]:
+                yield MACHINES_INVALID, _ambiguous(demand, name, both, customer)
+    if lack := lacking.get((customer.key, demand.selection)):
+        yield NOT_ENOUGH, _shortage(demand, lack)
+
+
+def _ambiguous(demand: Demand, other: str, both: Sequence[Slot], customer: Customer) -> str:
+    shown = [one.name for one in both if _is_visible(one, (customer,), customer.key.namespace)]
+    listed = f" ({', '.join(shown[:MOST_SHOWN])}{', ...' if len(shown) > MOST_SHOWN else ''})" if shown else ""
+    return (
+        f"{demand.selection.text}: selects {len(both)} Hardware{listed} that TinkerbellMachineConfig {other} selects, "
+        "too, so that machines of either may get it; tell them apart by labels"
+    )
+
+
+def _shortage(demand: Demand, lack: _Lack) -> str:
+    spare = f", {demand.spare} of it while machines are replaced" if demand.spare else ""
+    promised = f", {lack.promised} more needed by other clusters" if lack.promised else ""
+    ways = "add Hardware with these labels, release some, or ask for fewer machines"
+    if demand.spare:
+        ways += ", or upgrade in place"
+    return (
+        f"{demand.selection.text}: {demand.whole} Hardware is needed{spare}; found {lack.own} of this cluster, "
+        f"{lack.free} free{promised}, {lack.held} in use by others; {ways}"
+    )

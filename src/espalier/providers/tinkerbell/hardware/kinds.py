@@ -1,0 +1,190 @@
+"""`tinkerbell.org/v1alpha1` Hardware and `bmc.tinkerbell.org/v1alpha1` Machine, as far as we write or read them."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.kinds import ATOMIC, Column, KubeObject, kind
+from espalier.api.meta import Observed, Part
+from espalier.api.resource import Resource
+
+VERSION = "v1alpha1"
+
+OWNER_NAME = "v1alpha1.tinkerbell.org/ownerName"
+OWNER_NAMESPACE = "v1alpha1.tinkerbell.org/ownerNamespace"
+"""Labels of Hardware that is a machine: which TinkerbellMachine. Cluster API's provider sets and removes them."""
+
+
+class _AsWritten(Part, rename=None):
+    """Base of the parts whose fields Tinkerbell does not write in camelCase."""
+
+
+class IP(_AsWritten):
+    """The address that an interface gets."""
+
+    address: str = ""
+    family: int | None = None
+    gateway: str = ""
+    netmask: str = ""
+
+
+class InstanceIP(IP):
+    """An address, as instance metadata tells it."""
+
+    public: bool = False
+
+
+class DHCP(_AsWritten):
+    """What an interface is told by DHCP."""
+
+    arch: str = ""
+    hostname: str = ""
+    ip: IP | None = None
+    lease_time: int | None = None
+    mac: str = ""
+    name_servers: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+    uefi: bool = False
+    vlan_id: str = ""
+
+
+class Netboot(_AsWritten):
+    """May the machine boot from the network, and run workflows?"""
+
+    allowPXE: bool | None = None
+    allowWorkflow: bool | None = None
+
+
+class Interface(Part):
+    """A network interface."""
+
+    dhcp: DHCP | None = None
+    netboot: Netboot | None = None
+
+
+class Disk(Part):
+    """A disk."""
+
+    device: str = ""
+
+
+class BMCRef(Part):
+    """The Machine by which hardware is switched on and off, in its namespace."""
+
+    api_group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class Facility(_AsWritten):
+    """Where hardware is."""
+
+    facility_code: str = ""
+    plan_slug: str = ""
+
+
+class Instance(_AsWritten):
+    """Instance metadata."""
+
+    id: str = ""
+    hostname: str = ""
+    allow_pxe: bool = False
+    always_pxe: bool = False
+    ips: Annotated[list[InstanceIP], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class Metadata(Part):
+    """What hardware is told of itself."""
+
+    facility: Facility | None = None
+    instance: Instance | None = None
+
+
+class HardwareSpec(Part):
+    """Bare metal."""
+
+    bmc_ref: BMCRef | None = None
+    disks: Annotated[list[Disk], Meta(extra_json_schema=ATOMIC)] = []
+    interfaces: Annotated[list[Interface], Meta(extra_json_schema=ATOMIC)] = []
+    metadata: Metadata | None = None
+
+
+class HardwareStatus(Observed, frozen=True):
+    """Where a workflow is."""
+
+    state: str = ""
+
+
+@kind(
+    Resource("tinkerbell.org", VERSION, "hardware", "Hardware"),
+    short_names=("hw",),
+    categories=("tinkerbell",),
+    columns=(Column("State", ".status.state"),),
+    status=True,
+    partly=True,
+)
+class Hardware(KubeObject, kw_only=True):
+    """A machine of bare metal."""
+
+    spec: HardwareSpec = msgspec.field(default_factory=HardwareSpec)
+    status: HardwareStatus = HardwareStatus()
+
+
+class SecretReference(Part):
+    """A Secret."""
+
+    name: str = ""
+    namespace: str = ""
+
+
+class ProviderOptions(Part):
+    """How a baseboard management controller (BMC) is spoken to."""
+
+    preferred_order: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class Connection(Part, kw_only=True):
+    """The way to a BMC."""
+
+    host: str
+    auth_secret_ref: SecretReference | None = None
+    insecure_tls: bool = msgspec.field(default=False, name="insecureTLS")
+    provider_options: ProviderOptions | None = None
+
+
+class BMCMachineSpec(Part, kw_only=True):
+    """The spec of a Machine."""
+
+    connection: Connection
+
+
+class BMCCondition(Part):
+    """What Tinkerbell found of a BMC."""
+
+    type: str
+    status: str
+    message: str = ""
+
+
+class BMCMachineStatus(Observed, frozen=True):
+    """The status of a Machine."""
+
+    conditions: Annotated[list[BMCCondition], Meta(extra_json_schema=ATOMIC)] = []
+    power_state: str = ""
+
+
+@kind(
+    Resource("bmc.tinkerbell.org", VERSION, "machines", "Machine"),
+    categories=("tinkerbell",),
+    status=True,
+    partly=True,
+)
+class BMCMachine(KubeObject, kw_only=True):
+    """A BMC: it switches hardware on and off, and says from what it boots."""
+
+    spec: BMCMachineSpec
+    status: BMCMachineStatus = BMCMachineStatus()
+
+
+KINDS: tuple[type[KubeObject], ...] = (Hardware, BMCMachine)

@@ -1,0 +1,114 @@
+"""The objects of bare metal: what Tinkerbell is told of each machine of an inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from espalier.api.core import Secret
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.providers.tinkerbell.hardware.inventory import BMC, Entry, read
+from espalier.providers.tinkerbell.hardware.kinds import (
+    DHCP,
+    IP,
+    BMCMachine,
+    BMCMachineSpec,
+    BMCRef,
+    Connection,
+    Disk,
+    Facility,
+    Hardware,
+    HardwareSpec,
+    Instance,
+    InstanceIP,
+    Interface,
+    Metadata,
+    Netboot,
+    ProviderOptions,
+    SecretReference,
+)
+
+FOR_EVER = 2**32 - 2
+"""Seconds of a lease: machines keep their addresses."""
+IPV4 = 4
+
+
+def manifest(data: bytes, source: str) -> tuple[list[Tree], tuple[str, ...]]:
+    """The objects of a CSV file, and a sentence for each of its columns that is not read. Raises `ManifestError`."""
+    inventory = read(data, source)
+    made = [msgspec.to_builtins(one) for entry in inventory.entries for one in objects(entry)]
+    return made, inventory.unread
+
+
+def objects(entry: Entry) -> Iterator[KubeObject]:
+    """The objects of one machine, in the system's namespace."""
+    yield _hardware(entry)
+    if entry.bmc is not None:
+        yield _bmc(entry.hostname, entry.bmc)
+        yield Secret(
+            metadata=ObjectMeta(
+                name=_secret(entry.hostname),
+                namespace=SYSTEM_NAMESPACE,
+                labels={"clusterctl.cluster.x-k8s.io/move": "true"},
+            ),
+            type="kubernetes.io/basic-auth",
+            data={"username": entry.bmc.username.encode(), "password": entry.bmc.password.encode()},
+        )
+
+
+def _machine(hostname: str) -> str:
+    return f"bmc-{hostname}"
+
+
+def _secret(hostname: str) -> str:
+    return f"bmc-{hostname}-auth"
+
+
+def _hardware(entry: Entry) -> Hardware:
+    ip = {"address": entry.address, "netmask": entry.netmask, "gateway": entry.gateway, "family": IPV4}
+    instance = Instance(
+        id=entry.mac,
+        hostname=entry.hostname,
+        allow_pxe=True,
+        always_pxe=True,
+        ips=[InstanceIP(**ip, public=True)],  # type: ignore[arg-type]  # as in `IP`
+    )
+    dhcp = DHCP(
+        arch="x86_64",
+        mac=entry.mac,
+        ip=IP(**ip),  # type: ignore[arg-type]  # texts, and one number
+        lease_time=FOR_EVER,
+        hostname=entry.hostname,
+        name_servers=list(entry.nameservers),
+        uefi=True,
+        vlan_id=entry.vlan_id,
+    )
+    of_bmc = BMCMachine.resource
+    return Hardware(
+        metadata=ObjectMeta(name=entry.hostname, namespace=SYSTEM_NAMESPACE, labels=dict(entry.labels)),
+        spec=HardwareSpec(
+            bmc_ref=BMCRef(api_group=of_bmc.group, kind=of_bmc.kind, name=_machine(entry.hostname))
+            if entry.bmc is not None
+            else None,
+            disks=[Disk(device=entry.disk)],
+            interfaces=[Interface(netboot=Netboot(allowPXE=True, allowWorkflow=True), dhcp=dhcp)],
+            metadata=Metadata(facility=Facility(facility_code="onprem", plan_slug="c2.medium.x86"), instance=instance),
+        ),
+    )
+
+
+def _bmc(hostname: str, bmc: BMC) -> BMCMachine:
+    return BMCMachine(
+        metadata=ObjectMeta(name=_machine(hostname), namespace=SYSTEM_NAMESPACE),
+        spec=BMCMachineSpec(
+            connection=Connection(
+                host=bmc.host,
+                auth_secret_ref=SecretReference(name=_secret(hostname), namespace=SYSTEM_NAMESPACE),
+                insecure_tls=True,
+                provider_options=ProviderOptions(preferred_order=["gofish"]),
+            )
+        ),
+    )

@@ -1,0 +1,188 @@
+"""Hardware as it is seen: what is free, and what is wrong with each piece. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from espalier.api.core import Secret
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.clusters import addresses
+from espalier.kube.objects import Object
+from espalier.providers.tinkerbell.hardware.kinds import (
+    OWNER_NAME,
+    BMCMachine,
+    BMCRef,
+    Hardware,
+    HardwareSpec,
+)
+
+NAMESPACES = f"{GROUP}/hardware-namespaces"
+"""Annotation of Hardware: the namespaces whose Clusters may use it, separated by commas; without it, all."""
+
+SKIP_CONTACT_CHECK = "bmc.tinkerbell.org/skip-contact-check"
+"""Label of a BMC Machine: it may be out of reach."""
+
+CONTACTABLE = "Contactable"
+MOST_INTERFACES = 64
+LONGEST = 100
+"""Characters that are quoted of a Hardware."""
+
+USER, PASSWORD = "username", "password"
+
+
+class Slot(NamedTuple):
+    """One Hardware."""
+
+    name: str
+    labels: Mapping[str, str]
+    holder: str = ""
+    """The TinkerbellMachine that it is; empty if it is free."""
+    namespaces: frozenset[str] | None = None
+    """Those whose Clusters may use it; None for all."""
+    addresses: frozenset[addresses.Address] = frozenset()
+    wrong: tuple[str, ...] = ()
+    """What is wrong with it, each with its field; it names no other Hardware."""
+
+    def permits(self, namespace: str) -> bool:
+        """True if Clusters of a namespace may use it."""
+        return self.namespaces is None or namespace in self.namespaces
+
+
+class _Seen(NamedTuple):
+    """The interfaces of a Hardware that can be read."""
+
+    macs: frozenset[str]
+    ips: frozenset[str]
+
+
+Secrets = Callable[[str], Object | None]
+"""Finds a Secret of the system's namespace by its name."""
+
+
+def rack(hardware: Iterable[Object], bmcs: Iterable[Object], secrets: Secrets) -> tuple[Slot, ...]:
+    """All Hardware, by name."""
+    pieces = sorted(hardware, key=lambda one: one.name)
+    known = {one.name: one for one in bmcs}
+    specs = {one.name: _spec(one) for one in pieces}
+    seen = {name: _interfaces(spec) for name, spec in specs.items() if isinstance(spec, HardwareSpec)}
+    macs, ips = _twice(one.macs for one in seen.values()), _twice(one.ips for one in seen.values())
+    slots = []
+    for one in pieces:
+        spec = specs[one.name]
+        if isinstance(spec, HardwareSpec):
+            wrong = (*_own(spec, seen[one.name], macs, ips), *_bmc(spec.bmc_ref, known, secrets))
+        else:
+            wrong = (f"it can't be read: {spec[:LONGEST]}",)
+        found = seen[one.name].ips if one.name in seen else frozenset()
+        slots.append(
+            Slot(
+                one.name,
+                one.metadata.labels,
+                one.metadata.labels.get(OWNER_NAME, ""),
+                _namespaces(one),
+                frozenset(filter(None, map(addresses.parsed, found))),
+                tuple(wrong),
+            )
+        )
+    return tuple(slots)
+
+
+def _spec(one: Object) -> HardwareSpec | str:
+    """The spec of a Hardware, or why it can't be read."""
+    try:
+        return one.decode(Hardware).spec
+    except msgspec.ValidationError as error:
+        return str(error)
+
+
+def _interfaces(spec: HardwareSpec) -> _Seen:
+    found = [one.dhcp for one in spec.interfaces[:MOST_INTERFACES] if one.dhcp is not None]
+    macs = frozenset(one.mac.lower() for one in found if one.mac)
+    return _Seen(macs, frozenset(_plain(one.ip.address) for one in found if one.ip is not None and one.ip.address))
+
+
+def _plain(text: str) -> str:
+    """One spelling of an address."""
+    return str(addresses.parsed(text) or text)
+
+
+def _twice(groups: Iterable[frozenset[str]]) -> frozenset[str]:
+    """Those that are in several groups."""
+    once: set[str] = set()
+    twice: set[str] = set()
+    for group in groups:
+        twice |= once & group
+        once |= group
+    return frozenset(twice)
+
+
+def _namespaces(one: Object) -> frozenset[str] | None:
+    listed = one.metadata.annotations.get(NAMESPACES)
+    return None if listed is None else frozenset(filter(None, (name.strip() for name in listed.split(","))))
+
+
+def _own(spec: HardwareSpec, seen: _Seen, macs: Collection[str], ips: Collection[str]) -> Iterator[str]:
+    if not spec.disks or not spec.disks[0].device:
+        yield "spec.disks: found no device; say to which disk the operating system is written, like /dev/sda"
+    if not seen.macs:
+        yield "spec.interfaces: found no dhcp.mac; say by which interface it boots"
+    for field, values, twice in (("mac", seen.macs, macs), ("ip.address", seen.ips, ips)):
+        for value in sorted(values & frozenset(twice)):
+            yield f"spec.interfaces: dhcp.{field}: found {_quoted(value)}, which other Hardware has, too; correct one"
+
+
+def _bmc(reference: BMCRef | None, bmcs: Mapping[str, Object], secrets: Secrets) -> Iterator[str]:
+    """What keeps the hardware from being switched on."""
+    if reference is None:
+        return
+    found = bmcs.get(reference.name)
+    name = f"Machine {_quoted(reference.name)} of {BMCMachine.resource.group}"
+    if found is None or reference.kind != BMCMachine.resource.kind:
+        yield (
+            f"spec.bmcRef: found {_quoted(reference.kind)} {_quoted(reference.name)}, and there is no such Machine of "
+            f"{BMCMachine.resource.group} in namespace {SYSTEM_NAMESPACE}; create it, or take the reference away"
+        )
+        return
+    try:
+        bmc = found.decode(BMCMachine)
+    except msgspec.ValidationError as error:
+        yield f"spec.bmcRef: {name} can't be read: {str(error)[:LONGEST]}"
+        return
+    account = bmc.spec.connection.auth_secret_ref
+    if account is not None and account.name:
+        field = f"spec.bmcRef: {name}: spec.connection.authSecretRef"
+        if account.namespace not in ("", SYSTEM_NAMESPACE):
+            yield f"{field}.namespace: found {_quoted(account.namespace)}; allowed: {SYSTEM_NAMESPACE}"
+        elif not _is_account(secrets(account.name)):
+            yield (
+                f"{field}: found {_quoted(account.name)}, and there is no such Secret with {USER} and {PASSWORD} in "
+                f"namespace {SYSTEM_NAMESPACE}; create it"
+            )
+    if not is_contactable(found):
+        yield f"spec.bmcRef: {name} is out of reach; see its conditions, or label it {SKIP_CONTACT_CHECK}=true"
+
+
+def _is_account(secret: Object | None) -> bool:
+    if secret is None:
+        return False
+    data = secret.decode(Secret).data
+    return bool(data.get(USER) and data.get(PASSWORD))
+
+
+def is_contactable(found: Object) -> bool:
+    """False only where Tinkerbell says so of a BMC, and that matters."""
+    try:
+        conditions = found.decode(BMCMachine).status.conditions
+    except msgspec.ValidationError:
+        return True
+    is_out_of_reach = any(one.type == CONTACTABLE and one.status == "False" for one in conditions)
+    return not is_out_of_reach or found.metadata.labels.get(SKIP_CONTACT_CHECK) == "true"
+
+
+def _quoted(text: str) -> str:
+    """What others wrote, in a sentence."""
+    return json.dumps(text[:LONGEST], ensure_ascii=False)

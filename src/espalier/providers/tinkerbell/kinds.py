@@ -1,0 +1,444 @@
+"""TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig: where bare metal boots from, which
+of it becomes machines, and how.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.eksa import host_os
+from espalier.api.eksa.checked import VALID, Checked
+from espalier.api.eksa.fields import LABEL_NAME, LABEL_NAMES, LABEL_VALUE, LABEL_VALUES, keys_rule, unchanged
+from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostOSConfiguration, Users
+from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, MANY, Column, KubeObject, Rule, kind, listing
+from espalier.api.meta import Observed, Part
+from espalier.api.resource import Resource
+
+_LONG = {"maxLength": 2048}
+_TEXT = {"maxLength": 512}
+_NAME = {"maxLength": 253}
+_FEW = {"maxItems": 16}
+
+# Braces would be read as part of a template by Tinkerbell.
+_URL = "^[A-Za-z][A-Za-z0-9+.-]*://[^/[:space:]{}]+[^[:space:]{}]*$"
+_URLS = "a URL like https://images.example.com/ubuntu-1-35.gz"
+
+_OS_FAMILIES = (UBUNTU, REDHAT, BOTTLEROCKET)
+
+DATACENTER_CHANGED = (
+    "it can't be changed, because machines boot from there; create another TinkerbellDatacenterConfig for new clusters"
+)
+MACHINE_CHANGED = "it can't be changed; create another TinkerbellMachineConfig, and name that in the machineGroupRef"
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def _url(field: str) -> Rule:
+    return Rule(
+        f"!has(self.{field}) || self.{field} == '' || self.{field}.matches('{_URL}')",
+        "not a URL",
+        f".{field}",
+        found=f"self.{field}",
+        allowed=_URLS,
+    )
+
+
+class TinkerbellDatacenterConfigSpec(Part, kw_only=True):
+    """A Tinkerbell stack, and what bare metal gets from it."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "isIP(self.tinkerbellIP)",
+            "say at which address bare metal reaches Tinkerbell",
+            ".tinkerbellIP",
+            found="self.tinkerbellIP == '' ? 'nothing' : self.tinkerbellIP",
+            allowed="an IP address",
+        ),
+        *(_url(name) for name in ("osImageURL", "hookImagesURLPath", "hookIsoURL")),
+        Rule(
+            "!has(self.hookIsoURL) || self.hookIsoURL == '' || has(self.isoBoot) && self.isoBoot",
+            "machines boot from the network; set isoBoot to true to have them boot from an image of a disk",
+            ".hookIsoURL",
+            found="self.hookIsoURL",
+            allowed="nothing",
+        ),
+        Rule(
+            "!has(self.hookIsoURL) || self.hookIsoURL == '' || self.hookIsoURL.endsWith('.iso')",
+            "not an image of a disk",
+            ".hookIsoURL",
+            found="self.hookIsoURL",
+            allowed="a URL that ends with .iso",
+        ),
+        *unchanged(DATACENTER_CHANGED, "tinkerbellIP", "hookImagesURLPath", "skipLoadBalancerDeployment"),
+    )
+
+    tinkerbell_ip: Annotated[
+        str, Meta(description="Address at which bare metal reaches Tinkerbell.", extra_json_schema={"maxLength": 45})
+    ] = msgspec.field(name="tinkerbellIP")
+    os_image_url: Annotated[
+        str,
+        Meta(
+            description="Operating system of all machines; else each machine config names its own.",
+            extra_json_schema=_LONG,
+        ),
+    ] = msgspec.field(default="", name="osImageURL")
+    hook_images_url_path: Annotated[
+        str,
+        Meta(
+            description="Folder with the kernel and the initial disk that bare metal boots from the network.",
+            extra_json_schema=_LONG,
+        ),
+    ] = msgspec.field(default="", name="hookImagesURLPath")
+    hook_iso_url: Annotated[
+        str, Meta(description="Image of a disk that bare metal boots from.", extra_json_schema=_LONG)
+    ] = msgspec.field(default="", name="hookIsoURL")
+    iso_boot: Annotated[
+        bool, Meta(description="True if bare metal boots from an image of a disk instead of the network.")
+    ] = False
+    load_balancer_interface: Annotated[
+        str,
+        Meta(description="Network interface that has Tinkerbell's address.", extra_json_schema={"maxLength": 64}),
+    ] = ""
+    skip_load_balancer_deployment: Annotated[
+        bool, Meta(description="True if something else brings Tinkerbell's address.")
+    ] = False
+
+
+class TinkerbellDatacenterConfigStatus(Observed, frozen=True):
+    """Nothing is known of a datacenter beside its spec."""
+
+
+@kind(
+    Resource(GROUP, VERSION, "tinkerbelldatacenterconfigs", "TinkerbellDatacenterConfig"),
+    categories=("eks-anywhere",),
+    columns=(
+        Column("IP", ".spec.tinkerbellIP", "string", "Address of Tinkerbell"),
+        Column("Image", ".spec.osImageURL", "string", "Operating system of all machines", 1),
+        AGE,
+    ),
+    status=True,
+)
+class TinkerbellDatacenterConfig(KubeObject, kw_only=True):
+    """Where the machines of a cluster on bare metal boot from."""
+
+    spec: TinkerbellDatacenterConfigSpec
+    status: TinkerbellDatacenterConfigStatus = TinkerbellDatacenterConfigStatus()
+
+
+_OPERATOR = f"self.operator in {list(OPERATORS)}"
+_WITH_VALUES = "self.operator in ['In', 'NotIn']"
+
+
+class Requirement(Part):
+    """What one label of Hardware must be."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"self.key.matches('{LABEL_NAME}')",
+            "not a name of a label",
+            ".key",
+            found="self.key == '' ? 'nothing' : self.key",
+            allowed=LABEL_NAMES,
+        ),
+        Rule(_OPERATOR, "not an operator", ".operator", found="self.operator", allowed=", ".join(OPERATORS)),
+        Rule(
+            f"!({_OPERATOR}) || ({_WITH_VALUES}) == (has(self.values) && self.values.size() > 0)",
+            "In and NotIn compare with values, Exists and DoesNotExist have none",
+            ".values",
+            found="has(self.values) ? '%s with %d values'.format([self.operator, self.values.size()]) : self.operator",
+        ),
+    )
+
+    key: Annotated[str, Meta(description="Name of the label.", extra_json_schema={"maxLength": 317})]
+    operator: Annotated[
+        str, Meta(description="In, NotIn, Exists or DoesNotExist.", extra_json_schema={"maxLength": 64})
+    ]
+    values: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"maxLength": 63})]],
+        Meta(description="Values of the label.", extra_json_schema=ATOMIC | _FEW),
+    ] = []
+
+
+Matched = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 63})]],
+    Meta(description="Labels and their values.", extra_json_schema={"maxProperties": 16}),
+]
+
+
+class LabelSelector(Part):
+    """Labels that Hardware must have: all that is asked for."""
+
+    match_labels: Matched = {}
+    match_expressions: Annotated[
+        list[Requirement], Meta(description="What single labels must be.", extra_json_schema=ATOMIC | _FEW)
+    ] = []
+
+
+class HardwareAffinityTerm(Part):
+    """Hardware with these labels."""
+
+    label_selector: Annotated[LabelSelector, Meta(description="Labels of the Hardware.")]
+
+
+class WeightedHardwareAffinityTerm(Part):
+    """Hardware that is taken before other."""
+
+    weight: Annotated[
+        int, Meta(description="How much it is preferred.", extra_json_schema={"minimum": 1, "maximum": 100})
+    ]
+    hardware_affinity_term: Annotated[HardwareAffinityTerm, Meta(description="The Hardware.")]
+
+
+class HardwareAffinity(Part):
+    """Hardware that may become machines, and what of it is taken first."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.required.size() > 0",
+            "say which hardware machines may be made of; what is only preferred is a choice among it",
+            ".required",
+            found="'nothing'",
+            allowed="at least one term",
+        ),
+    )
+
+    required: Annotated[
+        list[HardwareAffinityTerm],
+        Meta(
+            description="Hardware that may become machines: what one of the terms selects.",
+            extra_json_schema=ATOMIC | _FEW,
+        ),
+    ]
+    preferred: Annotated[
+        list[WeightedHardwareAffinityTerm],
+        Meta(description="Which of it is taken first.", extra_json_schema=ATOMIC | _FEW),
+    ] = []
+
+
+class TemplateRef(Part):
+    """A TinkerbellTemplateConfig; empty means none, as in manifests that EKS Anywhere generates."""
+
+    kind: Annotated[str, Meta(description="TinkerbellTemplateConfig.", extra_json_schema={"maxLength": 63})] = ""
+    name: Annotated[str, Meta(description="Name of the object.", extra_json_schema=_NAME)] = ""
+
+
+_SELECTED = "(has(self.hardwareSelector) && self.hardwareSelector.size() > 0)"
+
+
+class TinkerbellMachineConfigSpec(Part, kw_only=True):
+    """Which bare metal becomes machines, and what is written on it."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"{_SELECTED} || has(self.hardwareAffinity)",
+            "say which hardware machines may be made of, by a label like type: worker",
+            ".hardwareSelector",
+            found="'nothing'",
+            allowed="one label with its value, or hardwareAffinity",
+        ),
+        Rule(
+            f"!({_SELECTED} && has(self.hardwareAffinity))",
+            "hardwareAffinity says which hardware machines may be made of; give one of both",
+            ".hardwareSelector",
+            found="'both'",
+            allowed="hardwareSelector or hardwareAffinity",
+        ),
+        Rule(
+            "!has(self.hardwareSelector) || self.hardwareSelector.size() <= 1",
+            "several labels; select by one, or by hardwareAffinity",
+            ".hardwareSelector",
+            found="self.hardwareSelector.size()",
+            allowed="one label with its value",
+        ),
+        keys_rule("hardwareSelector", f"!k.matches('{LABEL_NAME}')", "not a name of a label", LABEL_NAMES),
+        keys_rule(
+            "hardwareSelector",
+            f"!self.hardwareSelector[k].matches('{LABEL_VALUE}')",
+            "not a value of a label",
+            LABEL_VALUES,
+            "self.hardwareSelector[{0}]",
+        ),
+        Rule(
+            f"self.osFamily in {['', *_OS_FAMILIES]}",
+            "not an operating system for machines on bare metal",
+            ".osFamily",
+            found="self.osFamily",
+            allowed=", ".join(_OS_FAMILIES),
+        ),
+        _url("osImageURL"),
+        Rule(
+            "!has(self.templateRef) || !has(self.templateRef.name) || self.templateRef.name == ''"
+            " || has(self.templateRef.kind) && self.templateRef.kind == 'TinkerbellTemplateConfig'",
+            "not a template of workflows",
+            ".templateRef.kind",
+            found="has(self.templateRef.kind) && self.templateRef.kind != '' ? self.templateRef.kind : 'nothing'",
+            allowed="TinkerbellTemplateConfig",
+        ),
+        *host_os.RULES,
+        *unchanged(MACHINE_CHANGED, "osFamily", "users"),
+    )
+
+    hardware_selector: Annotated[
+        dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 63})]],
+        Meta(
+            description="Label of Hardware that may become machines, and its value.",
+            extra_json_schema={"maxProperties": 16},
+        ),
+    ] = {}
+    hardware_affinity: Annotated[
+        HardwareAffinity | None, Meta(description="Hardware that may become machines, by several labels.")
+    ] = None
+    os_family: Annotated[
+        str, Meta(description="Operating system; bottlerocket if empty.", extra_json_schema={"maxLength": 64})
+    ]
+    os_image_url: Annotated[
+        str,
+        Meta(description="Operating system that is written to disks; else the datacenter's.", extra_json_schema=_LONG),
+    ] = msgspec.field(default="", name="osImageURL")
+    template_ref: Annotated[
+        TemplateRef | None, Meta(description="Workflow that makes machines, instead of the usual one.")
+    ] = None
+    users: Users = []
+    host_os_configuration: Annotated[
+        HostOSConfiguration | None, Meta(description="Settings of the operating system.")
+    ] = msgspec.field(default=None, name="hostOSConfiguration")
+
+    @property
+    def os(self) -> str:
+        """The operating system of the machines."""
+        return self.os_family or BOTTLEROCKET
+
+    @property
+    def template(self) -> str:
+        """Name of the TinkerbellTemplateConfig; empty for the usual workflow."""
+        return self.template_ref.name if self.template_ref is not None else ""
+
+
+class HardwareOfCluster(Observed, frozen=True):
+    """What was found for one Cluster that uses a machine config."""
+
+    name: Annotated[str, Meta(description="Name of the Cluster.")]
+    generation: Annotated[int, Meta(description="Generation of the Cluster that was checked.")] = 0
+    machines: Annotated[int, Meta(description="Machines that it asks for.")] = 0
+    spare: Annotated[int, Meta(description="Machines beyond that, while others are replaced.")] = 0
+    reason: Annotated[str, Meta(description="CamelCase word for why it must wait; empty if it need not.")] = ""
+    message: Annotated[str, Meta(description="Why it must wait, and what to do.")] = ""
+
+
+class TinkerbellMachineConfigStatus(Checked, frozen=True):
+    """What was found of the Hardware that a machine config selects."""
+
+    clusters: Annotated[
+        list[HardwareOfCluster],
+        Meta(description="What was found for each Cluster that uses it.", extra_json_schema=listing("name")),
+    ] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "tinkerbellmachineconfigs", "TinkerbellMachineConfig"),
+    categories=("eks-anywhere",),
+    columns=(
+        Column("OS", ".spec.osFamily", "string", "Operating system"),
+        Column("Template", ".spec.templateRef.name", "string", "Workflow that makes machines", 1),
+        Column("Image", ".spec.osImageURL", "string", "Operating system that is written to disks", 1),
+        VALID,
+        AGE,
+    ),
+    status=True,
+)
+class TinkerbellMachineConfig(KubeObject, kw_only=True):
+    """Which bare metal becomes machines, and with which operating system."""
+
+    spec: TinkerbellMachineConfigSpec
+    status: TinkerbellMachineConfigStatus = TinkerbellMachineConfigStatus()
+
+
+_Lines = Annotated[list[Annotated[str, Meta(extra_json_schema=_LONG)]], Meta(extra_json_schema=ATOMIC | MANY)]
+_Environment = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 65536})]],
+    Meta(description="Environment variables.", extra_json_schema={"maxProperties": 100}),
+]
+_SECONDS = {"minimum": 0, "maximum": LARGEST_INT32}
+
+
+class Action(Part):
+    """A program that a workflow runs on bare metal."""
+
+    name: Annotated[str, Meta(description="Name of the action.", extra_json_schema=_NAME)]
+    image: Annotated[str, Meta(description="Image of the program.", extra_json_schema=_TEXT)]
+    timeout: Annotated[int, Meta(description="Most seconds that it may take.", extra_json_schema=_SECONDS)]
+    command: Annotated[_Lines, Meta(description="Command, instead of the image's.")] = []
+    on_timeout: Annotated[_Lines, Meta(description="Command after it took too long.")] = msgspec.field(
+        default_factory=list, name="on-timeout"
+    )
+    on_failure: Annotated[_Lines, Meta(description="Command after it failed.")] = msgspec.field(
+        default_factory=list, name="on-failure"
+    )
+    volumes: Annotated[_Lines, Meta(description="Folders of the machine that the program sees.")] = []
+    environment: _Environment = {}
+    pid: Annotated[str, Meta(description="Namespace of processes, like host.", extra_json_schema=_TEXT)] = ""
+
+
+class Task(Part):
+    """Actions of a workflow on one machine."""
+
+    name: Annotated[str, Meta(description="Name of the task.", extra_json_schema=_NAME)]
+    worker: Annotated[str, Meta(description="Machine that runs the actions.", extra_json_schema=_TEXT)]
+    actions: Annotated[
+        list[Action],
+        Meta(description="Actions, one after the other.", extra_json_schema=ATOMIC | {"maxItems": 50}),
+    ]
+    volumes: Annotated[_Lines, Meta(description="Folders of the machine that all actions see.")] = []
+    environment: _Environment = {}
+
+
+class Workflow(Part):
+    """A workflow, as Tinkerbell has it."""
+
+    name: Annotated[str, Meta(description="Name of the workflow.", extra_json_schema=_NAME)]
+    id: Annotated[str, Meta(description="ID of the workflow.", extra_json_schema=_NAME)]
+    version: Annotated[str, Meta(description="Version of its format: 0.1.", extra_json_schema={"maxLength": 32})]
+    global_timeout: Annotated[
+        int, Meta(description="Most seconds that the workflow may take.", extra_json_schema=_SECONDS)
+    ] = msgspec.field(name="global_timeout")
+    tasks: Annotated[
+        list[Task], Meta(description="Tasks, one after the other.", extra_json_schema=ATOMIC | {"maxItems": 10})
+    ]
+
+
+class TinkerbellTemplateConfigSpec(Part):
+    """How bare metal becomes a machine."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.template.tasks.size() > 0 && self.template.tasks.all(task, task.actions.size() > 0)",
+            "a workflow without actions makes no machine",
+            ".template.tasks",
+            allowed="tasks with actions",
+        ),
+    )
+
+    template: Annotated[Workflow, Meta(description="The workflow.")]
+
+
+class TinkerbellTemplateConfigStatus(Observed, frozen=True):
+    """Nothing is known of a template beside its spec."""
+
+
+@kind(
+    Resource(GROUP, VERSION, "tinkerbelltemplateconfigs", "TinkerbellTemplateConfig"),
+    categories=("eks-anywhere",),
+    columns=(Column("Workflow", ".spec.template.name", "string", "Name of the workflow"), AGE),
+    status=True,
+)
+class TinkerbellTemplateConfig(KubeObject, kw_only=True):
+    """How bare metal becomes a machine, where the usual workflow does not do."""
+
+    spec: TinkerbellTemplateConfigSpec
+    status: TinkerbellTemplateConfigStatus = TinkerbellTemplateConfigStatus()
+
+
+KINDS: tuple[type[KubeObject], ...] = (TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig)

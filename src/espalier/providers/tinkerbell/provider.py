@@ -1,0 +1,46 @@
+"""The infrastructure provider Tinkerbell."""
+
+from __future__ import annotations
+
+from espalier.api.eksa.release import VersionsBundle
+from espalier.clusters.provider import Links, Provider
+from espalier.kube.rbac import Right
+from espalier.providers.tinkerbell import linked, render, rules
+from espalier.providers.tinkerbell.cluster_api import INFRASTRUCTURE
+from espalier.providers.tinkerbell.hardware import controller
+from espalier.providers.tinkerbell.hardware.problems import problems
+from espalier.providers.tinkerbell.kinds import (
+    TinkerbellDatacenterConfig,
+    TinkerbellMachineConfig,
+    TinkerbellTemplateConfig,
+)
+
+
+def _lacks(bundle: VersionsBundle) -> tuple[str, ...]:
+    images = bundle.tinkerbell
+    return () if images is not None and images.kube_vip is not None else ("tinkerbell.kubeVip",)
+
+
+TINKERBELL = Provider(
+    links=Links(
+        TinkerbellDatacenterConfig.resource,
+        machine_configs=(TinkerbellMachineConfig.resource,),
+        further=linked.further,
+        further_kinds=(TinkerbellTemplateConfig.resource,),
+        violations=rules.linked_violations,
+        problems=problems,
+    ),
+    infrastructure=INFRASTRUCTURE,
+    render=render,
+    rules=rules,
+    lacks=_lacks,
+    needs_workers=False,
+    node_startup_timeout=render.NODE_STARTUP_TIMEOUT,
+    complete=render.complete,
+    settings=render.settings,
+    changes=rules.changes,
+    no_proxy=render.no_proxy,
+    controllers=(controller.controller,),
+    rights=(Right((TinkerbellMachineConfig.resource,), ("patch",), "status"),),
+    system_rights=controller.RIGHTS,
+)

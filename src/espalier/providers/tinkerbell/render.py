@@ -1,0 +1,191 @@
+"""Renders the objects of Cluster API's provider for Tinkerbell from a design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.capi.kubeadm import KubeadmConfigSpec
+from espalier.api.capi.machine import MachineDeletion, MachineDeployment, TemplateMeta
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.label_selectors import LabelSelector
+from espalier.clusters import registry_mirror
+from espalier.clusters.render import host_os, kube_vip, kubeadm, node_setup
+from espalier.clusters.render.cluster import meta
+from espalier.clusters.render_input import Components, Design
+from espalier.clusters.rendered import Rendered, RenderedGroup, Settings
+from espalier.providers.tinkerbell import workflow
+from espalier.providers.tinkerbell.cluster_api import (
+    BootOptions,
+    HardwareAffinity,
+    HardwareAffinityTerm,
+    TinkerbellCluster,
+    TinkerbellClusterSpec,
+    TinkerbellMachineSpec,
+    TinkerbellMachineTemplate,
+    TinkerbellMachineTemplateResource,
+    TinkerbellMachineTemplateSpec,
+)
+from espalier.providers.tinkerbell.kinds import (
+    TinkerbellDatacenterConfigSpec,
+    TinkerbellMachineConfig,
+    TinkerbellMachineConfigSpec,
+)
+from espalier.providers.tinkerbell.linked import datacenter, of_group, template
+
+API_PORT = 6443
+_ISO_PORT = 7171
+
+NODE_STARTUP_TIMEOUT = "20m0s"
+"""Bare metal boots slowly, and twice."""
+
+POOL_LABEL = "pool"
+"""Of a MachineDeployment and its machines: the worker node group, as in EKS Anywhere."""
+
+_KUBELET_ARGS = {"provider-id": "PROVIDER_ID"}
+"""Cluster API's provider puts the ID of the machine there."""
+
+_DELETION = MachineDeletion(node_deletion_timeout_seconds=30)
+
+
+def infrastructure_cluster(design: Design) -> TinkerbellCluster:
+    """The TinkerbellCluster. It names no image of its own: the workflows of machine templates do."""
+    return TinkerbellCluster(
+        metadata=meta(design, design.name),
+        spec=TinkerbellClusterSpec(
+            image_lookup_format=f"--kube-{design.of_control_plane.version}.raw.gz",
+            image_lookup_base_registry="/",
+            image_lookup_os_distro="",
+            image_lookup_os_version="",
+        ),
+    )
+
+
+def control_plane_config(design: Design) -> KubeadmConfigSpec:
+    """The kubeadm configuration of control plane machines."""
+    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(design.control_plane.kubelet_configuration)
+    config = kubeadm.control_plane_config(design, kubelet_args=kubelet_args, cri_socket="")
+    made = kube_vip.joins(_of_machine(config, of_group(design, None).spec))
+    if design.control_plane.skip_load_balancer_deployment:
+        return made
+    keeps_services = not design.groups and not datacenter(design).spec.skip_load_balancer_deployment
+    variant = kube_vip.Variant(kube_vip.OF_SERVICES) if keeps_services else kube_vip.USUAL
+    vip = kube_vip.file(_kube_vip_image(design), design.spec.endpoint_host, variant)
+    return replace(
+        made,
+        files=[vip, *made.files],
+        pre_kubeadm_commands=[*made.pre_kubeadm_commands, *kube_vip.first_machine(design.of_control_plane.version)],
+    )
+
+
+def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+    """The kubeadm configuration of workers."""
+    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration)
+    config = kubeadm.worker_config(design, group, kubelet_args=kubelet_args, cri_socket="")
+    return _of_machine(config, of_group(design, group).spec)
+
+
+def machine_template(
+    design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+) -> TinkerbellMachineTemplate:
+    """The TinkerbellMachineTemplate of the control plane or of a group."""
+    config, where = of_group(design, group), datacenter(design).spec
+    machine = TinkerbellMachineSpec(
+        hardware_affinity=_affinity(config.spec),
+        template_override=_workflow(design, config),
+        boot_options=_boot_options(where),
+    )
+    return TinkerbellMachineTemplate(
+        metadata=meta(design, name),
+        spec=TinkerbellMachineTemplateSpec(template=TinkerbellMachineTemplateResource(spec=machine)),
+    )
+
+
+def complete(design: Design, rendered: Rendered) -> Rendered:
+    """Adds the address of the API server, what nodes that are gone are waited for, and the pools of machines."""
+    cluster, control_plane = rendered.cluster, rendered.control_plane
+    endpoint = Endpoint(host=design.spec.endpoint_host, port=API_PORT)
+    machines = control_plane.spec.machine_template
+    machines = replace(machines, spec=replace(machines.spec, deletion=_DELETION))
+    return replace(
+        rendered,
+        cluster=replace(cluster, spec=replace(cluster.spec, control_plane_endpoint=endpoint)),
+        control_plane=replace(control_plane, spec=replace(control_plane.spec, machine_template=machines)),
+        groups=tuple(replace(one, deployment=_in_pool(one)) for one in rendered.groups),
+    )
+
+
+def settings(design: Design) -> Settings:
+    """As in EKS Anywhere."""
+    return Settings(feature_gates=kubeadm.members_at_once(design))
+
+
+def no_proxy(design: Design) -> Sequence[str]:
+    """The API server, and Tinkerbell."""
+    return [design.spec.endpoint_host, datacenter(design).spec.tinkerbell_ip]
+
+
+def _of_machine(config: KubeadmConfigSpec, asked: TinkerbellMachineConfigSpec) -> KubeadmConfigSpec:
+    """The same with users and time servers."""
+    return replace(config, users=host_os.users(asked.users), ntp=host_os.ntp(asked.host_os_configuration))
+
+
+def _kube_vip_image(design: Design) -> str:
+    """The image of the release; `lacks` says that there must be one."""
+    images = design.of_control_plane.bundle.tinkerbell
+    return images.kube_vip.uri if images is not None and images.kube_vip is not None else ""
+
+
+def _affinity(asked: TinkerbellMachineConfigSpec) -> HardwareAffinity:
+    if asked.hardware_affinity is not None:
+        return msgspec.convert(msgspec.to_builtins(asked.hardware_affinity), HardwareAffinity)
+    selector = LabelSelector(match_labels=asked.hardware_selector)
+    return HardwareAffinity(required=[HardwareAffinityTerm(label_selector=selector)])
+
+
+def _boot_options(where: TinkerbellDatacenterConfigSpec) -> BootOptions:
+    if not where.iso_boot:
+        return BootOptions(boot_mode="netboot")
+    return BootOptions(
+        boot_mode="iso", iso_url=f"http://{workflow.in_url(where.tinkerbell_ip)}:{_ISO_PORT}/iso/hook.iso"
+    )
+
+
+def _workflow(design: Design, config: TinkerbellMachineConfig) -> str:
+    where, own = datacenter(design).spec, template(design, config)
+    image = config.spec.os_image_url or where.os_image_url
+    if own is not None:
+        made = workflow.with_image(own.spec.template, image)
+    else:
+        made = workflow.usual(design.name, config.spec.os, image, where.tinkerbell_ip, _proxy(design))
+    text, mirror = workflow.text(made), design.spec.registry_mirror_configuration
+    if mirror is None:
+        return text
+    core = next(
+        (one for one in registry_mirror.hosts(mirror) if one.registry == registry_mirror.DEFAULT_REGISTRY), None
+    )
+    return text.replace(registry_mirror.DEFAULT_REGISTRY, core.images) if core is not None else text
+
+
+def _proxy(design: Design) -> Mapping[str, str]:
+    proxy = design.spec.proxy_configuration
+    if proxy is None:
+        return {}
+    directly = ",".join(node_setup.reached_directly(design, proxy))
+    return {"HTTP_PROXY": proxy.http_proxy, "HTTPS_PROXY": proxy.https_proxy, "NO_PROXY": directly}
+
+
+def _in_pool(group: RenderedGroup) -> MachineDeployment:
+    deployment, pool = group.deployment, {POOL_LABEL: group.name}
+    machines = deployment.spec.template
+    labels = (machines.metadata.labels if machines.metadata else {}) | pool
+    machines = replace(
+        machines,
+        metadata=replace(machines.metadata or TemplateMeta(), labels=labels),
+        spec=replace(machines.spec, deletion=_DELETION),
+    )
+    metadata = replace(deployment.metadata, labels=deployment.metadata.labels | pool)
+    return replace(deployment, metadata=metadata, spec=replace(deployment.spec, template=machines))

@@ -1,0 +1,204 @@
+"""Validation of Clusters on bare metal: by their spec, of a change, and together with what they link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from espalier.api import paths
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU
+from espalier.api.violations import Violation
+from espalier.clusters import addresses
+from espalier.clusters.machine_groups import MachineGroup, machine_groups, names_version, references_to
+from espalier.clusters.render_input import group_count, group_name
+from espalier.clusters.rules import endpoint
+from espalier.kube.objects import Object
+from espalier.providers.tinkerbell.kinds import (
+    TinkerbellDatacenterConfig,
+    TinkerbellMachineConfig,
+    TinkerbellTemplateConfig,
+    Workflow,
+)
+from espalier.providers.tinkerbell.linked import of_kind
+
+_CP = "spec.controlPlaneConfiguration"
+_GROUPS = "spec.workerNodeGroupConfigurations"
+_KIND = TinkerbellMachineConfig.resource.kind
+_ROLLING, _IN_PLACE = "RollingUpdate", "InPlace"
+
+_WORKER = re.compile(r"\{\{ *\.device_1 *\}\}")
+_MAKES_LINES = re.compile(r"[\\`]|%[^%A-Za-z]*c")
+"""In a template: constants with escaped or real ends of lines, and characters by their numbers."""
+
+_TOGETHER = "hardware is counted for one of both: change the Kubernetes version first, and machines when that is done"
+
+
+def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Fields that are missing or refused."""
+    yield from endpoint.violations(spec)
+    yield from references_to(_KIND, spec)
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        if group.failure_domains:
+            field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
+            message = "bare metal has none; select other hardware for a group of its own"
+            yield Violation(field, found, "nothing", message)
+    control_plane = spec.control_plane_configuration
+    if not spec.worker_node_group_configurations and control_plane is not None and control_plane.taints:
+        found = ", ".join(f"{one.key}:{one.effect}" for one in control_plane.taints)
+        message = "without workers, pods run on the machines of the control plane"
+        yield Violation(f"{_CP}.taints", found, "nothing", message)
+    yield from _strategies(spec)
+    proxy = spec.proxy_configuration
+    for name, url in (("httpProxy", proxy.http_proxy), ("httpsProxy", proxy.https_proxy)) if proxy else ():
+        if "@" in url:
+            message = "workflows of Tinkerbell would show the password; let machines use the proxy without one"
+            yield Violation(f"spec.proxyConfiguration.{name}", "user and password", "a URL without both", message)
+
+
+def warnings(_spec: eksa.ClusterSpec) -> Iterator[str]:
+    """Nothing: each field has an effect, or is refused."""
+    yield from ()
+
+
+def changes(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Machines that are added or removed together with another Kubernetes version, as in EKS Anywhere."""
+    if old.kubernetes_version == new.kubernetes_version:
+        return
+    was, wanted = old.control_plane_configuration, new.control_plane_configuration
+    if was is not None and wanted is not None and was.count != wanted.count:
+        yield Violation(f"{_CP}.count", str(wanted.count), str(was.count), _TOGETHER)
+    before = {group_name(one): group_count(one) for one in old.worker_node_group_configurations}
+    after = {group_name(one): group_count(one) for one in new.worker_node_group_configurations}
+    for index, name in enumerate(after):
+        if name not in before:
+            yield Violation(f"{_GROUPS}[{index}].name", name, ", ".join(before) or "no groups", _TOGETHER)
+        elif after[name] != before[name]:
+            yield Violation(f"{_GROUPS}[{index}].count", str(after[name]), str(before[name]), _TOGETHER)
+    if gone := [name for name in before if name not in after]:
+        yield Violation(_GROUPS, f"no {', '.join(gone)}", ", ".join(before), _TOGETHER)
+
+
+def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
+    """What only shows together with the datacenter and machine configs."""
+    spec, configs = cluster.spec, of_kind(TinkerbellMachineConfig, children)
+    named = [
+        (group, configs[group.reference.name])
+        for group in machine_groups(spec)
+        if group.reference is not None and group.reference.name in configs
+    ]
+    yield from _operating_systems(spec, named)
+    for name, datacenter in of_kind(TinkerbellDatacenterConfig, children).items():
+        ip = datacenter.spec.tinkerbell_ip
+        if (address := addresses.parsed(ip)) is not None and address == addresses.parsed(spec.endpoint_host):
+            message = f"it is Tinkerbell's (TinkerbellDatacenterConfig {name}: spec.tinkerbellIP)"
+            yield Violation(endpoint.FIELD, spec.endpoint_host, "an address of its own", message)
+        yield from _images(name, datacenter.spec.os_image_url, named)
+    for name, one in of_kind(TinkerbellTemplateConfig, children).items():
+        yield from _workflow(f"{one.kind} {name}: spec.template", one.spec.template)
+
+
+def _workflow(field: str, given: Workflow) -> Iterator[Violation]:
+    """A workflow runs on the machine that it is made for: its author is a tenant, and other machines are others'."""
+    for index, task in enumerate(given.tasks):
+        if not _WORKER.fullmatch(task.worker):
+            message = "a workflow runs on the machine that it is made for, and on no other"
+            yield Violation(f"{field}.tasks[{index}].worker", task.worker or "nothing", "{{.device_1}}", message)
+    for path, text in _texts((), msgspec.to_builtins(given)):
+        if any(_MAKES_LINES.search(one) for one in _templates(text)):
+            message = "a template that makes lines could add tasks for other machines; write the text outside of {{ }}"
+            yield Violation(f"{field}.{paths.render(path)}", "such a template", "templates without it", message)
+
+
+def _texts(path: tuple[paths.Step, ...], value: object) -> Iterator[tuple[tuple[paths.Step, ...], str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield (*path, name), name
+            yield from _texts((*path, name), inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _texts((*path, index), inner)
+
+
+def _templates(text: str) -> Iterator[str]:
+    """What is in braces, as Go's templates read it: braces in constants end nothing. One that does not end counts as a
+    constant of several lines.
+    """
+    begin = text.find("{{")
+    while begin >= 0:
+        place = begin + 2
+        while not text.startswith("}}", place):
+            quote = text[place : place + 1]
+            if quote in ('"', "'", "`"):
+                place += 1
+                while text[place : place + 1] not in (quote, ""):
+                    place += 2 if text[place] == "\\" and quote != "`" else 1
+            if place >= len(text):
+                yield "`"
+                return
+            place += 1
+        yield text[begin:place]
+        begin = text.find("{{", place + 2)
+
+
+Named = Sequence[tuple[MachineGroup, TinkerbellMachineConfig]]
+"""Groups of machines with their machine configs."""
+
+
+def _strategies(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """All machines are upgraded in one way: hardware that is spare for one group is so for all."""
+    control_plane = spec.control_plane_configuration
+    own = control_plane.upgrade_rollout_strategy if control_plane else None
+    expected = (own.type if own else None) or _ROLLING
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        strategy = group.upgrade_rollout_strategy
+        found = (strategy.type if strategy else None) or _ROLLING
+        if found != expected:
+            field = f"{_GROUPS}[{index}].upgradeRolloutStrategy.type"
+            message = "on bare metal, control plane and workers are upgraded in the same way"
+            yield Violation(field, found, f"{expected}, as {_CP}.upgradeRolloutStrategy.type", message)
+
+
+def _operating_systems(spec: eksa.ClusterSpec, named: Named) -> Iterator[Violation]:
+    families = list(dict.fromkeys(config.spec.os for _, config in named))
+    if len(families) > 1:
+        places = ", ".join(f"{group.field}: {config.spec.os}" for group, config in named)
+        message = "all machines of a cluster on bare metal have the same operating system"
+        yield Violation(f"{_CP}.machineGroupRef", places, "machine configs with one osFamily", message)
+    for group, config in named:
+        field = f"{group.field}.machineGroupRef"
+        if config.spec.os == BOTTLEROCKET:
+            message = (
+                "EKS Anywhere makes no bare metal with Bottlerocket beyond Kubernetes 1.28; name a machine config "
+            )
+            yield Violation(field, BOTTLEROCKET, f"{UBUNTU}, {REDHAT}", f"{message}with another osFamily")
+    control_plane = spec.control_plane_configuration
+    strategy = control_plane.upgrade_rollout_strategy if control_plane else None
+    others = [one for one in families if one != UBUNTU]
+    if strategy is not None and strategy.type == _IN_PLACE and others:
+        field, found = f"{_CP}.upgradeRolloutStrategy.type", f"{_IN_PLACE}, with {', '.join(others)}"
+        message = "the program that upgrades nodes knows Ubuntu alone"
+        yield Violation(field, found, f"{_ROLLING}, or osFamily {UBUNTU}", message)
+
+
+def _images(datacenter: str, of_all: str, named: Named) -> Iterator[Violation]:
+    """An operating system is named once, and has the Kubernetes version of its machines."""
+    of_datacenter = f"TinkerbellDatacenterConfig {datacenter}: spec.osImageURL"
+    for group, config in named:
+        own, version = config.spec.os_image_url, group.kubernetes_version
+        field = f"{_KIND} {config.metadata.name}: spec.osImageURL"
+        if own and of_all:
+            message = f"{of_datacenter} names one for all machines; remove either"
+            yield Violation(field, own, "nothing", message)
+        elif not own and not of_all and not config.spec.template:
+            allowed = f"a URL that contains {version}"
+            message = f"say what is written to disks, here or for all machines in {of_datacenter}"
+            yield Violation(field, "nothing", allowed, message)
+        elif (own or of_all) and not names_version(own or of_all, version):
+            message = f"{group.field} asks for Kubernetes {version}, which is not in the URL"
+            field = field if own else of_datacenter
+            yield Violation(field, own or of_all, f"a URL that contains {version}", message)

@@ -1,0 +1,290 @@
+"""Every field of what a cluster on bare metal links: an accepted value shows in what is rendered, is listed as without
+effect, or is refused by a rule. No field is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.clusters.validity import problem
+from espalier.kube.errors import ApiError
+from espalier.providers.tinkerbell.kinds import (
+    KINDS,
+    TinkerbellDatacenterConfig,
+    TinkerbellMachineConfig,
+    TinkerbellTemplateConfig,
+)
+from tests.support.tinkerbell import FORGE, MACHINES, everything, of
+from tests.support.vsphere import KEY_OF_ANN
+from tests.unit.providers.sweep import Values, all_leaves, put, server, verdict
+from tests.unit.providers.tinkerbell.test_rendering import made, objects, seen
+
+DATACENTER, MACHINE, TEMPLATE = TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig
+
+URL = "https://images.example.com/1-36-and-1-35"
+NOT_URLS = ["images.example.com/a", "https://", "https://a b", "https://a/{{ .Hardware }}", 1]
+
+
+def selector(**labels: str) -> Tree:
+    return {"labelSelector": {"matchLabels": labels}}
+
+
+def required(**requirement: Any) -> Values:
+    """Hardware that an expression selects."""
+    expression = {"key": "type", "operator": "In", "values": ["a"]} | requirement
+    return Values([[{"labelSelector": {"matchExpressions": [expression]}}]], [])
+
+
+def refused(values: Values, *others: Values) -> Values:
+    return Values(values.accepted, [value for one in others for value in one.accepted])
+
+
+def preferred(term: Tree, weight: Any = 1) -> list[Tree]:
+    return [{"weight": weight, "hardwareAffinityTerm": term}]
+
+
+REQUIRED, PREFERRED = "hardwareAffinity.required[]", "hardwareAffinity.preferred[]"
+TERM = "hardwareAffinityTerm.labelSelector"
+LABELS = Values([[selector(a="b")], [selector(a="b"), selector(c="d")]], [[]])
+KEY = refused(required(key="example.com/rack"), required(key=""), required(key="a b"))
+OPERATOR = refused(required(operator="NotIn"), required(operator="Like"), required(operator="Exists"))
+OPERATOR.accepted.extend(required(operator="DoesNotExist", values=[]).accepted)
+VALUES = refused(required(values=["a", "b"]), required(values=[]), required(values=[1]))
+
+
+def as_preferred(values: Values) -> Values:
+    accepted, refused_ = ([preferred(one[0]) for one in found if one] for found in values)
+    return Values(list(accepted), list(refused_))
+
+
+def tasks(**fields: Any) -> list[Tree]:
+    """The tasks of a workflow whose only action has these fields."""
+    action = {"name": "a", "image": "b", "timeout": 1} | fields
+    return [{"name": "a", "worker": "{{.device_1}}", "actions": [action]}]
+
+
+def task(**fields: Any) -> list[Tree]:
+    return [tasks()[0] | fields]
+
+
+def of_action(name: str, accepted: list[Any], refused_: list[Any]) -> tuple[str, Values]:
+    given = Values([tasks(**{name: one}) for one in accepted], [tasks(**{name: one}) for one in refused_])
+    is_list, is_map = isinstance(accepted[0], list), isinstance(accepted[0], dict)
+    return f"template.tasks[].actions[].{name}{'[]' if is_list else '{}' if is_map else ''}", given
+
+
+FIELDS: dict[type[KubeObject], dict[str, Values]] = {
+    DATACENTER: {
+        "tinkerbellIP": Values(["10.0.0.9", "fd00::9"], ["", "tinkerbell.example.com", "10.0.0.9:80", 1]),
+        "osImageURL": Values([URL, "http://a/1.36,1.35"], NOT_URLS),
+        "hookImagesURLPath": Values(["https://images.example.com/hook"], NOT_URLS),
+        "hookIsoURL": Values(["https://images.example.com/other.iso"], ["https://a/hook.img", *NOT_URLS]),
+        "isoBoot": Values([True], ["yes", False]),
+        "loadBalancerInterface": Values(["eth1"], [1, "e" * 65]),
+        "skipLoadBalancerDeployment": Values([True], ["no"]),
+    },
+    MACHINE: {
+        "hardwareSelector": Values(
+            [{"type": "anvil"}, {"example.com/rack": ""}],
+            [{}, {"a": "b", "c": "d"}, {"a b": "c"}, {"a": "b c"}, {"a": 1}, {"a": "x" * 64}],
+        ),
+        f"{REQUIRED}.labelSelector.matchLabels": LABELS,
+        f"{REQUIRED}.labelSelector.matchExpressions[].key": KEY,
+        f"{REQUIRED}.labelSelector.matchExpressions[].operator": OPERATOR,
+        f"{REQUIRED}.labelSelector.matchExpressions[].values[]": VALUES,
+        f"{PREFERRED}.weight": Values(
+            [preferred(selector(a="b"), weight) for weight in (1, 100)],
+            [preferred(selector(a="b"), weight) for weight in (0, 101, "1")],
+        ),
+        f"{PREFERRED}.{TERM}.matchLabels": as_preferred(LABELS),
+        f"{PREFERRED}.{TERM}.matchExpressions[].key": as_preferred(KEY),
+        f"{PREFERRED}.{TERM}.matchExpressions[].operator": as_preferred(OPERATOR),
+        f"{PREFERRED}.{TERM}.matchExpressions[].values[]": as_preferred(VALUES),
+        "osFamily": Values(["redhat"], ["windows", "Ubuntu"]),
+        "osImageURL": Values([URL], NOT_URLS),
+        "templateRef.kind": Values([], ["Template", ""]),
+        "templateRef.name": Values(["", "another"], [1]),
+        "users[].name": Values(
+            [[{"name": "bob", "sshAuthorizedKeys": []}]], [[{"name": "B b", "sshAuthorizedKeys": []}], []]
+        ),
+        "users[].sshAuthorizedKeys[]": Values(
+            [[{"name": "ann", "sshAuthorizedKeys": [key]}] for key in ("", f"ecdsa-sha2-nistp256 {KEY_OF_ANN[12:]}")],
+            [[{"name": "ann", "sshAuthorizedKeys": ["-----BEGIN OPENSSH PRIVATE KEY-----"]}]],
+        ),
+        "hostOSConfiguration.ntpConfiguration.servers[]": Values([["10.0.0.1", "a.example"]], [[], ["a b"]]),
+    },
+    TEMPLATE: {
+        "template.name": Values(["hammer"], [1]),
+        "template.id": Values(["0"], [1]),
+        "template.version": Values(["0.2"], [0.1]),
+        "template.global_timeout": Values([0, 60], [-1, "60"]),
+        "template.tasks[].name": Values([task(name="b")], [task(name=1), [], task(actions=[])]),
+        "template.tasks[].worker": Values([task(worker="{{ .device_1 }}")], [task(worker=1)]),
+        "template.tasks[].volumes[]": Values([task(volumes=["/a:/b"])], [task(volumes="/a")]),
+        "template.tasks[].environment": Values([task(environment={"A": "b"})], [task(environment={"A": 1})]),
+        **dict(
+            (
+                of_action("name", ["b"], [1]),
+                of_action("image", ["registry.example.com/a:v1"], [1]),
+                of_action("timeout", [0, 600], [-1, "1"]),
+                of_action("command", [["a", "{{ index .Hardware.Disks 0 }}"]], ["a"]),
+                of_action("on-timeout", [["a"]], ["a"]),
+                of_action("on-failure", [["a"]], ["a"]),
+                of_action("volumes", [["/a:/b"]], ["/a"]),
+                of_action("environment", [{"A": "b\nc\n", "B": "'\"}"}], [{"A": 1}]),
+                of_action("pid", ["host"], [1]),
+            )
+        ),
+    },
+}
+"""By path, of values in the example with everything: `[]` is the whole list."""
+
+WITHOUT_EFFECT = {
+    "hookImagesURLPath": "of Tinkerbell's own installation",
+    "hookIsoURL": "likewise: Tinkerbell serves it to bare metal, at an address of its own",
+    "loadBalancerInterface": "likewise",
+    "skipLoadBalancerDeployment": "where there are no workers alone",
+    "isoBoot": "the example has it",
+}
+
+ELSEWHERE = {
+    "hostOSConfiguration.bottlerocketConfiguration.": "refused for other systems, and Bottlerocket as a whole",
+    "hostOSConfiguration.certBundles[].": "likewise",
+}
+"""By their beginnings."""
+
+REFUSED_FOR_UBUNTU = {
+    "hostOSConfiguration.certBundles": [{"name": "a", "data": "b"}],
+    "hostOSConfiguration.bottlerocketConfiguration": {"kernel": {"sysctlSettings": {"a": "b"}}},
+}
+
+
+def written(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
+    """The example with everything, in which a field has another value, and others make room for it."""
+    trees = copy.deepcopy(everything())
+    machines = of(trees, MACHINES)
+    put(of(trees, kind.resource.kind), path, value)
+    if path == "hardwareSelector":
+        del machines["hardwareAffinity"]
+    if path == "osFamily":
+        of(trees, MACHINES, f"{FORGE}-cp")["osFamily"] = value
+    if path in ("osFamily", "templateRef.name"):
+        put(machines, "templateRef.name", value if path == "templateRef.name" else "")
+    if kind is DATACENTER and path == "osImageURL":
+        for name in (FORGE, f"{FORGE}-cp"):
+            del of(trees, MACHINES, name)["osImageURL"]
+    return trees
+
+
+def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
+    for kind, fields in FIELDS.items():
+        for path, values in fields.items():
+            yield kind, path, values
+
+
+def shows(trees: list[Tree]) -> bool:
+    """Whether a value shows: in objects, or in what the cluster waits for."""
+    found = seen(trees)
+    if found.missing:
+        return True
+    assert problem(found) is None, problem(found)
+    return objects(made(trees)) != BEFORE
+
+
+BEFORE = objects(made(everything()))
+
+
+def test_each_value_shows_or_is_refused() -> None:
+    async def main() -> list[str]:
+        client, wrong = await server(KINDS), []
+        for kind, path, values in swept():
+            for value in values.accepted:
+                trees = written(kind, path, value)
+                if said := await verdict(client, kind, trees):
+                    wrong.append(f"{path} {value!r} is refused: {said}")
+                elif shows(trees) == (path in WITHOUT_EFFECT):
+                    wrong.append(f"{path} {value!r} shows nowhere, or is said to")
+            for value in values.refused:
+                if not (said := await verdict(client, kind, written(kind, path, value))):
+                    wrong.append(f"{path} {value!r} is accepted")
+                elif "PRIVATE" in said:
+                    wrong.append(f"{path} is quoted: {said}")
+        return wrong
+
+    assert asyncio.run(main()) == []
+
+
+@pytest.mark.parametrize("path", REFUSED_FOR_UBUNTU)
+def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
+    async def main() -> str:
+        return await verdict(await server(KINDS), MACHINE, written(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
+
+    assert "found ubuntu; allowed: bottlerocket" in asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        (DATACENTER, "tinkerbellIP", "10.0.0.9"),
+        (DATACENTER, "hookImagesURLPath", "https://a/b"),
+        (DATACENTER, "skipLoadBalancerDeployment", True),
+        (MACHINE, "osFamily", "redhat"),
+        (MACHINE, "users", [{"name": "bob", "sshAuthorizedKeys": []}]),
+    ],
+)
+def test_what_machines_were_made_of_stays(kind: type[KubeObject], field: str, value: Any) -> None:
+    async def main() -> str:
+        client = await server(KINDS)
+        tree = next(one for one in everything() if one["kind"] == kind.resource.kind)
+        stored = (await client.create(kind.resource, tree)).tree
+        try:
+            await client.replace(kind.resource, stored | {"spec": stored["spec"] | {field: value}}, dry_run=True)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    assert "it can't be changed" in asyncio.run(main())
+
+
+def test_one_way_to_select_hardware_is_given() -> None:
+    async def main() -> tuple[str, str]:
+        client = await server(KINDS)
+        both, none = copy.deepcopy(everything()), copy.deepcopy(everything())
+        of(both, MACHINES)["hardwareSelector"] = {"type": "anvil"}
+        del of(none, MACHINES)["hardwareAffinity"]
+        return await verdict(client, MACHINE, both), await verdict(client, MACHINE, none)
+
+    both, none = asyncio.run(main())
+    assert "hardwareAffinity says which hardware machines may be made of; give one of both" in both
+    assert "say which hardware machines may be made of, by a label like type: worker; found nothing" in none
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
+    left = [
+        path
+        for path in all_leaves(kind)
+        if path.removesuffix("{}") not in {one.removesuffix("{}") for one in FIELDS[kind]}
+        and not any(part in f"{path}." for part in ELSEWHERE)
+    ]
+    assert left == []
+
+
+def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    fields = sum(len(all_leaves(kind)) for kind in KINDS)
+    accepted = sum(len(values.accepted) for _, _, values in swept())
+    refused_ = sum(len(values.refused) for _, _, values in swept())
+    with capsys.disabled():
+        print(
+            f"\n{fields} fields of Tinkerbell: {len(list(swept()))} swept, {accepted} values accepted, "
+            f"{refused_} refused"
+        )
+    assert accepted > 45
+    assert refused_ > 60

@@ -1,0 +1,289 @@
+"""What is judged of Hardware: what is wrong with it, who needs how much, and who gets what."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.core import SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.label_selectors import LabelSelector
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.objects import Object
+from espalier.providers.tinkerbell.hardware import demand
+from espalier.providers.tinkerbell.hardware.demand import Customer, Demand, Owner, Selection, canonical
+from espalier.providers.tinkerbell.hardware.judgement import MOST_SHOWN, Config, Verdict, judge
+from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME, BMCMachine, Hardware
+from espalier.providers.tinkerbell.hardware.problems import problems
+from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, Slot, rack
+from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
+from tests.support import hardware
+
+
+def objects(trees: list[Tree], kind: str) -> list[Object]:
+    return [Object(msgspec.json.encode(one)) for one in trees if one["kind"] == kind]
+
+
+def slots(trees: list[Tree]) -> tuple[Slot, ...]:
+    secrets = {one.name: one for one in objects(trees, SECRET.kind)}
+    return rack(objects(trees, Hardware.resource.kind), objects(trees, BMCMachine.resource.kind), secrets.get)
+
+
+def piece(name: str, **changes: object) -> Tree:
+    tree: Tree = {"kind": "Hardware", "metadata": {"name": name, **changes.pop("metadata", {})}}  # type: ignore[dict-item]
+    interface = {"dhcp": {"mac": f"3c:ec:ef:00:00:{ord(name[0]):02x}", "ip": {"address": f"10.0.0.{ord(name[0])}"}}}
+    return tree | {"spec": {"disks": [{"device": "/dev/sda"}], "interfaces": [interface]} | changes}
+
+
+def test_hardware_of_an_inventory_is_as_it_must_be() -> None:
+    found = slots(hardware.rack(2, 3))
+    assert [one.wrong for one in found] == [()] * 5
+    assert [one.holder for one in found] == [""] * 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"disks": []}, "spec.disks: found no device"),
+        ({"disks": [{}]}, "spec.disks: found no device"),
+        ({"disks": "sda"}, "it can't be read: Expected `array`"),
+        ({"interfaces": []}, "spec.interfaces: found no dhcp.mac"),
+        ({"interfaces": [{"dhcp": {"mac": "3C:EC:EF:00:00:62"}}]}, 'dhcp.mac: found "3c:ec:ef:00:00:62", which other'),
+        (
+            {"interfaces": [{"dhcp": {"mac": "3c:ec:ef:00:00:01", "ip": {"address": "::ffff:10.0.0.98"}}}]},
+            'dhcp.ip.address: found "10.0.0.98", which other',
+        ),
+        ({"bmcRef": {"kind": "Machine", "name": "x" * 500}}, f'found "Machine" "{"x" * 100}", and there is no such'),
+        ({"bmcRef": {"kind": "Node", "name": "bmc"}}, 'spec.bmcRef: found "Node" "bmc", and there is no such Machine'),
+    ],
+)
+def test_what_is_wrong_with_hardware_is_named(changes: Tree, message: str) -> None:
+    bmc = {"kind": "Machine", "metadata": {"name": "bmc"}, "spec": {"connection": {"host": "10.0.0.1"}}}
+    (first, second) = slots([piece("a", **changes), piece("b"), bmc])
+    assert len(first.wrong) == 1
+    assert message in first.wrong[0]
+    assert bool(second.wrong) == ("which other" in message)
+
+
+def reached(**account: str) -> Tree:
+    return {"spec": {"connection": {"host": "10.0.0.1", "authSecretRef": account}}}
+
+
+AWAY = {"status": {"conditions": [{"type": "Contactable", "status": "False"}]}}
+
+
+@pytest.mark.parametrize(
+    ("bmc", "message"),
+    [
+        (reached(name="s", namespace="team-a"), 'namespace: found "team-a"; allowed: eksa-system'),
+        (reached(name="none"), 'found "none", and there is no such Secret'),
+        (reached(name="empty"), 'found "empty", and there is no such Secret'),
+        ({"spec": {}}, "can't be read"),
+        (reached(name="s") | AWAY, "is out of reach"),
+    ],
+)
+def test_what_is_wrong_with_a_bmc_is_named(bmc: Tree, message: str) -> None:
+    trees = [
+        piece("a", bmcRef={"kind": "Machine", "name": "bmc"}),
+        {"kind": "Machine", "metadata": {"name": "bmc"}, **bmc},
+        {"kind": "Secret", "metadata": {"name": "s"}, "data": {"username": "YQ==", "password": "YQ=="}},
+        {"kind": "Secret", "metadata": {"name": "empty"}, "data": {"username": "YQ=="}},
+    ]
+    ((found,),) = [one.wrong for one in slots(trees)]
+    assert message in found
+
+
+# Demand.
+
+CP, WORKERS = {"type": "cp"}, {"type": "worker"}
+
+
+def config(labels: dict[str, str]) -> TinkerbellMachineConfig:
+    return msgspec.convert({"spec": {"osFamily": "ubuntu", "hardwareSelector": labels}}, TinkerbellMachineConfig)
+
+
+def terms(labels: dict[str, str]) -> bytes:
+    return canonical([LabelSelector(match_labels=labels)])
+
+
+def cluster(**group: object) -> eksa.Cluster:
+    reference = {"kind": "TinkerbellMachineConfig"}
+    workers = {"name": "md-0", "count": 2, "machineGroupRef": reference | {"name": "w"}}
+    spec = {
+        "kubernetesVersion": "1.35",
+        "controlPlaneConfiguration": {"count": 3, "machineGroupRef": reference | {"name": "cp"}},
+        "workerNodeGroupConfigurations": [workers | group],
+    }
+    return msgspec.convert({"metadata": {"name": "forge", "namespace": "team-a"}, "spec": spec}, eksa.Cluster)
+
+
+IN_PLACE = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+TWO = {"upgradeRolloutStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}}
+SAME = frozenset({terms(WORKERS)})
+
+
+@pytest.mark.parametrize(
+    ("group", "owner", "expected"),
+    [
+        ({}, None, (2, 0, True)),
+        ({}, Owner(2, "1.35", SAME), (2, 0, False)),
+        ({"count": 3}, Owner(2, "1.35", SAME), (3, 0, True)),
+        ({"count": 1}, Owner(2, "1.35", SAME), (1, 0, False)),
+        ({}, Owner(2, "1.34", SAME), (2, 1, True)),
+        (TWO, Owner(2, "1.34", SAME), (2, 2, True)),
+        (IN_PLACE, Owner(2, "1.34", SAME), (2, 0, False)),
+        ({"kubernetesVersion": "1.34"}, Owner(2, "1.34", SAME), (2, 0, False)),
+        ({}, Owner(2, "1.35", SAME, is_rolling=True), (2, 1, False)),
+        ({}, Owner(2, "1.35", frozenset({terms(CP)})), (2, 1, True)),
+        ({"autoscalingConfiguration": {"minCount": 4, "maxCount": 5}}, None, (4, 0, True)),
+    ],
+)
+def test_what_a_group_needs_follows_from_what_there_is(
+    group: Tree, owner: Owner | None, expected: tuple[int, int, bool]
+) -> None:
+    owners = {"forge-md-0": owner} if owner is not None else {}
+    found = demand.demands(cluster(**group), {"w": config(WORKERS)}, owners)["w"]
+    assert (found.machines, found.spare, found.is_new) == expected
+
+
+def test_groups_of_equal_selections_need_their_sum() -> None:
+    found = demand.demands(cluster(), {"w": config(CP), "cp": config(CP)}, {})
+    assert found["w"] == found["cp"]
+    assert found["w"].machines == 5
+
+
+# Who gets what.
+
+SELECTION = Selection("spec.hardwareSelector type=worker", terms(WORKERS))
+
+
+def slot(name: str, holder: str = "", namespaces: frozenset[str] | None = None, *wrong: str) -> Slot:
+    return Slot(name, WORKERS, holder, namespaces, wrong=wrong)
+
+
+def customer(name: str, machines: int, *own: str, born: str = "", spare: int = 0, is_new: bool = True) -> Customer:
+    needs = {"w": Demand(SELECTION, machines, spare, is_new)}
+    return Customer(Key(f"team-{name}", name), (born or name, name), 1, needs, frozenset(own))
+
+
+def verdicts(slots: list[Slot], *customers: Customer) -> dict[str, Verdict]:
+    configs = [Config(Key(one.key.namespace, "w"), SELECTION, (one,)) for one in customers]
+    return {key.namespace.removeprefix("team-"): one for key, one in judge(slots, customers, configs).items()}
+
+
+def short(slots: list[Slot], *customers: Customer) -> set[str]:
+    return {name for name, one in verdicts(slots, *customers).items() if one.clusters[0].message}
+
+
+FREE = [slot("one"), slot("two"), slot("three")]
+
+
+def test_free_hardware_goes_to_the_oldest_who_can_be_served() -> None:
+    assert short(FREE, customer("a", 2), customer("b", 2)) == {"b"}
+    assert short(FREE, customer("a", 2, born="z"), customer("b", 2)) == {"a"}
+    assert short(FREE, customer("a", 9), customer("b", 2)) == {"a"}
+    assert short(FREE, customer("a", 2), customer("b", 1)) == set()
+
+
+def test_a_cluster_that_runs_is_served_before_new_ones() -> None:
+    slots = [*FREE, slot("four", "b-1")]
+    assert short(slots, customer("a", 2), customer("b", 3, "b-1")) == {"a"}
+    # What Cluster API was asked for is needed: nobody waits for it, and nobody else gets it.
+    assert short(FREE, customer("a", 2), customer("b", 9, "b-1", is_new=False)) == {"a"}
+
+
+def test_hardware_of_other_namespaces_counts_for_nobody_else() -> None:
+    mine, theirs = frozenset({"team-a"}), frozenset({"team-b"})
+    slots = [slot("one", "", mine), slot("two", "", theirs)]
+    found = verdicts(slots, customer("a", 2))["a"]
+    assert "2 Hardware is needed; found 0 of this cluster, 1 free, 0 in use by others" in found.clusters[0].message
+    assert "type=worker: selects 1 Hardware that Clusters of namespace team-a may not use" in found.wrong[0]
+    assert NAMESPACES in found.wrong[0]
+
+
+def test_what_is_promised_to_others_is_told_as_a_number() -> None:
+    found = verdicts(FREE, customer("a", 2), customer("b", 2, spare=1))["b"].clusters[0]
+    assert found.message == (
+        "spec.hardwareSelector type=worker: 3 Hardware is needed, 1 of it while machines are replaced; found 0 of this "
+        "cluster, 1 free, 2 more needed by other clusters, 0 in use by others; add Hardware with these labels, release "
+        "some, or ask for fewer machines, or upgrade in place"
+    )
+
+
+def test_faults_are_told_to_those_who_may_get_the_hardware() -> None:
+    slots = [
+        slot("free", "", None, "no disk"),
+        slot("own", "a-1", None, "no mac"),
+        slot("other", "b-1", None, "broken"),
+        slot("reserved", "", frozenset({"team-b"}), "too old"),
+    ]
+    told = verdicts(slots, customer("a", 1, "a-1"), customer("b", 1, "b-1"))
+    assert told["a"].wrong[1:] == ("Hardware free: no disk", "Hardware own: no mac")
+    assert told["b"].wrong == ("Hardware free: no disk", "Hardware other: broken", "Hardware reserved: too old")
+
+
+def test_very_many_faults_are_counted() -> None:
+    many = [slot(f"w-{n}", "", None, "no disk") for n in range(MOST_SHOWN + 3)]
+    assert verdicts(many, customer("a", 1))["a"].wrong[-1] == "and 3 more problems of Hardware"
+
+
+needs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 2)), max_size=6)
+
+
+@given(st.integers(0, 8), needs)
+def test_nothing_is_promised_twice_and_nobody_waits_for_what_is_there(
+    free: int, asked: list[tuple[int, int, int]]
+) -> None:
+    """Who is served gets all that he needs; who is not could not be, with what those before him left."""
+    rack = [slot(f"free-{n}") for n in range(free)]
+    customers = []
+    for number, (machines, own, spare) in enumerate(asked):
+        names = [f"{number}-{one}" for one in range(own)]
+        rack += [slot(f"held-{name}", name) for name in names]
+        customers.append(customer(chr(97 + number), machines, *names, spare=spare))
+    waiting = short(rack, *customers)
+    left = free
+    for one in sorted(customers, key=lambda one: one.turn):
+        missing = max(0, one.demands["w"].whole - len(one.machines))
+        assert (one.key.name in waiting) == (missing > left)
+        left -= missing if missing <= left else 0
+    assert left >= 0
+
+
+# What it means for a Cluster.
+
+
+def child(**status: object) -> Object:
+    metadata = {"name": "w", "namespace": "team-a", "generation": 2}
+    tree = {"kind": "TinkerbellMachineConfig", "metadata": metadata, "spec": {"osFamily": "ubuntu"}, "status": status}
+    return Object(msgspec.json.encode(tree))
+
+
+VALID = {"specValid": True, "observedGeneration": 2}
+ENOUGH = {"name": "forge", "generation": 0}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (VALID | {"clusters": [ENOUGH]}, ""),
+        (VALID | {"clusters": [ENOUGH | {"reason": "NotEnoughHardware", "message": "x"}]}, "NotEnoughHardware"),
+        (VALID | {"clusters": [ENOUGH | {"generation": 7}]}, "LinkedObjectsNotChecked"),
+        (VALID | {"clusters": [ENOUGH | {"name": "other"}]}, "LinkedObjectsNotChecked"),
+        (VALID | {"clusters": [ENOUGH], "observedGeneration": 1}, "LinkedObjectsNotChecked"),
+        ({"specValid": False, "observedGeneration": 1}, "LinkedObjectsNotChecked"),
+        ({"specValid": False, "observedGeneration": 2}, "MachineConfigInvalid"),
+        ({}, "LinkedObjectsNotChecked"),
+    ],
+)
+def test_a_cluster_waits_until_its_machine_configs_were_judged_for_it(status: Tree, reason: str) -> None:
+    found = next(iter(problems(cluster(), [child(**status)], True)), None)
+    assert (found.reason if found is not None else "") == reason
+
+
+def test_labels_of_an_owner_say_who_holds_hardware() -> None:
+    (found,) = slots([piece("a", metadata={"labels": {OWNER_NAME: "m"}, "annotations": {NAMESPACES: "b, c,"}})])
+    assert (found.holder, found.namespaces) == ("m", frozenset("bc"))

@@ -1,0 +1,212 @@
+"""A CSV file of bare metal becomes objects, or a list of its wrong cells, each with its place."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from espalier.api.schema import violations
+from espalier.api.violations import ManifestError
+from espalier.providers.tinkerbell.hardware.inventory import MOST_BYTES, MOST_LINES, MOST_SHOWN, read
+from espalier.providers.tinkerbell.hardware.kinds import KINDS
+from espalier.providers.tinkerbell.hardware.manifest import manifest
+
+CELLS = {
+    "hostname": "worker-1",
+    "mac": "3C:EC:EF:45:67:89",
+    "ip_address": "192.0.2.11",
+    "netmask": "255.255.255.0",
+    "gateway": "192.0.2.1",
+    "nameservers": "192.0.2.2|192.0.2.3",
+    "labels": "type=worker|rack=7",
+    "disk": "/dev/sda",
+    "bmc_ip": "192.0.2.111",
+    "bmc_username": "admin",
+    "bmc_password": "a-canary-of-the-bmc",
+    "vlan_id": "",
+}
+OTHER = {"hostname": "worker-2", "mac": "3c:ec:ef:45:67:8a", "ip_address": "192.0.2.12", "bmc_ip": "192.0.2.112"}
+
+
+def file(*lines: dict[str, str]) -> bytes:
+    """The columns above, and a line for each machine, which differs from the one above in these cells."""
+    rows = [CELLS, *(CELLS | one for one in lines)]
+    return "\n".join(",".join(row) for row in [list(CELLS), *(list(one.values()) for one in rows[1:])]).encode()
+
+
+def wrong(data: bytes) -> list[str]:
+    """What is said of a file."""
+    with pytest.raises(ManifestError) as told:
+        read(data, "hardware.csv")
+    return [str(one) for one in told.value.problems]
+
+
+def test_a_machine_becomes_hardware_with_its_bmc_and_password() -> None:
+    (hardware, bmc, secret), unread = manifest(file({}), "hardware.csv")
+    assert unread == ()
+    assert hardware["metadata"] == {
+        "name": "worker-1",
+        "namespace": "eksa-system",
+        "labels": {"type": "worker", "rack": "7"},
+    }
+    spec = hardware["spec"]
+    assert spec["bmcRef"] == {"apiGroup": "bmc.tinkerbell.org", "kind": "Machine", "name": "bmc-worker-1"}
+    assert spec["disks"] == [{"device": "/dev/sda"}]
+    (interface,) = spec["interfaces"]
+    assert interface["netboot"] == {"allowPXE": True, "allowWorkflow": True}
+    assert interface["dhcp"] == {
+        "arch": "x86_64",
+        "hostname": "worker-1",
+        "ip": {"address": "192.0.2.11", "family": 4, "gateway": "192.0.2.1", "netmask": "255.255.255.0"},
+        "lease_time": 4294967294,
+        "mac": "3c:ec:ef:45:67:89",
+        "name_servers": ["192.0.2.2", "192.0.2.3"],
+        "uefi": True,
+    }
+    assert spec["metadata"]["instance"]["id"] == "3c:ec:ef:45:67:89"
+    assert bmc["spec"]["connection"]["authSecretRef"] == {"name": "bmc-worker-1-auth", "namespace": "eksa-system"}
+    assert secret["metadata"]["name"] == "bmc-worker-1-auth"
+    assert base64.b64decode(secret["data"]["password"]) == b"a-canary-of-the-bmc"
+
+
+def test_what_is_made_is_as_the_schemas_say() -> None:
+    kinds = {one.resource.kind: one for one in KINDS}
+    made, _ = manifest(file({"vlan_id": "12"}), "hardware.csv")
+    assert [violations(kinds[one["kind"]], one) for one in made if one["kind"] in kinds] == [[], []]
+
+
+def test_a_machine_without_a_bmc_has_none() -> None:
+    made, _ = manifest(file({"bmc_ip": "", "bmc_username": "", "bmc_password": "", "vlan_id": "12"}), "hardware.csv")
+    assert [one["kind"] for one in made] == ["Hardware"]
+    assert "bmcRef" not in made[0]["spec"]
+    assert made[0]["spec"]["interfaces"][0]["dhcp"]["vlan_id"] == "12"
+
+
+def test_files_of_spreadsheets_are_read() -> None:
+    data = file({"bmc_password": '" a ""b"", c"', "mac": " 3C:EC:EF:45:67:89 "}).replace(b"\n", b"\r\n")
+    head, _, line = (b"\xef\xbb\xbf" + data + b"\r\n\r\n").partition(b"\r\n")
+    (entry,) = read(head.replace(b"hostname", b"Hostname") + b"\r\n" + line, "hardware.csv").entries
+    assert entry.mac == "3c:ec:ef:45:67:89"
+    assert entry.bmc is not None
+    assert entry.bmc.password == ' a "b", c'
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "column"),
+    [
+        ("hostname", "Worker_1", 1),
+        ("hostname", "a" * 64, 1),
+        ("hostname", ".".join(["a" * 60] * 5), 1),
+        ("mac", "3c:ec:ef:45:67", 10),
+        ("mac", "3c-ec-ef-45-67-89", 10),
+        ("mac", "ff:ff:ff:ff:ff:ff", 10),
+        ("mac", "00:00:00:00:00:00", 10),
+        ("ip_address", "192.0.2.300", 28),
+        ("ip_address", "127.0.0.1", 28),
+        ("ip_address", "2001:db8::1", 28),
+        ("netmask", "255.0.255.0", 39),
+        ("netmask", "24", 39),
+        ("gateway", "192.0.3.1", 53),
+        ("gateway", "192.0.2.11", 53),
+        ("nameservers", "192.0.2.2,", 63),
+        ("nameservers", "192.0.2.2|dns", 63),
+        ("labels", "type", 83),
+        ("labels", "type=a|type=b", 83),
+        ("labels", "ty pe=a", 83),
+        ("labels", "a/b/c=a", 83),
+        ("labels", "v1alpha1.tinkerbell.org/ownerName=mine", 83),
+        ("disk", "sda", 102),
+        ("disk", "/dev/../etc/passwd", 102),
+        ("disk", "/dev/sda;reboot", 102),
+        ("bmc_ip", "bmc.example.com", 111),
+        ("bmc_username", "", 123),
+        ("vlan_id", "4095", 149),
+        ("vlan_id", "0", 149),
+        ("vlan_id", "9" * 5000, 149),
+        *((name, "", 0) for name in ("hostname", "mac", "ip_address", "netmask", "gateway", "labels", "disk")),
+    ],
+)
+def test_a_wrong_cell_is_named_with_its_place(name: str, cell: str, column: int) -> None:
+    (first, *_) = wrong(file({name: f'"{cell}"' if "," in cell else cell}))
+    assert first.startswith(f"hardware.csv:2:{column or ''}")
+    assert f": {name}: " in first
+
+
+def test_all_wrong_cells_are_named_at_once() -> None:
+    found = wrong(file({"mac": "x", "disk": "sda"}, OTHER | {"vlan_id": "many", "gateway": ""}))
+    assert [one.split(": ")[1] for one in found] == ["mac", "disk", "gateway", "vlan_id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("hostname", "hostname"), ("mac", "mac"), ("ip_address", "address"), ("bmc_ip", "address")]
+)
+def test_what_two_machines_can_not_share_is_named(name: str, kind: str) -> None:
+    (found,) = wrong(file({}, OTHER | {name: CELLS[name]}))
+    assert found.startswith("hardware.csv:3:")
+    assert f"{name}: line 2 has the same {kind}; each machine has its own" in found
+
+
+def test_a_mac_in_capitals_is_the_same() -> None:
+    (found,) = wrong(file({}, OTHER | {"mac": CELLS["mac"].lower()}))
+    assert "mac: line 2 has the same mac" in found
+
+
+def test_a_bmc_has_no_address_of_a_machine() -> None:
+    (found,) = wrong(file({}, OTHER | {"bmc_ip": OTHER["ip_address"]}))
+    assert "bmc_ip: line 3 has the same address" in found
+
+
+@pytest.mark.parametrize("cell", ["hunter2,hunter2", 'hunter2"hunter2', "hunter2\thunter2", "hunter2" * 200])
+@pytest.mark.parametrize("others", [{}, {"bmc_ip": "hunter3"}, {"bmc_username": ""}, {"mac": ""}])
+def test_passwords_are_in_no_message(cell: str, others: dict[str, str]) -> None:
+    try:
+        told = repr(read(file(others | {"bmc_password": cell}), "hardware.csv"))
+    except ManifestError as error:
+        told = str(error)
+    assert "hunter2" not in told
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is empty; expected names of columns (hostname, mac"),
+        (b"\n\n , \n", "the file is empty"),
+        (b"\xff", "not text in UTF-8"),
+        (file(), "no machine in the file"),
+        (b" " * (MOST_BYTES + 1), f"allowed are {MOST_BYTES}"),
+        (b"a\n" * (MOST_LINES + 2), f"allowed are {MOST_LINES} machines"),
+        (b"hostname,hostname\n", "hostname: this column is there twice"),
+        (b"hostname,macs\n", "mac: there is no such column; rename macs to it; found hostname, macs"),
+        (file({}) + b"\nworker-2,x", "not as many cells as columns"),
+        (file({}) + b'\n"worker-2', "a quotation mark without another"),
+    ],
+)
+def test_a_file_that_is_no_inventory_is_refused(data: bytes, message: str) -> None:
+    assert message in "\n".join(wrong(data))
+
+
+def test_a_line_that_can_not_be_read_hides_no_other() -> None:
+    data = file({}, OTHER | {"mac": "x"}).replace(b"worker-1", b'worker"1')
+    assert [one.split(": ")[0] for one in wrong(data)] == ["hardware.csv:2:1", "hardware.csv:3:10"]
+
+
+def test_very_many_wrong_cells_are_counted() -> None:
+    found = wrong(file(*[{"disk": "sda"}] * MOST_SHOWN))
+    assert len(found) == MOST_SHOWN + 1
+    assert found[-1].endswith("more cells are wrong")
+
+
+def test_columns_that_nobody_reads_are_named() -> None:
+    head, _, line = file({}).partition(b"\n")
+    data = head + b",vendor,color,bmc_pasword\n" + line + b",dell,red,x"
+    assert read(data, "hardware.csv").unread == (
+        'column "color" is not read',
+        'column "bmc_pasword" is not read; should it be bmc_password?',
+    )
+
+
+def test_values_are_read_within_seconds_however_long() -> None:
+    for bomb in (b'"' * 100_000, b" " * 1_000_000 + b'"x', b",\n" * 4000, b'"' + b'""' * 500_000):
+        with pytest.raises(ManifestError):
+            read(bomb, "hardware.csv")

@@ -1,0 +1,82 @@
+"""What a cluster on bare metal becomes, whole."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.crd import crd_of
+from espalier.api.meta import Tree
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
+from espalier.clusters.validity import problem
+from espalier.kube.objects import to_bytes
+from tests.support.tinkerbell import KEY, MACHINES, everything, manifest, of, stored
+from tests.unit.clusters.layers.designs import documents
+from tests.unit.clusters.seen import observer
+from tests.unit.clusters.test_story import compare_with_golden, text_of
+
+FORK = msgspec.json.decode(to_bytes(crd_of(capi.Cluster)))
+
+
+def seen(trees: list[Tree]) -> Scope:
+    found = observer(*stored(trees), FORK).scope(KEY)
+    assert found is not None
+    return found
+
+
+def made(trees: list[Tree]) -> Rendered:
+    found = seen(trees)
+    assert problem(found) is None
+    assert found.design is not None, found.missing
+    return rendered(found.design)
+
+
+def objects(found: Rendered) -> list[Tree]:
+    extras = [msgspec.to_builtins(one) for one in found.extras]
+    return [*extras, *documents(msgspec.structs.replace(found, cni=(), workload=()))]
+
+
+@pytest.mark.parametrize("name", ["tinkerbell", "tinkerbell-everything"])
+def test_a_cluster_on_bare_metal_becomes_these_objects(name: str) -> None:
+    compare_with_golden(name, text_of(readable(objects(made(manifest() if name == "tinkerbell" else everything())))))
+
+
+def test_machines_with_red_hat_are_made_by_this_workflow() -> None:
+    trees = manifest()
+    for name in ("forge", "forge-cp"):
+        of(trees, MACHINES, name)["osFamily"] = "redhat"
+    template = msgspec.to_builtins(made(trees).machine_template)
+    compare_with_golden("tinkerbell-redhat", text_of(readable([template])))
+
+
+def test_without_workers_pods_run_on_the_control_plane_and_services_get_addresses() -> None:
+    trees = manifest(workerNodeGroupConfigurations=[])
+    config = made(trees).control_plane.spec.kubeadm_config_spec
+    assert config.init_configuration is not None
+    assert config.join_configuration is not None
+    for node in (config.init_configuration.node_registration, config.join_configuration.node_registration):
+        assert node is not None
+        assert node.taints == []
+    assert "name: svc_election\n" in config.files[0].content
+    of(trees, "TinkerbellDatacenterConfig")["skipLoadBalancerDeployment"] = True
+    assert "svc_election" not in made(trees).control_plane.spec.kubeadm_config_spec.files[0].content
+
+
+def test_the_address_of_the_api_server_may_be_kept_by_something_else() -> None:
+    trees = manifest()
+    trees[0]["spec"]["controlPlaneConfiguration"]["skipLoadBalancerDeployment"] = True
+    config = made(trees).control_plane.spec.kubeadm_config_spec
+    assert not [one for one in config.files if "kube-vip" in one.path]
+    assert not [one for one in config.pre_kubeadm_commands if "kube-vip" in one]
+
+
+def readable(trees: list[Tree]) -> list[Tree]:
+    """Workflows line by line."""
+    for tree in trees:
+        if tree["kind"] == "TinkerbellMachineTemplate":
+            machine = tree["spec"]["template"]["spec"]
+            machine["templateOverride"] = machine["templateOverride"].splitlines()
+    return trees

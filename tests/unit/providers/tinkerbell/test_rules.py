@@ -1,0 +1,268 @@
+"""Clusters that can't be made of bare metal are refused, with what was found and what to do."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.clusters.admission import Admission
+from espalier.clusters.validity import missing_objects, problem
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest
+from tests.support.tinkerbell import FORGE, MACHINES, everything, manifest, of, stored
+from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
+from tests.unit.providers.tinkerbell.test_rendering import FORK, seen
+
+PLANE, GROUP, DATACENTER = "controlPlaneConfiguration", "workerNodeGroupConfigurations", "TinkerbellDatacenterConfig"
+CP = f"{FORGE}-cp"
+
+
+def refused(trees: list[Tree], old: Tree | None = None) -> str:
+    """What admission says of a Cluster beside these; empty if it is accepted."""
+    known = observer(*stored(trees)[1:], laptop(), FORK)
+    before = as_object(old) if old is not None else None
+    new = as_object(trees[0])
+    request = AdmissionRequest("UPDATE" if old else "CREATE", "Cluster", NAMESPACE, FORGE, ADMIN, new, before)
+    answer = Admission(known, lambda: NOW).validate(request)
+    return "" if answer.allowed else answer.message
+
+
+IN_PLACE = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+
+AT_ONCE: dict[str, tuple[dict[str, Any], str]] = {
+    "no endpoint": ({PLANE: {"endpoint": None}}, "say at which address the API server is reached"),
+    "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, "kube-vip keeps an IP address"),
+    "no machines": ({PLANE: {"machineGroupRef": None}}, "say what the machines are like"),
+    "other machines": (
+        {GROUP: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},
+        "not a kind of machine config for this datacenter; found VSphereMachineConfig; allowed: Tinkerbell",
+    ),
+    "etcd of its own": (
+        {"externalEtcdConfiguration": {"count": 3, "machineGroupRef": {"kind": MACHINES, "name": FORGE}}},
+        "the provider has no machines for etcd",
+    ),
+    "failure domains": ({GROUP: {"failureDomains": ["east"]}}, "bare metal has none"),
+    "two ways": (
+        {PLANE: IN_PLACE},
+        "control plane and workers are upgraded in the same way; found RollingUpdate; allowed: InPlace, as",
+    ),
+    "two ways the other way round": (
+        {GROUP: IN_PLACE},
+        "control plane and workers are upgraded in the same way; found InPlace; allowed: RollingUpdate, as",
+    ),
+    "autoscaling in place": (
+        {PLANE: IN_PLACE, GROUP: IN_PLACE | {"autoscalingConfiguration": {"minCount": 1, "maxCount": 2}}},
+        "autoscal",
+    ),
+    "taints without workers": (
+        {PLANE: {"taints": [{"key": "a", "effect": "NoSchedule"}]}, "without": GROUP},
+        "without workers, pods run on the machines of the control plane; found a:NoSchedule; allowed: nothing",
+    ),
+    "a password of a proxy": (
+        {"proxyConfiguration": {"httpProxy": "http://a:b@proxy:3128", "httpsProxy": "http://proxy:3128"}},
+        "spec.proxyConfiguration.httpProxy: workflows of Tinkerbell would show the password",
+    ),
+}
+
+
+def changed(changes: dict[str, Any]) -> list[Tree]:
+    trees = manifest()
+    for field, value in changes.items():
+        if field == "without":
+            del trees[0]["spec"][value]
+            continue
+        part = trees[0]["spec"].setdefault(field, {})
+        (part[0] if isinstance(part, list) else part).update(value)
+    return trees
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_what_the_cluster_itself_says_is_refused_at_once(name: str) -> None:
+    changes, sentence = AT_ONCE[name]
+    assert refused(manifest()) == ""
+    trees = changed(changes)
+    assert sentence in refused(trees)
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert sentence in stopped.message
+
+
+TOGETHER: dict[str, tuple[dict[tuple[str, str], dict[str, Any]], str]] = {
+    "Tinkerbell's address": (
+        {(DATACENTER, FORGE): {"tinkerbellIP": "192.0.2.10"}},
+        "spec.controlPlaneConfiguration.endpoint.host: it is Tinkerbell's (TinkerbellDatacenterConfig forge: "
+        "spec.tinkerbellIP); found 192.0.2.10",
+    ),
+    "the same in other letters": (
+        {(DATACENTER, FORGE): {"tinkerbellIP": "::ffff:192.0.2.10"}},
+        "it is Tinkerbell's",
+    ),
+    "two systems": (
+        {(MACHINES, FORGE): {"osFamily": "redhat"}},
+        "have the same operating system; found spec.controlPlaneConfiguration: ubuntu, "
+        "spec.workerNodeGroupConfigurations[0]: redhat",
+    ),
+    "bottlerocket": (
+        {(MACHINES, name): {"osFamily": "bottlerocket"} for name in (FORGE, CP)},
+        "EKS Anywhere makes no bare metal with Bottlerocket beyond Kubernetes 1.28",
+    ),
+    "bottlerocket by default": (
+        {(MACHINES, name): {"osFamily": ""} for name in (FORGE, CP)},
+        "found bottlerocket; allowed: ubuntu, redhat",
+    ),
+    "two images": (
+        {(MACHINES, FORGE): {"osImageURL": "https://images.example.com/1-35.gz"}},
+        "TinkerbellMachineConfig forge: spec.osImageURL: TinkerbellDatacenterConfig forge: spec.osImageURL names one",
+    ),
+    "no image": (
+        {(DATACENTER, FORGE): {"osImageURL": ""}},
+        "TinkerbellMachineConfig forge-cp: spec.osImageURL: say what is written to disks, here or for all machines in "
+        "TinkerbellDatacenterConfig forge: spec.osImageURL; found nothing; allowed: a URL that contains 1.35",
+    ),
+    "an image of another version": (
+        {(DATACENTER, FORGE): {"osImageURL": "https://images.example.com/ubuntu-1-34.gz"}},
+        "TinkerbellDatacenterConfig forge: spec.osImageURL: spec.controlPlaneConfiguration asks for Kubernetes 1.35",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_what_linked_objects_say_is_told_by_the_controller(name: str) -> None:
+    changes, sentence = TOGETHER[name]
+    trees = manifest()
+    for (kind, of_name), fields in changes.items():
+        of(trees, kind, of_name).update(fields)
+    assert refused(trees) == ""
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert stopped.reason == "ClusterInvalid"
+    assert sentence in stopped.message
+
+
+@pytest.mark.parametrize("url", ["a/1.35", "a/1-35", "a/1_35", "a/135", "https://a/v1.35.4-eks.gz"])
+def test_a_version_is_found_however_it_is_written(url: str) -> None:
+    trees = manifest()
+    of(trees, DATACENTER)["osImageURL"] = url
+    assert problem(seen(trees)) is None
+
+
+def test_groups_of_another_version_have_an_image_of_their_own() -> None:
+    """The image of the datacenter is one version's."""
+    trees = manifest(kubernetesVersion="1.36")
+    trees[0]["spec"][GROUP][0]["kubernetesVersion"] = "1.35"
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert "spec.controlPlaneConfiguration asks for Kubernetes 1.36, which is not in the URL" in stopped.message
+    assert problem(seen(everything())) is None
+
+
+@pytest.mark.parametrize("family", ["redhat", "bottlerocket"])
+def test_machines_with_other_systems_than_ubuntu_are_not_upgraded_in_place(family: str) -> None:
+    trees = changed({PLANE: IN_PLACE, GROUP: IN_PLACE})
+    assert problem(seen(trees)) is None
+    for name in (FORGE, CP):
+        of(trees, MACHINES, name)["osFamily"] = family
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    sentence = f"knows Ubuntu alone; found InPlace, with {family}; allowed: RollingUpdate, or osFamily ubuntu"
+    assert sentence in stopped.message
+
+
+def test_a_workflow_that_is_not_there_is_waited_for() -> None:
+    trees = everything()[:-1]
+    waits = missing_objects(seen(trees).missing)
+    assert waits is not None
+    assert waits.message == (
+        "TinkerbellMachineConfig forge: spec.templateRef: waiting for TinkerbellTemplateConfig forge in namespace "
+        "team-a, which does not exist"
+    )
+
+
+@pytest.mark.parametrize("worker", ["3c:ec:ef:00:01:01", "{{.device_2}}", "{{.device_1}}{{.device_1}}", ""])
+def test_a_workflow_runs_on_no_other_machine(worker: str) -> None:
+    """Tinkerbell runs a task on whatever machine it names, be it another tenant's."""
+    trees = everything()
+    of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["worker"] = worker
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert "TinkerbellTemplateConfig forge: spec.template.tasks[0].worker: a workflow runs on" in stopped.message
+    of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["worker"] = "{{ .device_1 }}"
+    assert problem(seen(trees)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{ "\\n  - worker: 3c:ec:ef:00:01:01" }}',
+        "{{ `\n  - worker: 3c:ec:ef:00:01:01` }}",
+        '{{ "}}\\n" }}',
+        '{{/* " */}}{{ "\\n" }}"}}',
+        '{{ printf "%c" 10 }}',
+        '{{ printf "%-3c" 10 }}',
+        '{{ "',
+    ],
+)
+def test_a_template_in_a_workflow_makes_no_lines_of_its_own(text: str) -> None:
+    """They would be read as YAML, and could be tasks for other machines."""
+    trees = everything()
+    of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["actions"][1]["environment"]["TEXT"] = text
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    where = "TinkerbellTemplateConfig forge: spec.template.tasks[0].actions[1].environment.TEXT"
+    assert f"{where}: a template that makes lines could add tasks" in stopped.message
+    of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["actions"][1]["environment"] = {text: "name"}
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert "a template that makes lines could add tasks" in stopped.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{{ if eq .A "b" }}c{{ end }}', "first\nsecond {{ .A }}", "a \\ b {{ .A }} \\n", "it's", '{{ printf "%s" .A }}'],
+)
+def test_other_templates_in_workflows_stay(text: str) -> None:
+    trees = everything()
+    of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["actions"][1]["environment"]["TEXT"] = text
+    assert problem(seen(trees)) is None
+
+
+def test_a_workflow_that_several_machine_configs_name_is_linked_once() -> None:
+    trees = everything()
+    of(trees, MACHINES, CP)["templateRef"] = of(trees, MACHINES)["templateRef"]
+    linked = [(child.kind, child.name) for _, child in seen(trees).children]
+    assert len(set(linked)) == len(linked) == 4
+
+
+def test_an_earlier_release_is_refused() -> None:
+    trees = manifest(eksaVersion="v0.25.1")
+    assert "has no images for clusters with TinkerbellDatacenterConfig" in refused(trees)
+    found = problem(seen(trees))
+    assert found is not None
+    assert found.reason == "EksaVersionInvalid"
+    assert "tinkerbell.kubeVip" in found.message
+
+
+UPGRADED = {"kubernetesVersion": "1.36"}
+MORE: dict[str, tuple[dict[str, Any], str]] = {
+    "a larger control plane": ({PLANE: {"count": 3}}, "spec.controlPlaneConfiguration.count"),
+    "more workers": ({GROUP: {"count": 2}}, "spec.workerNodeGroupConfigurations[0].count"),
+    "a group less": ({"without": GROUP}, "spec.workerNodeGroupConfigurations"),
+    "another group": ({GROUP: {"name": "md-1"}}, "spec.workerNodeGroupConfigurations[0].name"),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_machines_and_the_kubernetes_version_are_changed_one_after_the_other(name: str) -> None:
+    changes, field = MORE[name]
+    old = stored(manifest())[0]
+    trees = changed(changes)
+    assert refused(trees, copy.deepcopy(old)) == ""
+    trees = changed(changes)
+    trees[0]["spec"] |= UPGRADED
+    of(trees, DATACENTER)["osImageURL"] = "https://images.example.com/1-36.gz"
+    assert f"{field}: hardware is counted for one of both" in refused(trees, copy.deepcopy(old))
+    alone = manifest(**UPGRADED)
+    assert refused(alone, copy.deepcopy(old)) == ""
