@@ -1,0 +1,86 @@
+"""Controllers that check NutanixDatacenterConfigs and NutanixMachineConfigs against their Prism Central."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.clusters.checks.conclusions import Inquiry, Judgement
+from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
+from espalier.clusters.checks.controller import Api
+from espalier.clusters.checks.questions import Credentials
+from espalier.clusters.render_input import group_name
+from espalier.providers.nutanix import linked
+from espalier.providers.nutanix.checks import findings
+from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, Asked, LookUp, server_of
+from espalier.providers.nutanix.kinds import (
+    Identifier,
+    NutanixDatacenterConfig,
+    NutanixDatacenterConfigSpec,
+    NutanixMachineConfig,
+)
+
+
+def configs(look_up: LookUp) -> Configs[NutanixDatacenterConfig, NutanixMachineConfig, Asked, Answers]:
+    """The configs that Prism Centrals are asked about."""
+    return Configs(
+        "nutanix",
+        NutanixDatacenterConfig,
+        NutanixMachineConfig,
+        Api(look_up, REACHABLE, _credentials),
+        accounts=lambda config: (_account(config.spec),),
+        place=lambda config: (server_of(config.spec), _account(config.spec)),
+        of_datacenter=_of_datacenter,
+        of_machines=lambda _host: _of_machines,
+    )
+
+
+def _credentials(data: Mapping[str, bytes], _asked: Asked) -> Credentials:
+    """Of who makes machines. Without an account, nobody logs in: that is told as a refusal."""
+    account = linked.read_account(data.get(linked.OF_MACHINES, b""))
+    return Credentials(account.username, account.password) if account is not None else Credentials("", "")
+
+
+def _account(spec: NutanixDatacenterConfigSpec) -> Key:
+    return Key(SYSTEM_NAMESPACE, linked.credentials_of(spec))
+
+
+def _of_datacenter(config: NutanixDatacenterConfig, new: Sequence[NewEndpoint]) -> Inquiry[Asked, Answers]:
+    spec = config.spec
+    addresses = {one.key: one.holder for one in new}
+
+    def judge(answers: Answers) -> Judgement:
+        status = msgspec.structs.replace(config.status, addresses=addresses)
+        return Judgement(status, list(findings.judge_datacenter(spec, answers)), any(addresses.values()))
+
+    return Inquiry.of_one(Asked(server_of(spec), findings.of_datacenter(spec)), _account(spec), judge)
+
+
+def _of_machines(config: NutanixMachineConfig, uses: Sequence[Use[NutanixDatacenterConfig]]) -> Inquiry[Asked, Answers]:
+    """Against the Prism Central of the Clusters that name it."""
+    datacenter, asked_for, name = uses[0].datacenter.spec, config.spec, config.metadata.name
+    versions = versions_of(name, uses)
+    places = {str(one): one for cluster, of in uses for one in _places(cluster, of.spec, name, asked_for.cluster)}
+
+    def judge(answers: Answers) -> Judgement:
+        status = msgspec.structs.replace(config.status, kubernetes_versions=versions)
+        return Judgement(status, list(findings.judge_machines(asked_for, [*places.values()], answers, versions)))
+
+    questions = findings.of_machines(asked_for, places.values())
+    asked = Asked(server_of(datacenter), questions, findings.categories(asked_for), bool(asked_for.gpus))
+    return Inquiry.of_one(asked, _account(datacenter), judge)
+
+
+def _places(
+    cluster: eksa.Cluster, datacenter: NutanixDatacenterConfigSpec, config: str, own: Identifier
+) -> Iterator[Identifier]:
+    """The Prism Element clusters in which workers with a machine config are."""
+    for group in cluster.spec.worker_node_group_configurations:
+        if group.machine_group_ref is not None and group.machine_group_ref.name == config:
+            name = group_name(group)
+            domains = [one.cluster for one in datacenter.failure_domains if name in one.worker_machine_groups]
+            yield from domains or [own]

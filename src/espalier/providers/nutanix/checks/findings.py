@@ -1,0 +1,130 @@
+"""Judgement of a Prism Central's answers: what a spec names and Prism Central lacks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from espalier.clusters.machine_groups import names_version
+from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, Question, Sort
+from espalier.providers.nutanix.kinds import Gpu, Identifier, NutanixDatacenterConfigSpec, NutanixMachineConfigSpec
+
+MOST_SHOWN = 5
+
+
+def of_datacenter(spec: NutanixDatacenterConfigSpec) -> frozenset[Question]:
+    """All that the failure domains of a datacenter name."""
+    return frozenset(
+        question
+        for domain in spec.failure_domains
+        for question in (
+            Question.of(Sort.CLUSTER, domain.cluster),
+            *(Question.of(Sort.SUBNET, one) for one in domain.subnets),
+        )
+    )
+
+
+def of_machines(spec: NutanixMachineConfigSpec, places: Iterable[Identifier]) -> frozenset[Question]:
+    """All that a machine config names, with the clusters in which its machines are."""
+    project = [Question.of(Sort.PROJECT, spec.project)] if spec.project is not None else []
+    return frozenset(
+        (
+            Question.of(Sort.CLUSTER, spec.cluster),
+            Question.of(Sort.SUBNET, spec.subnet),
+            Question.of(Sort.IMAGE, spec.image),
+            *project,
+            *(Question.of(Sort.CLUSTER, one) for one in places),
+        )
+    )
+
+
+def categories(spec: NutanixMachineConfigSpec) -> frozenset[CategoryValue]:
+    """The categories of a machine config."""
+    return frozenset(CategoryValue(one.key, one.value) for one in spec.additional_categories)
+
+
+def judge_datacenter(spec: NutanixDatacenterConfigSpec, answers: Answers) -> Iterator[str]:
+    """What failure domains lack."""
+    for index, domain in enumerate(spec.failure_domains):
+        field = f"spec.failureDomains[{index}]"
+        yield from _cluster_and_subnets(
+            (f"{field}.cluster", domain.cluster),
+            [(f"{field}.subnets[{number}]", one) for number, one in enumerate(domain.subnets)],
+            answers,
+        )
+
+
+def judge_machines(
+    spec: NutanixMachineConfigSpec, places: Sequence[Identifier], answers: Answers, versions: Iterable[str]
+) -> Iterator[str]:
+    """What machines lack, which run these Kubernetes versions; GPUs are in the clusters of `places`."""
+    yield from _cluster_and_subnets(("spec.cluster", spec.cluster), [("spec.subnet", spec.subnet)], answers)
+    images = answers.entities.get(Question.of(Sort.IMAGE, spec.image), ())
+    yield from _one("spec.image", Sort.IMAGE, spec.image, images)
+    for image in images[:1]:
+        for version in versions:
+            if image.name and not names_version(image.name, version):
+                yield (
+                    f"spec.image: found {image.name}, of which no part says Kubernetes {version}; name an image with "
+                    f"that version, like ubuntu-{version}"
+                )
+    if spec.project is not None:
+        projects = answers.entities.get(Question.of(Sort.PROJECT, spec.project), ())
+        yield from _one("spec.project", Sort.PROJECT, spec.project, projects)
+    for index, category in enumerate(spec.additional_categories):
+        if (value := CategoryValue(category.key, category.value)) not in answers.categories:
+            yield (
+                f"spec.additionalCategories[{index}]: found {value}; Prism Central has no such value, or the account "
+                "may not read it; correct the field, or add the value to the category"
+            )
+    if answers.gpus is not None:
+        for place in places:
+            for cluster in answers.entities.get(Question.of(Sort.CLUSTER, place), ())[:1]:
+                yield from _gpus(spec.gpus, place, [one for one in answers.gpus if one.cluster == cluster.uuid])
+
+
+def _cluster_and_subnets(
+    cluster: tuple[str, Identifier], subnets: Sequence[tuple[str, Identifier]], answers: Answers
+) -> Iterator[str]:
+    field, identifier = cluster
+    clusters = answers.entities.get(Question.of(Sort.CLUSTER, identifier), ())
+    yield from _one(field, Sort.CLUSTER, identifier, clusters)
+    uuids = {one.uuid for one in clusters}
+    for place, subnet in subnets:
+        found = answers.entities.get(Question.of(Sort.SUBNET, subnet), ())
+        here = tuple(one for one in found if not one.cluster or one.cluster in uuids)
+        if found and uuids and not here:
+            yield f"{place}: found {subnet}, which is a subnet of another cluster than {identifier}; name one of it"
+        else:
+            yield from _one(place, Sort.SUBNET, subnet, here or found)
+
+
+def _one(field: str, sort: Sort, identifier: Identifier, found: Sequence[Entity]) -> Iterator[str]:
+    """Exactly one entity is asked for."""
+    if not found:
+        yield (
+            f"{field}: found {identifier}; Prism Central has no such {sort.label}, or the account may not read it; "
+            "correct the field, or grant the account the right to it"
+        )
+    elif len(found) > 1:
+        shown = ", ".join(one.uuid for one in found[:MOST_SHOWN]) + (", ..." if len(found) > MOST_SHOWN else "")
+        called = f"which {len(found)} {sort.label}s are called ({shown})"
+        yield f"{field}: found {identifier}, {called}; name one by its uuid"
+
+
+def _gpus(asked: Sequence[Gpu], place: Identifier, there: Sequence[GpuModel]) -> Iterator[str]:
+    modes: set[str] = set()
+    for index, gpu in enumerate(asked):
+        fitting = [
+            one for one in there if (one.name == gpu.name if gpu.type == "name" else one.device_id == gpu.device_id)
+        ]
+        called = gpu.name if gpu.type == "name" else f"device {gpu.device_id}"
+        wanted = sum(one == gpu for one in asked)
+        count = sum(one.number for one in fitting)
+        modes |= {one.mode for one in fitting}
+        if count < wanted and asked.index(gpu) == index:
+            has = ", ".join(sorted({f"{one.name} (device {one.device_id})" for one in there})[:MOST_SHOWN]) or "none"
+            yield (
+                f"spec.gpus[{index}]: found {wanted} of {called}, and cluster {place} has {count}; its GPUs are: {has}"
+            )
+    if len(modes) > 1:
+        yield f"spec.gpus: GPUs of several modes ({', '.join(sorted(modes))}) are in cluster {place}; name those of one"

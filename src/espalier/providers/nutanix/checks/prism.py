@@ -1,0 +1,313 @@
+"""Answers from a Prism Central over the network: its REST API, version 3.
+
+A Prism Central is somebody else's program, which a tenant names: what it sends is bounded in size, number and time, and
+nothing is sent before its certificate was verified.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from espalier.api import json_trees
+from espalier.clusters.checks.hosts import Address, Resolve, brief, resolved
+from espalier.clusters.checks.questions import (
+    LOGIN_REFUSED,
+    NOT_VERIFIED,
+    UNEXPECTED,
+    UNREACHABLE,
+    Credentials,
+    LookUpError,
+)
+from espalier.providers.nutanix.checks.questions import (
+    Answers,
+    Asked,
+    CategoryValue,
+    Entity,
+    GpuModel,
+    Question,
+    Server,
+    Sort,
+)
+
+CONNECT = 10.0
+"""Seconds until a connection stands, and that a Prism Central may be silent in an answer."""
+LONGEST = 60.0
+"""Seconds for all answers of a session."""
+LARGEST = 64 * 1024 * 1024
+"""Bytes that a session reads."""
+PAGE = 500
+MOST_ENTITIES = 20_000
+"""Entities of a sort that are gone through."""
+
+_API = "/api/nutanix/v3"
+_NO_PATH = frozenset({".", ".."})
+"""Names that mean something else in a path; nobody calls a category so."""
+_ELEMENT = "AOS"
+"""The service of Prism Element clusters; that of Prism Central itself is another."""
+
+T = TypeVar("T")
+
+
+class _Reference(msgspec.Struct):
+    uuid: str = ""
+
+
+class _Metadata(msgspec.Struct):
+    uuid: str = ""
+
+
+class _Gpu(msgspec.Struct):
+    name: str = ""
+    device_id: int = -1
+    mode: str = ""
+
+
+class _Config(msgspec.Struct):
+    service_list: list[str] | None = None
+
+
+class _Resources(msgspec.Struct):
+    gpu_list: list[_Gpu] | None = None
+    config: _Config | None = None
+
+
+class _Status(msgspec.Struct):
+    name: str = ""
+    cluster_reference: _Reference | None = None
+    resources: _Resources | None = None
+
+
+class _Spec(msgspec.Struct):
+    name: str = ""
+
+
+class _Entity(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+    @property
+    def cluster(self) -> str:
+        """UUID of the cluster that it is in."""
+        return self.status.cluster_reference.uuid if self.status.cluster_reference is not None else ""
+
+    @property
+    def is_element(self) -> bool:
+        """False of a cluster that runs no machines: Prism Central is listed as one."""
+        config = self.status.resources.config if self.status.resources is not None else None
+        services = config.service_list if config is not None else None
+        return not services or _ELEMENT in services
+
+
+class _Page(msgspec.Struct):
+    entities: list[_Entity] = []
+
+
+class PrismCentrals:
+    """Sessions with Prism Centrals."""
+
+    def __init__(self, resolve: Resolve = resolved) -> None:
+        self._resolve = resolve
+
+    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+        """All answers, in one session that ends with this."""
+        host = asked.server.host
+        if not credentials.username or ":" in credentials.username:
+            message = "the Secret has no account whose name Prism Central could have; correct it"
+            raise LookUpError(LOGIN_REFUSED, message, refused=True)
+        try:
+            async with asyncio.timeout(LONGEST), _Session(asked.server, credentials, self._resolve) as session:
+                return await _Prism(session, asked.server, credentials).answers(asked)
+        except TimeoutError as error:
+            message = f"{host} did not answer in time: it was silent for {CONNECT:g} s, or needed {LONGEST:g} s in all"
+            raise LookUpError(UNREACHABLE, message) from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            why = getattr(error.certificate_error, "verify_message", "") or brief(error.certificate_error)
+            message = f"the certificate of {host} can't be verified: {why}; {_HOW_TO_VERIFY}"
+            raise LookUpError(NOT_VERIFIED, message) from error
+        except (OSError, ValueError, aiohttp.ClientError) as error:
+            raise LookUpError(UNREACHABLE, f"{host} can't be reached: {brief(error)}") from error
+
+
+class _Session:
+    """A session of HTTP with one server, to the addresses that were checked."""
+
+    def __init__(self, server: Server, credentials: Credentials, resolve: Resolve) -> None:
+        self._server = server
+        account = f"{credentials.username}:{credentials.password}"
+        self._account = f"Basic {base64.b64encode(account.encode()).decode()}"
+        self._resolve = resolve
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> aiohttp.ClientSession:
+        address = URL(f"https://{self._server.host}")
+        try:
+            context = await asyncio.to_thread(_tls, self._server)
+        except ssl.SSLError as error:
+            message = f"spec.additionalTrustBundle can't be read: {brief(error)}"
+            raise LookUpError(NOT_VERIFIED, message) from error
+        found = await asyncio.to_thread(self._resolve, address.host or "", address.port or 443)
+        connector = aiohttp.TCPConnector(ssl=context, resolver=_Resolved(found), use_dns_cache=False, limit=1)
+        self._session = aiohttp.ClientSession(
+            address,
+            connector=connector,
+            auto_decompress=False,  # what is read is counted
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Authorization": self._account, "Accept": "application/json", "Accept-Encoding": "identity"},
+            timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT, sock_connect=CONNECT, sock_read=CONNECT),
+        )
+        return self._session
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+class _Resolved(AbstractResolver):
+    """The addresses that were found before, and no others."""
+
+    def __init__(self, found: Sequence[Address]) -> None:
+        self._found = found
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """As connections ask for them."""
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=at,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address, at in self._found
+        ]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _tls(server: Server) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if server.authorities:
+        context.load_verify_locations(cadata=server.authorities)
+    if server.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class _Prism:
+    """The API, as one session reads it."""
+
+    def __init__(self, session: aiohttp.ClientSession, server: Server, credentials: Credentials) -> None:
+        self._session = session
+        self._host = server.host
+        self._user = credentials.username
+        self._left = LARGEST
+
+    async def answers(self, asked: Asked) -> Answers:
+        """All answers. Raises `LookUpError`."""
+        await self._get("users/me", "the account")  # also where nothing else is asked: the account is right
+        entities: dict[Question, tuple[Entity, ...]] = {}
+        for sort in Sort:
+            questions = [one for one in asked.questions if one.sort is sort]
+            if questions:
+                entities |= _matching(questions, await self._all(sort.collection, sort.label))
+        categories = [one for one in sorted(asked.categories) if await self._has(one)]
+        gpus = _gpus(await self._all("hosts", "host")) if asked.gpus else None
+        return Answers(entities=entities, categories=frozenset(categories), gpus=gpus)
+
+    async def _all(self, collection: str, label: str) -> list[_Entity]:
+        found: list[_Entity] = []
+        while True:
+            body = {"kind": label, "length": PAGE, "offset": len(found)}
+            content = await self._request("POST", f"{_API}/{collection}/list", f"list {collection}", body)
+            page = self._decoded(content or b"", _Page).entities
+            found += page
+            if len(page) < PAGE:
+                return found
+            if len(found) >= MOST_ENTITIES:
+                message = f"{self._host} has more than {MOST_ENTITIES} {collection}, which are too many to look through"
+                raise LookUpError(UNEXPECTED, message)
+
+    async def _has(self, category: CategoryValue) -> bool:
+        if _NO_PATH.intersection(category):
+            return False
+        path = "/".join(quote(part, safe="") for part in category)
+        return await self._get(f"categories/{path}", "categories") is not None
+
+    async def _get(self, path: str, what: str) -> bytes | None:
+        return await self._request("GET", f"{_API}/{path}", f"read {what}")
+
+    async def _request(self, method: str, path: str, doing: str, body: Mapping[str, Any] | None = None) -> bytes | None:
+        """The content of an answer; None for what is not there."""
+        url = URL(path, encoded=True)
+        async with self._session.request(method, url, json=body, allow_redirects=False) as response:
+            if response.status == 401:
+                message = f"{self._user} can't log in; correct the Secret with the credentials"
+                raise LookUpError(LOGIN_REFUSED, message, refused=True)
+            if response.status == 403:
+                message = f"{self._user} may not {doing} of {self._host}; grant it a role that may, like Prism Viewer"
+                raise LookUpError(UNEXPECTED, message)
+            if response.status == 404 and method == "GET":
+                return None
+            content = await self._read(response)
+            if response.status != 200:
+                message = f"{self._host} answered {response.status} when asked to {doing}: {_said(content)}"
+                raise LookUpError(UNEXPECTED, message)
+            return content
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        parts: list[bytes] = []
+        async for part in response.content.iter_chunked(1 << 16):
+            self._left -= len(part)
+            if self._left < 0:
+                raise LookUpError(UNEXPECTED, f"{self._host} sent more than {LARGEST >> 20} MiB")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _decoded(self, content: bytes, type_: type[T]) -> T:
+        try:
+            return json_trees.decode(content, type_)
+        except msgspec.MsgspecError as error:
+            message = f"{self._host} does not answer as a Prism Central does ({brief(error)})"
+            raise LookUpError(UNEXPECTED, message) from error
+
+
+def _matching(questions: Iterable[Question], found: Sequence[_Entity]) -> Iterator[tuple[Question, tuple[Entity, ...]]]:
+    entities = [
+        Entity(one.metadata.uuid, one.status.name or one.spec.name, one.cluster) for one in found if one.is_element
+    ]
+    return ((question, tuple(one for one in entities if question.matches(one))) for question in questions)
+
+
+def _gpus(hosts: Iterable[_Entity]) -> tuple[GpuModel, ...]:
+    counted = Counter(
+        (host.cluster, gpu.name, gpu.device_id, gpu.mode)
+        for host in hosts
+        if host.status.resources is not None
+        for gpu in host.status.resources.gpu_list or ()
+    )
+    return tuple(GpuModel(*model, count) for model, count in sorted(counted.items()))
+
+
+def _said(content: bytes) -> str:
+    return brief(content[:1000].decode("utf-8", "replace"))
+
+
+_HOW_TO_VERIFY = "give the certificates of its authority in spec.additionalTrustBundle, or correct the endpoint"

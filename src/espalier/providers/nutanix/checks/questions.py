@@ -1,0 +1,113 @@
+"""Questions to a Prism Central, and its answers. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from espalier.clusters.checks import questions
+from espalier.providers.nutanix.kinds import Identifier, NutanixDatacenterConfigSpec
+from espalier.providers.nutanix.linked import host_of
+
+REACHABLE = "PrismCentralReachable"
+"""Condition of what is checked: Prism Central answered."""
+
+
+class Sort(enum.Enum):
+    """A sort of entity: its collection in the API, and its name in messages."""
+
+    CLUSTER = ("clusters", "cluster")
+    SUBNET = ("subnets", "subnet")
+    IMAGE = ("images", "image")
+    PROJECT = ("projects", "project")
+
+    def __init__(self, collection: str, label: str) -> None:
+        self.collection = collection
+        self.label = label
+
+
+class Question(NamedTuple):
+    """Asks for the entities of a name, in any letter case, or for the one of a UUID."""
+
+    sort: Sort
+    by_uuid: bool
+    value: str
+
+    @classmethod
+    def of(cls, sort: Sort, identifier: Identifier) -> Question:
+        """For what a spec names."""
+        return cls(sort, identifier.type == "uuid", str(identifier))
+
+    def matches(self, entity: Entity) -> bool:
+        """True of an entity that is asked for."""
+        found = entity.uuid if self.by_uuid else entity.name
+        return found.casefold() == self.value.casefold()
+
+
+class Entity(NamedTuple):
+    """Something that a Prism Central has."""
+
+    uuid: str
+    name: str
+    cluster: str = ""
+    """UUID of the Prism Element cluster that it is in; empty: it is in all."""
+
+
+class CategoryValue(NamedTuple):
+    """A value of a category."""
+
+    key: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.value}"
+
+
+class GpuModel(NamedTuple):
+    """GPUs of one model, in one mode, of a Prism Element cluster."""
+
+    cluster: str
+    """UUID of the cluster."""
+    name: str
+    device_id: int
+    mode: str
+    number: int
+
+
+class Server(questions.Server, frozen=True):
+    """A Prism Central."""
+
+    authorities: str = ""
+    """Certificates that are trusted besides those of this machine."""
+
+
+def server_of(spec: NutanixDatacenterConfigSpec) -> Server:
+    """The Prism Central of a datacenter."""
+    return Server(host_of(spec), spec.insecure, spec.additional_trust_bundle)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """All that is asked in one session."""
+
+    server: Server
+    questions: frozenset[Question] = frozenset()
+    categories: frozenset[CategoryValue] = frozenset()
+    gpus: bool = False
+    """True if GPUs are asked for."""
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """What a Prism Central said."""
+
+    entities: Mapping[Question, tuple[Entity, ...]] = {}
+    categories: frozenset[CategoryValue] = frozenset()
+    """Those that there are, of the ones that were asked for."""
+    gpus: tuple[GpuModel, ...] | None = None
+    """None: nothing was told of GPUs."""
+
+
+LookUp: TypeAlias = questions.LookUp[Asked, Answers]
+"""Asks a Prism Central."""

@@ -1,0 +1,122 @@
+"""The cloud controller manager of Nutanix, in the workload cluster: it tells nodes their addresses and their IDs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+
+from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.clusters.provider import Name
+from espalier.clusters.render.cloud_controller import ACCOUNT, CONTROL_PLANE, object_, rights, tolerations
+from espalier.clusters.render.cni.workloads import NAMESPACE, from_field
+from espalier.clusters.render.resource_set import Part, ResourceSet
+from espalier.clusters.render_input import Design
+from espalier.clusters.rendered import Manifest
+from espalier.kube.objects import Object
+from espalier.providers.nutanix import linked, node_addresses, render
+from espalier.providers.nutanix.render import AUTHORITIES, image
+
+NAME = "nutanix-cloud-controller-manager"
+CONFIG, FILE = "nutanix-config", "nutanix_config.json"
+CREDENTIALS = "nutanix-creds"
+TRUST_BUNDLE = "user-ca-bundle"
+
+_FOLDER = "/etc/cloud"
+_LABELS = {"k8s-app": NAME}
+
+SET = ResourceSet(
+    "nutanix-ccm-crs",
+    (
+        Part(CONFIG_MAP, "nutanix-ccm", "nutanix-ccm.yaml"),
+        Part(SECRET, "nutanix-ccm-secret", "nutanix-ccm-secret.yaml", (SECRET,)),
+    ),
+)
+"""Where EKS Anywhere has them."""
+
+
+def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
+    """Those of all extra objects of a cluster."""
+    yield from render.extra_names(name, spec, children)
+    yield from SET.names(name)
+
+
+def extras(design: Design) -> Iterator[KubeObject]:
+    """The extra objects of a cluster."""
+    yield from render.extras(design)
+    yield from SET.objects(design, workload(design))
+
+
+def workload(design: Design) -> Iterator[Manifest]:
+    """Its rights, its credentials, its configuration, and its pod."""
+    yield from rights()
+    yield Manifest(SECRET, _credentials(design))
+    if bundle := linked.datacenter(design).additional_trust_bundle:
+        yield Manifest(CONFIG_MAP, _config_map(TRUST_BUNDLE, {AUTHORITIES: bundle}))
+    yield Manifest(CONFIG_MAP, _config_map(CONFIG, {FILE: json.dumps(_config(design), indent=2) + "\n"}))
+    yield Manifest(DEPLOYMENT, _deployment(design))
+
+
+def _credentials(design: Design) -> Tree:
+    """Of a user that reads."""
+    content = base64.b64encode(linked.of_cloud_controller(design)).decode()
+    metadata = {"name": CREDENTIALS, "namespace": NAMESPACE}
+    return object_("v1", "Secret", metadata) | {"type": "Opaque", "data": {linked.OF_MACHINES: content}}
+
+
+def _config_map(name: str, data: dict[str, str]) -> Tree:
+    return object_("v1", "ConfigMap", {"name": name, "namespace": NAMESPACE}) | {"data": data}
+
+
+def _config(design: Design) -> Tree:
+    spec = linked.datacenter(design)
+    central: Tree = {
+        "address": spec.endpoint,
+        "port": spec.port,
+        "insecure": spec.insecure,
+        "credentialRef": {"kind": SECRET.kind, "name": CREDENTIALS, "namespace": NAMESPACE},
+    }
+    if spec.additional_trust_bundle:
+        reference = {"kind": CONFIG_MAP.kind, "name": TRUST_BUNDLE, "namespace": NAMESPACE}
+        central["additionalTrustBundle"] = reference
+    ignored = [design.spec.endpoint_host, *node_addresses.listed(spec.ccm_exclude_node_ips)]
+    return {
+        "prismCentral": central,
+        "enableCustomLabeling": False,
+        "topologyDiscovery": {"type": "Prism"},
+        "ignoredNodeIPs": list(dict.fromkeys(ignored)),
+    }
+
+
+def _deployment(design: Design) -> Tree:
+    container = {
+        "name": NAME,
+        "image": image(design, "cloud_provider"),
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["--leader-elect=true", f"--cloud-config={_FOLDER}/{FILE}"],
+        "env": [from_field("POD_NAMESPACE", "metadata.namespace")],
+        "resources": {"requests": {"cpu": "100m", "memory": "50Mi"}},
+        "volumeMounts": [{"name": CONFIG, "mountPath": _FOLDER, "readOnly": True}],
+    }
+    pod = {
+        "serviceAccountName": ACCOUNT,
+        "hostNetwork": True,
+        "dnsPolicy": "Default",
+        "priorityClassName": "system-cluster-critical",
+        "nodeSelector": {CONTROL_PLANE: ""},
+        "tolerations": tolerations(design),
+        "containers": [container],
+        "volumes": [{"name": CONFIG, "configMap": {"name": CONFIG}}],
+    }
+    metadata = {"name": NAME, "namespace": NAMESPACE, "labels": _LABELS}
+    return object_(DEPLOYMENT.api_version, DEPLOYMENT.kind, metadata) | {
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": _LABELS},
+            "template": {"metadata": {"labels": _LABELS}, "spec": pod},
+        }
+    }

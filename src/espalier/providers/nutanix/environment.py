@@ -1,0 +1,40 @@
+"""Credentials for a Prism Central from the environment variables that the CLI of EKS Anywhere reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from espalier.api.meta import Tree
+from espalier.clusters import credentials
+from espalier.providers.nutanix.kinds import NutanixDatacenterConfig
+from espalier.providers.nutanix.linked import (
+    OF_CLOUD_CONTROLLER,
+    OF_MACHINES,
+    credentials_of,
+    permission,
+    write_account,
+)
+
+VARIABLES = {
+    OF_MACHINES: ("EKSA_NUTANIX_USERNAME", "EKSA_NUTANIX_PASSWORD"),
+    OF_CLOUD_CONTROLLER: ("EKSA_NUTANIX_CP_USERNAME", "EKSA_NUTANIX_CP_PASSWORD"),
+}
+
+
+def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterator[Tree]:
+    """The Secret that the datacenter of a manifest names, with the account; nothing without an account."""
+    kind = NutanixDatacenterConfig.resource.kind
+    datacenters = [msgspec.convert(one, NutanixDatacenterConfig) for one in manifest if one["kind"] == kind]
+    data = {
+        field: write_account(environment[user], environment[password])
+        for field, (user, password) in VARIABLES.items()
+        if environment.get(user) and environment.get(password)
+    }
+    if OF_MACHINES not in data or not datacenters:
+        return
+    name = credentials_of(datacenters[0].spec)
+    named = [one for one in datacenters if credentials_of(one.spec) == name]
+    servers = [permission(one.spec) for one in named]
+    yield credentials.secret(name, data, servers=servers, namespaces=[one.metadata.namespace for one in named])

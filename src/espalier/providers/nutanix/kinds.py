@@ -1,0 +1,313 @@
+"""NutanixDatacenterConfig and NutanixMachineConfig: where virtual machines run, and what they are like."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
+from espalier.api.eksa.fields import Ref, unchanged
+from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.eksa.host_os import REDHAT, UBUNTU, Users
+from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS
+from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, LARGEST_INT32, Column, KubeObject, Rule, kind
+from espalier.api.meta import Part
+from espalier.api.resource import Resource
+
+_NAME = {"maxLength": 253}
+_FEW = {"maxItems": 16}
+_DOMAINS = {"maxItems": 32}
+_COUNT = {"minimum": 1, "maximum": LARGEST_INT32}
+_SIZE = "^[0-9]{1,20}([.][0-9]{0,9})?([kMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?$"
+_BYTES = INT_OR_STRING | {"pattern": _SIZE, "maxLength": 36, "minimum": 0}
+
+_UUID = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+LEAST_SOCKETS, LEAST_MEMORY, LEAST_DISK = 2, "4Gi", "40Gi"
+"""As in EKS Anywhere. A rule of a CRD can't compare sizes: `rules.py` does."""
+
+_OS_FAMILIES = (UBUNTU, REDHAT)
+
+DATACENTER_CHANGED = (
+    "it can't be changed, because machines run there; create another NutanixDatacenterConfig for new clusters"
+)
+MACHINE_CHANGED = "it can't be changed; create another NutanixMachineConfig, and name that in the machineGroupRef"
+
+
+class Identifier(Part):
+    """Something that a Prism Central has, by name or by UUID."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.type != 'name' || has(self.name) && self.name != ''",
+            "say by which name Prism Central has it",
+            ".name",
+            found="'nothing'",
+        ),
+        Rule(
+            f"self.type != 'uuid' || has(self.uuid) && self.uuid.matches('{_UUID}')",
+            "not a UUID",
+            ".uuid",
+            found="has(self.uuid) && self.uuid != '' ? self.uuid : 'nothing'",
+            allowed="32 hexadecimal digits like 00000000-0000-0000-0000-000000000000",
+        ),
+    )
+
+    type: Annotated[Literal["uuid", "name"], Meta(description="Which of the two says what is meant.")]
+    name: Annotated[str, Meta(description="Name, if the type is name.", extra_json_schema=_NAME)] = ""
+    uuid: Annotated[str, Meta(description="UUID, if the type is uuid.", extra_json_schema={"maxLength": 64})] = ""
+
+    def __str__(self) -> str:
+        return self.uuid.lower() if self.type == "uuid" else self.name
+
+
+class FailureDomain(Part, kw_only=True):
+    """A Prism Element cluster, with subnets of its own, which fails as a whole."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+            "names of objects contain it, so it must be a DNS label",
+            ".name",
+            found="self.name == '' ? 'nothing' : self.name",
+            allowed="at most 64 small letters, digits and dashes",
+        ),
+        Rule("self.subnets.size() > 0", "say in which subnets machines are", ".subnets", found="'nothing'"),
+    )
+
+    name: Annotated[
+        str,
+        Meta(description="Name, which MachineDeployments of the domain end with.", extra_json_schema={"maxLength": 64}),
+    ]
+    cluster: Annotated[Identifier, Meta(description="Prism Element cluster of the machines.")]
+    subnets: Annotated[list[Identifier], Meta(description="Subnets of the machines.", extra_json_schema=ATOMIC | _FEW)]
+    worker_machine_groups: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"maxLength": 63})]],
+        Meta(
+            description="Worker node groups that have machines there.",
+            extra_json_schema=ATOMIC | {"maxItems": 100},
+        ),
+    ] = []
+
+
+class NutanixDatacenterConfigSpec(Part, kw_only=True):
+    """A Prism Central."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule("self.endpoint != ''", "say which endpoint", ".endpoint", found="'nothing'"),
+        Rule(
+            f"!self.endpoint.lowerAscii().matches('^({LOCAL_HOSTS})[.]?$')",
+            "a Prism Central is not on the machine of the manager, nor on a link-local address",
+            ".endpoint",
+            found="self.endpoint",
+            allowed="host name or address of a Prism Central",
+        ),
+        Rule(
+            f"self.endpoint == '' || self.endpoint.matches('^({HOST})$')",
+            "not a host; leave out https://, what follows the host, and the port, which has a field of its own",
+            ".endpoint",
+            found="self.endpoint",
+            allowed="host name or address of a Prism Central",
+        ),
+        # What was found is not quoted: it may have a private key in it.
+        Rule(
+            "!has(self.additionalTrustBundle) || self.additionalTrustBundle == ''"
+            " || self.additionalTrustBundle.contains('-----BEGIN CERTIFICATE-----')"
+            " && !self.additionalTrustBundle.contains('PRIVATE KEY')",
+            "not certificates; give those of the authorities that signed the certificate of Prism Central",
+            ".additionalTrustBundle",
+            allowed="certificates in PEM format, without private keys",
+        ),
+        Rule(
+            "!has(self.credentialRef) || self.credentialRef.kind == 'Secret'",
+            "credentials are in a Secret of namespace eksa-system",
+            ".credentialRef.kind",
+            found="self.credentialRef.kind",
+            allowed="Secret",
+        ),
+        Rule(
+            "!has(oldSelf.credentialRef) || has(self.credentialRef)",
+            "it can't be removed, because machines are made with these credentials; name another Secret instead",
+            ".credentialRef",
+        ),
+        Rule(
+            "!has(self.failureDomains)"
+            " || self.failureDomains.all(one, self.failureDomains.exists_one(other, other.name == one.name))",
+            "two failure domains have the same name",
+            ".failureDomains",
+        ),
+        Rule(
+            "!has(self.ccmExcludeNodeIPs) || self.ccmExcludeNodeIPs.all(one,"
+            " isIP(one) || isCIDR(one) || one.split('-').size() == 2 && one.split('-').all(end, isIP(end)))",
+            "not IP addresses",
+            ".ccmExcludeNodeIPs",
+            found="self.ccmExcludeNodeIPs.filter(one,"
+            " !isIP(one) && !isCIDR(one) && !(one.split('-').size() == 2 && one.split('-').all(end, isIP(end))))[0]",
+            allowed="addresses, ranges like 192.0.2.10-192.0.2.20, and networks like 192.0.2.0/28",
+        ),
+        *unchanged(DATACENTER_CHANGED, "endpoint"),
+    )
+
+    endpoint: Annotated[str, Meta(description="Host name or address of Prism Central.", extra_json_schema=_NAME)]
+    port: Annotated[
+        int,
+        Meta(description="Port of Prism Central, 9440 as a rule.", extra_json_schema={"minimum": 1, "maximum": 65535}),
+    ]
+    insecure: Annotated[bool, Meta(description="True if the certificate of Prism Central is not verified.")] = False
+    additional_trust_bundle: Annotated[
+        str,
+        Meta(
+            description="Certificates, in PEM format, of authorities that are trusted besides those of the system.",
+            extra_json_schema={"maxLength": 262144},
+        ),
+    ] = ""
+    credential_ref: Annotated[
+        Ref | None,
+        Meta(description="The Secret in `eksa-system` with the credentials; `nutanix-credentials` if left out."),
+    ] = None
+    failure_domains: Annotated[
+        list[FailureDomain],
+        Meta(
+            description="Prism Element clusters over which machines are spread.",
+            extra_json_schema=ATOMIC | _DOMAINS,
+        ),
+    ] = []
+    ccm_exclude_node_ips: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"maxLength": 96})]],
+        Meta(
+            description="Addresses, ranges and networks that are no addresses of nodes.",
+            extra_json_schema=ATOMIC | {"maxItems": 64},
+        ),
+    ] = msgspec.field(default_factory=list, name="ccmExcludeNodeIPs")
+
+
+@kind(
+    Resource(GROUP, VERSION, "nutanixdatacenterconfigs", "NutanixDatacenterConfig"),
+    categories=("eks-anywhere",),
+    columns=(
+        Column("Endpoint", ".spec.endpoint", "string", "Prism Central"),
+        Column("Port", ".spec.port", "integer", "Port of Prism Central", 1),
+        VALID,
+        AGE,
+    ),
+    status=True,
+)
+class NutanixDatacenterConfig(KubeObject, kw_only=True):
+    """Where the machines of a Nutanix cluster run."""
+
+    spec: NutanixDatacenterConfigSpec
+    status: CheckedDatacenter = CheckedDatacenter()
+
+
+class Category(Part):
+    """A category of Prism Central, and the value that machines have of it."""
+
+    validations: ClassVar[tuple[Rule, ...]] = tuple(
+        Rule(f"self.{name} != ''", f"say which {name}", f".{name}", found="'nothing'") for name in ("key", "value")
+    )
+
+    key: Annotated[str, Meta(description="Name of the category.", extra_json_schema=_NAME)]
+    value: Annotated[str, Meta(description="Value of the category.", extra_json_schema=_NAME)]
+
+
+class Gpu(Part):
+    """A GPU, by its name or by the ID of its model."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.type != 'name' || has(self.name) && self.name != ''",
+            "say by which name Prism Central has the GPU",
+            ".name",
+            found="'nothing'",
+        ),
+        Rule(
+            "self.type != 'deviceID' || has(self.deviceID)",
+            "say which ID the model of the GPU has",
+            ".deviceID",
+            found="'nothing'",
+        ),
+    )
+
+    type: Annotated[Literal["deviceID", "name"], Meta(description="Which of the two says what is meant.")]
+    device_id: Annotated[
+        int | None,
+        Meta(description="ID of its model, if the type is deviceID.", extra_json_schema={"minimum": 0}),
+    ] = msgspec.field(default=None, name="deviceID")
+    name: Annotated[str, Meta(description="Name, if the type is name.", extra_json_schema=_NAME)] = ""
+
+
+class NutanixMachineConfigSpec(Part, kw_only=True):
+    """What virtual machines are like."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"self.osFamily in {list(_OS_FAMILIES)}",
+            "not an operating system for machines on Nutanix",
+            ".osFamily",
+            found="self.osFamily == '' ? 'nothing' : self.osFamily",
+            allowed=", ".join(_OS_FAMILIES),
+        ),
+        Rule(
+            f"self.vcpuSockets >= {LEAST_SOCKETS}",
+            "too few to run Kubernetes",
+            ".vcpuSockets",
+            found="string(self.vcpuSockets)",
+            allowed=f"{LEAST_SOCKETS} or more",
+        ),
+        Rule(
+            "!has(self.gpus) || self.gpus.all(one, one.type == self.gpus[0].type)",
+            "GPUs are named in one way",
+            ".gpus",
+            allowed="type name for all, or type deviceID for all",
+        ),
+        *unchanged(MACHINE_CHANGED, "osFamily", "cluster", "subnet", "bootType"),
+    )
+
+    vcpus_per_socket: Annotated[int, Meta(description="Virtual CPUs of each socket.", extra_json_schema=_COUNT)] = (
+        msgspec.field(name="vcpusPerSocket")
+    )
+    vcpu_sockets: Annotated[int, Meta(description="Sockets of virtual CPUs, 2 at least.", extra_json_schema=_COUNT)] = (
+        msgspec.field(name="vcpuSockets")
+    )
+    memory_size: Annotated[int | str, Meta(description="Memory, 4Gi at least.", extra_json_schema=_BYTES)]
+    system_disk_size: Annotated[
+        int | str, Meta(description="Size of the disk, 40Gi at least.", extra_json_schema=_BYTES)
+    ]
+    os_family: Annotated[str, Meta(description="Operating system of the image.", extra_json_schema={"maxLength": 64})]
+    image: Annotated[Identifier, Meta(description="Image that machines start from, with Kubernetes in it.")]
+    cluster: Annotated[Identifier, Meta(description="Prism Element cluster of the machines.")]
+    subnet: Annotated[Identifier, Meta(description="Subnet of the machines, in which DHCP gives addresses.")]
+    project: Annotated[Identifier | None, Meta(description="Project that machines are in.")] = None
+    boot_type: Annotated[
+        Literal["legacy", "uefi"] | None, Meta(description="Firmware of the machines; legacy if left out.")
+    ] = None
+    additional_categories: Annotated[
+        list[Category], Meta(description="Categories that machines get.", extra_json_schema=ATOMIC | _DOMAINS)
+    ] = []
+    gpus: Annotated[
+        list[Gpu], Meta(description="GPUs of each machine; workers alone have some.", extra_json_schema=ATOMIC | _FEW)
+    ] = []
+    users: Users = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "nutanixmachineconfigs", "NutanixMachineConfig"),
+    categories=("eks-anywhere",),
+    columns=(
+        Column("OS", ".spec.osFamily", "string", "Operating system"),
+        Column("Sockets", ".spec.vcpuSockets", "integer", "Sockets of virtual CPUs"),
+        Column("Memory", ".spec.memorySize", "string", "Memory"),
+        Column("Disk", ".spec.systemDiskSize", "string", "Size of the disk", 1),
+        VALID,
+        AGE,
+    ),
+    status=True,
+)
+class NutanixMachineConfig(KubeObject, kw_only=True):
+    """What the machines of a Nutanix cluster are like."""
+
+    spec: NutanixMachineConfigSpec
+    status: CheckedMachines = CheckedMachines()
+
+
+KINDS: tuple[type[KubeObject], ...] = (NutanixDatacenterConfig, NutanixMachineConfig)

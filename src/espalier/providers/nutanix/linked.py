@@ -1,0 +1,185 @@
+"""What a cluster on Nutanix links: its datacenter, machine configs, and credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.core import SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.fields import Ref
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.clusters.checks.questions import Server
+from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS
+from espalier.clusters.provider import Dependency
+from espalier.clusters.render_input import Design, group_name
+from espalier.kube.objects import Object
+from espalier.providers.nutanix.kinds import (
+    FailureDomain,
+    NutanixDatacenterConfig,
+    NutanixDatacenterConfigSpec,
+    NutanixMachineConfig,
+)
+
+CREDENTIALS = "nutanix-credentials"
+"""The Secret in `eksa-system` with an account of Prism Central, unless a datacenter names another, as in EKS Anywhere.
+"""
+
+OF_MACHINES, OF_CLOUD_CONTROLLER = "credentials", "credentialsCP"
+"""Its fields: who makes machines, and who only reads."""
+
+BASIC = "basic_auth"
+
+
+class Account(msgspec.Struct, frozen=True):
+    """An account of Prism Central. Its repr has no password."""
+
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return "Account"
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    prism_central: Account
+    prism_elements: None = None
+
+
+class _Entry(msgspec.Struct):
+    type: str
+    data: _Data
+
+
+def read_account(content: bytes) -> Account | None:
+    """The account in a field of the Secret, which is JSON; None if there is none."""
+    try:
+        entries = json_trees.decode(content, type=list[_Entry])
+    except msgspec.MsgspecError:
+        return None
+    accounts = (one.data.prism_central for one in entries if one.type == BASIC)
+    found = next(accounts, None)
+    return found if found is not None and found.username and found.password else None
+
+
+def write_account(username: str, password: str) -> str:
+    """The content of such a field."""
+    entry = _Entry(BASIC, _Data(Account(username, password)))
+    return msgspec.json.encode([entry]).decode()
+
+
+def host_of(spec: NutanixDatacenterConfigSpec) -> str:
+    """Host and port of a Prism Central."""
+    host = spec.endpoint if spec.endpoint.startswith("[") or ":" not in spec.endpoint else f"[{spec.endpoint}]"
+    return f"{host.lower()}:{spec.port}"
+
+
+def permission(spec: NutanixDatacenterConfigSpec) -> str:
+    """The name by which a Secret must permit that its credentials are sent to a Prism Central."""
+    return Server(host_of(spec), spec.insecure).permission
+
+
+def datacenters(children: Sequence[Object]) -> dict[str, NutanixDatacenterConfig]:
+    """The datacenter among linked objects, by its name."""
+    kind = NutanixDatacenterConfig.resource.kind
+    return {one.name: one.decode(NutanixDatacenterConfig) for one in children if one.kind == kind}
+
+
+def machine_configs(children: Sequence[Object]) -> dict[str, NutanixMachineConfig]:
+    """The machine configs among linked objects, by their names."""
+    kind = NutanixMachineConfig.resource.kind
+    return {one.name: one.decode(NutanixMachineConfig) for one in children if one.kind == kind}
+
+
+def datacenter(design: Design) -> NutanixDatacenterConfigSpec:
+    """The datacenter of a cluster."""
+    reference = design.spec.datacenter_ref
+    return datacenters(design.children)[reference.name if reference else ""].spec
+
+
+def machine_config(design: Design, reference: Ref | None) -> NutanixMachineConfig:
+    """The machine config that a reference names."""
+    return machine_configs(design.children)[reference.name if reference else ""]
+
+
+def of_group(design: Design, group: WorkerNodeGroupConfiguration | None) -> NutanixMachineConfig:
+    """The machine config of a worker node group; of the control plane for None."""
+    return machine_config(design, (group or design.control_plane).machine_group_ref)
+
+
+def of_etcd(design: Design) -> NutanixMachineConfig:
+    """The machine config of etcd on machines of its own."""
+    asked = design.spec.external_etcd_configuration
+    return machine_config(design, asked.machine_group_ref if asked is not None else None)
+
+
+def domain(design: Design, group: WorkerNodeGroupConfiguration | None) -> FailureDomain | None:
+    """The failure domain of a worker node group; of the control plane, whose machines Cluster API spreads, None."""
+    name = design.domains.get(group_name(group)) if group is not None else None
+    return next((one for one in datacenter(design).failure_domains if one.name == name), None)
+
+
+def domains(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, Sequence[str]]:
+    """The failure domains that name a worker node group, by its name."""
+    found: dict[str, list[str]] = {}
+    for one in datacenters(children).values():
+        for domain in one.spec.failure_domains:
+            for group in dict.fromkeys(domain.worker_machine_groups):
+                found.setdefault(group, []).append(domain.name)
+    return found
+
+
+def credentials_of(spec: NutanixDatacenterConfigSpec) -> str:
+    """The Secret with the account of a Prism Central."""
+    return spec.credential_ref.name if spec.credential_ref is not None else CREDENTIALS
+
+
+def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
+    """The credentials, which go to the Prism Central of the datacenter."""
+    for one in datacenters(children).values():
+        name, field = credentials_of(one.spec), f"NutanixDatacenterConfig {one.metadata.name}: spec.credentialRef"
+        yield Dependency(SECRET, name, field, permission(one.spec), _Lacks(name))
+
+
+@dataclass(frozen=True)
+class _Lacks:
+    """Why a Secret is not enough: a cluster would be made by nobody, or its owner would get to be administrator."""
+
+    name: str
+
+    def __call__(self, data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
+        secret = f"of Secret {SYSTEM_NAMESPACE}/{self.name}"
+        maker = read_account(data.get(OF_MACHINES, b""))
+        if maker is None:
+            example = write_account("USER", "PASSWORD")
+            return f"field {OF_MACHINES} {secret}, with the account that makes machines, like {example}"
+        reader = read_account(data.get(OF_CLOUD_CONTROLLER, b""))
+        is_same = reader is not None and reader.username == maker.username
+        if (reader is not None and not is_same) or annotations.get(IN_WORKLOAD_CLUSTERS) == ALLOWED:
+            return ""
+        found = "; found the user that makes machines" if is_same else ""
+        return (
+            f"field {OF_CLOUD_CONTROLLER} {secret}, of another user, that may only read Prism Central{found}: cloud "
+            "controllers have it in workload clusters. To have the user that makes machines there as well, set "
+            f"annotation {IN_WORKLOAD_CLUSTERS}: {ALLOWED} on the Secret"
+        )
+
+
+def of_machines(design: Design) -> bytes:
+    """The account that makes machines, as the Secret has it."""
+    return _credentials(design)[OF_MACHINES]
+
+
+def of_cloud_controller(design: Design) -> bytes:
+    """The account that reads Prism Central from within the workload cluster, as the Secret has it."""
+    data = _credentials(design)
+    own = data.get(OF_CLOUD_CONTROLLER, b"")
+    return own if read_account(own) is not None else data[OF_MACHINES]
+
+
+def _credentials(design: Design) -> Mapping[str, bytes]:
+    return design.data[f"{SECRET.kind} {SYSTEM_NAMESPACE}/{credentials_of(datacenter(design))}"]

@@ -1,0 +1,34 @@
+"""Addresses that are no addresses of nodes: one by one, as the cloud controller of Nutanix asks for them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+MOST = 4096
+"""They stand in a ConfigMap, one by one."""
+
+
+def count(given: Iterable[str]) -> int:
+    """How many addresses these are: addresses, ranges and networks. Raises `ValueError` for what is none of these."""
+    return sum(last - first + 1 for first, last, _ in map(_ends, given))
+
+
+def listed(given: Iterable[str]) -> Iterator[str]:
+    """Each address, in the given order, as far as there are no more than `MOST`."""
+    each = (str(kind(number)) for first, last, kind in map(_ends, given) for number in range(first, last + 1))
+    return islice(each, MOST)
+
+
+def _ends(text: str) -> tuple[int, int, type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address]]:
+    if "/" in text:
+        network = ipaddress.ip_network(text, strict=False)
+        first, last = network[0], network[-1]
+    else:
+        begin, dash, end = text.partition("-")
+        first = ipaddress.ip_address(begin)
+        last = ipaddress.ip_address(end) if dash else first
+    if first.version != last.version or int(first) > int(last):
+        raise ValueError(f"{text} ends before it begins")
+    return int(first), int(last), type(first)

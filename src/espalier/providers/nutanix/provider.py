@@ -1,0 +1,60 @@
+"""The infrastructure provider Nutanix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.core import SECRET
+from espalier.api.eksa.release import VersionsBundle
+from espalier.clusters.checks.problems import problems_of
+from espalier.clusters.provider import EtcdRenderer, Extras, Links, Provider
+from espalier.kube.rbac import Right
+from espalier.providers.nutanix import cloud_controller, environment, linked, render, rules
+from espalier.providers.nutanix.checks.controller import configs
+from espalier.providers.nutanix.checks.questions import REACHABLE, LookUp
+from espalier.providers.nutanix.cluster_api import INFRASTRUCTURE
+from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
+
+
+def _lacks(bundle: VersionsBundle) -> Iterator[str]:
+    images = bundle.nutanix
+    for name, field in (("cloudProvider", "cloud_provider"), ("kubeVip", "kube_vip")):
+        if images is None or getattr(images, field) is None:
+            yield f"nutanix.{name}"
+
+
+def nutanix(look_up: LookUp) -> Provider:
+    """The provider, whose controllers ask Prism Centrals by `look_up`."""
+    return Provider(
+        links=Links(
+            NutanixDatacenterConfig.resource,
+            machine_configs=(NutanixMachineConfig.resource,),
+            data=(SECRET,),
+            depend=linked.depend,
+            carriers=(SECRET,),
+            domains=linked.domains,
+            violations=rules.linked_violations,
+            problems=problems_of(
+                NutanixDatacenterConfig.resource,
+                NutanixMachineConfig.resource,
+                server="Prism Central",
+                reachable=REACHABLE,
+            ),
+        ),
+        infrastructure=INFRASTRUCTURE,
+        render=render,
+        rules=rules,
+        extras=Extras(
+            kinds=cloud_controller.SET.resources, names=cloud_controller.extra_names, render=cloud_controller.extras
+        ),
+        brought=environment.secrets,
+        brought_together=tuple(environment.VARIABLES.values()),
+        lacks=lambda bundle: tuple(_lacks(bundle)),
+        etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
+        encryption_file="/etc/kubernetes/enc/encryption-config.yaml",
+        settings=render.settings,
+        no_proxy=render.no_proxy,
+        workload=cloud_controller.workload,
+        controllers=configs(look_up).controllers,
+        rights=(Right((NutanixDatacenterConfig.resource, NutanixMachineConfig.resource), ("patch",), "status"),),
+    )

@@ -1,0 +1,233 @@
+"""Renders the objects of Cluster API's provider for Nutanix from a design."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.capi.etcdadm import EtcdadmConfigSpec
+from espalier.api.capi.kubeadm import BootstrapUser, KubeadmConfigSpec
+from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.kinds import KubeObject
+from espalier.clusterapi.contract import MOVED
+from espalier.clusters.provider import Name
+from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.render.cluster import meta
+from espalier.clusters.render_input import Components, Design
+from espalier.clusters.rendered import Settings
+from espalier.kube.objects import Object
+from espalier.providers.nutanix import linked
+from espalier.providers.nutanix.cluster_api import (
+    CredentialReference,
+    MachineCategory,
+    MachineGpu,
+    NutanixCluster,
+    NutanixClusterSpec,
+    NutanixFailureDomain,
+    NutanixMachineSpec,
+    NutanixMachineTemplate,
+    NutanixMachineTemplateResource,
+    NutanixMachineTemplateSpec,
+    PrismCentral,
+    ResourceIdentifier,
+    TrustBundle,
+)
+from espalier.providers.nutanix.kinds import FailureDomain, Gpu, Identifier, NutanixMachineConfig
+
+CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
+API_PORT = 6443
+
+CERT_SANS = ("localhost", "127.0.0.1", "0.0.0.0")  # noqa: S104  a name in a certificate, as in EKS Anywhere
+AUTHORITIES = "ca.crt"
+"""The key of certificates in ConfigMaps."""
+
+_KUBELET_ARGS = {
+    "cloud-provider": "external",
+    "eviction-hard": "nodefs.available<0%,nodefs.inodesFree<0%,imagefs.available<0%",
+}
+_KUBE_VIP = kube_vip.Variant(
+    {"svc_enable": "false", "lb_enable": "false"}, capabilities=("SYS_TIME",), kubeconfig_type="FileOrCreate"
+)
+"""As in EKS Anywhere."""
+
+_NAMED = f'hostnamectl set-hostname "{host_os.NODE_NAME}"'
+_LOGIN = "echo export KUBECONFIG=/etc/kubernetes/admin.conf >> /root/.bashrc"
+"""Whoever is root on a machine of the control plane has kubectl."""
+
+
+def infrastructure_cluster(design: Design) -> NutanixCluster:
+    """The NutanixCluster: Prism Central, who logs in there, failure domains, and the address of the API server."""
+    spec, namespace = linked.datacenter(design), SYSTEM_NAMESPACE
+    bundle = TrustBundle(kind=CONFIG_MAP.kind, name=trust_bundle_name(design.name), namespace=namespace)
+    return NutanixCluster(
+        metadata=meta(design, design.name),
+        spec=NutanixClusterSpec(
+            control_plane_endpoint=Endpoint(host=design.spec.endpoint_host, port=API_PORT),
+            prism_central=PrismCentral(
+                address=spec.endpoint,
+                port=spec.port,
+                insecure=spec.insecure,
+                credential_ref=CredentialReference(
+                    kind=SECRET.kind, name=credentials_name(design.name), namespace=namespace
+                ),
+                additional_trust_bundle=bundle if spec.additional_trust_bundle else None,
+            ),
+            failure_domains=[_failure_domain(one) for one in spec.failure_domains],
+        ),
+    )
+
+
+def _failure_domain(domain: FailureDomain) -> NutanixFailureDomain:
+    return NutanixFailureDomain(
+        name=domain.name,
+        cluster=_identifier(domain.cluster),
+        subnets=[_identifier(one) for one in domain.subnets],
+        control_plane=True,
+    )
+
+
+def control_plane_config(design: Design) -> KubeadmConfigSpec:
+    """The kubeadm configuration of control plane machines."""
+    configuration = design.control_plane.kubelet_configuration
+    config = kubeadm.control_plane_config(
+        design,
+        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
+        cri_socket=CRI_SOCKET,
+        node_name=host_os.NODE_NAME,
+        cert_sans=CERT_SANS,
+    )
+    made = _of_machine(config, linked.of_group(design, None))
+    first = kube_vip.first_machine(design.of_control_plane.version)
+    return replace(
+        made,
+        files=[kube_vip.file(image(design, "kube_vip"), design.spec.endpoint_host, _KUBE_VIP), *made.files],
+        pre_kubeadm_commands=[*made.pre_kubeadm_commands, *host_os.FINDS_ITSELF, *first],
+        post_kubeadm_commands=[_LOGIN],
+    )
+
+
+def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+    """The kubeadm configuration of workers."""
+    config = kubeadm.worker_config(
+        design,
+        group,
+        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
+        cri_socket=CRI_SOCKET,
+        node_name=host_os.NODE_NAME,
+    )
+    return _of_machine(config, linked.of_group(design, group))
+
+
+def _of_machine(config: KubeadmConfigSpec, asked: NutanixMachineConfig) -> KubeadmConfigSpec:
+    """The same with users, and the name of the machine."""
+    return replace(config, users=_users(asked), pre_kubeadm_commands=[*config.pre_kubeadm_commands, _NAMED])
+
+
+def _users(asked: NutanixMachineConfig) -> list[BootstrapUser]:
+    """With passwords that are not locked, as in EKS Anywhere: where they are, some images refuse keys as well."""
+    return [replace(one, lock_password=False) for one in host_os.users(asked.spec.users)]
+
+
+def machine_template(
+    design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+) -> NutanixMachineTemplate:
+    """The NutanixMachineTemplate of the control plane, or of a group, in its failure domain."""
+    return _template(design, name, linked.of_group(design, group), linked.domain(design, group))
+
+
+def etcd_config(design: Design) -> EtcdadmConfigSpec:
+    """How a machine becomes a member of etcd."""
+    return replace(
+        etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
+        users=_users(linked.of_etcd(design)),
+        pre_etcdadm_commands=[_NAMED, *host_os.FINDS_ITSELF],
+    )
+
+
+def etcd_machine_template(design: Design, name: str) -> NutanixMachineTemplate:
+    """What the machines of etcd are made of."""
+    return _template(design, name, linked.of_etcd(design), None)
+
+
+def settings(design: Design) -> Settings:
+    """As in EKS Anywhere; a cloud controller of its own knows the machines."""
+    external = kubeadm.with_cloud_controller(design)
+    manager = {**external.controller_manager, "enable-hostpath-provisioner": "true"}
+    return replace(external, service_domain="cluster.local", controller_manager=manager)
+
+
+def no_proxy(design: Design) -> Sequence[str]:
+    """Prism Central, and the API server."""
+    return [linked.datacenter(design).endpoint, design.spec.endpoint_host]
+
+
+def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
+    """The Secret with credentials, and the ConfigMap with certificates of authorities."""
+    yield Name(SECRET, credentials_name(name))
+    if any(one.spec.additional_trust_bundle for one in linked.datacenters(children).values()):
+        yield Name(CONFIG_MAP, trust_bundle_name(name))
+
+
+def extras(design: Design) -> Iterable[KubeObject]:
+    """The same, with content."""
+    metadata = meta(design, credentials_name(design.name))
+    metadata.labels = metadata.labels | MOVED
+    yield Secret(metadata=metadata, type="Opaque", data={linked.OF_MACHINES: linked.of_machines(design)})
+    if bundle := linked.datacenter(design).additional_trust_bundle:
+        yield ConfigMap(metadata=meta(design, trust_bundle_name(design.name)), data={AUTHORITIES: bundle})
+
+
+def credentials_name(cluster: str) -> str:
+    """Of the Secret by which the machines of a cluster are made, as in EKS Anywhere."""
+    return f"capx-{cluster}"
+
+
+def trust_bundle_name(cluster: str) -> str:
+    """Of the ConfigMap with authorities that are trusted, as in EKS Anywhere."""
+    return f"{cluster}-trust-bundle"
+
+
+def image(design: Design, name: str) -> str:
+    """An image of the release for Nutanix; `lacks` says which there must be."""
+    found = getattr(design.of_control_plane.bundle.nutanix, name, None)
+    return str(found.uri) if found is not None else ""
+
+
+def _template(
+    design: Design, name: str, config: NutanixMachineConfig, domain: FailureDomain | None
+) -> NutanixMachineTemplate:
+    asked = config.spec
+    machine = NutanixMachineSpec(
+        vcpus_per_socket=asked.vcpus_per_socket,
+        vcpu_sockets=asked.vcpu_sockets,
+        memory_size=asked.memory_size,
+        system_disk_size=asked.system_disk_size,
+        image=_identifier(asked.image),
+        cluster=_identifier(domain.cluster if domain is not None else asked.cluster),
+        subnet=[_identifier(one) for one in (domain.subnets if domain is not None else [asked.subnet])],
+        project=_identifier(asked.project) if asked.project is not None else None,
+        boot_type=asked.boot_type or "",
+        additional_categories=[MachineCategory(one.key, one.value) for one in asked.additional_categories],
+        gpus=[_gpu(one) for one in asked.gpus],
+    )
+    return NutanixMachineTemplate(
+        metadata=meta(design, name),
+        spec=NutanixMachineTemplateSpec(template=NutanixMachineTemplateResource(spec=machine)),
+    )
+
+
+def _identifier(given: Identifier) -> ResourceIdentifier:
+    """By what its type says, whatever else is there."""
+    name, uuid = (given.name, "") if given.type == "name" else ("", given.uuid)
+    return ResourceIdentifier(type=given.type, name=name, uuid=uuid)
+
+
+def _gpu(given: Gpu) -> MachineGpu:
+    if given.type == "name":
+        return MachineGpu(type=given.type, name=given.name)
+    return MachineGpu(type=given.type, device_id=given.device_id)

@@ -1,0 +1,94 @@
+"""Validation of Clusters on Nutanix: by their spec, and together with what they link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.quantities import amount
+from espalier.api.violations import Violation
+from espalier.clusters.machine_groups import WORKERS, machine_groups, references_to
+from espalier.clusters.render_input import group_name
+from espalier.clusters.rules import connections, endpoint
+from espalier.kube.objects import Object
+from espalier.providers.nutanix import node_addresses
+from espalier.providers.nutanix.kinds import LEAST_DISK, LEAST_MEMORY, NutanixDatacenterConfig, NutanixMachineConfig
+from espalier.providers.nutanix.linked import credentials_of, datacenters, machine_configs
+from espalier.providers.nutanix.render import credentials_name
+
+_GROUPS = "spec.workerNodeGroupConfigurations"
+_KIND = NutanixMachineConfig.resource.kind
+
+
+def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Fields that are missing or refused."""
+    yield from endpoint.violations(spec)
+    yield from references_to(_KIND, spec)
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        if group.failure_domains:
+            field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
+            message = (
+                "failure domains of Nutanix name their groups: remove the field, and add the group to "
+                "workerMachineGroups of failure domains in the NutanixDatacenterConfig"
+            )
+            yield Violation(field, found, "nothing", message)
+
+
+def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
+    """Fields that are accepted and have no effect."""
+    yield from endpoint.warnings(spec)
+
+
+def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
+    """What only shows together with the datacenter and machine configs."""
+    for datacenter in datacenters(children).values():
+        yield from _datacenter(cluster, datacenter)
+    configs = machine_configs(children)
+    for config in configs.values():
+        yield from _sizes(config)
+    for one in machine_groups(cluster.spec):
+        named = configs.get(one.reference.name) if one.reference is not None else None
+        if named is not None and named.spec.gpus and one.role != WORKERS:
+            message = "GPUs are for workers; name a machine config without"
+            yield Violation(f"{one.field}.machineGroupRef.name", named.metadata.name, "", message)
+
+
+def _datacenter(cluster: eksa.Cluster, config: NutanixDatacenterConfig) -> Iterator[Violation]:
+    of, spec = f"{config.kind} {config.metadata.name}: spec", config.spec
+    if credentials_of(spec) == credentials_name(cluster.metadata.name):
+        message = "this Secret is written for the cluster; keep the credentials in another one"
+        yield Violation(f"{of}.credentialRef.name", credentials_of(spec), "the name of another Secret", message)
+    if spec.additional_trust_bundle and not connections.is_certificates(spec.additional_trust_bundle):
+        message = "not certificates; give those of the authorities that signed the certificate of Prism Central"
+        yield Violation(f"{of}.additionalTrustBundle", "", "certificates in PEM format", message)
+    known = [group_name(group) for group in cluster.spec.worker_node_group_configurations]
+    for index, domain in enumerate(spec.failure_domains):
+        for name in domain.worker_machine_groups:
+            if name not in known:
+                message = f"Cluster {cluster.metadata.name} has no such worker node group"
+                yield Violation(
+                    f"{of}.failureDomains[{index}].workerMachineGroups", name, ", ".join(known) or "none", message
+                )
+    yield from _excluded(f"{of}.ccmExcludeNodeIPs", spec.ccm_exclude_node_ips)
+
+
+def _excluded(field: str, given: Sequence[str]) -> Iterator[Violation]:
+    try:
+        found = node_addresses.count(given)
+    except ValueError as error:
+        yield Violation(field, ", ".join(given), "ranges that begin with the lower address", str(error))
+        return
+    if found > node_addresses.MOST:
+        message = "they are listed one by one; exclude smaller ranges"
+        yield Violation(field, f"{found} addresses", f"{node_addresses.MOST} addresses at most", message)
+
+
+def _sizes(config: NutanixMachineConfig) -> Iterator[Violation]:
+    spec = config.spec
+    for name, size, least in (
+        ("memorySize", spec.memory_size, LEAST_MEMORY),
+        ("systemDiskSize", spec.system_disk_size, LEAST_DISK),
+    ):
+        if amount(str(size)) < amount(least):
+            field = f"{config.kind} {config.metadata.name}: spec.{name}"
+            yield Violation(field, str(size), f"{least} or more", "too small to run Kubernetes")

@@ -1,0 +1,62 @@
+"""Credentials that environment variables give: the Secret that commands make of them, and whom it permits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from espalier.api.core import NAMESPACE, SECRET, Secret
+from espalier.cli.preflight import bring_credentials
+from espalier.clusters.credentials import NAMESPACES, SERVERS
+from espalier.providers.nutanix.environment import secrets
+from tests.support.embedded_server import client_of, new_server
+from tests.support.nutanix import account, manifest, of
+
+MAKER = {"EKSA_NUTANIX_USERNAME": "maker", "EKSA_NUTANIX_PASSWORD": "canary"}
+READER = {"EKSA_NUTANIX_CP_USERNAME": "reader", "EKSA_NUTANIX_CP_PASSWORD": "other"}
+
+
+def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those_of_before() -> None:
+    async def main() -> None:
+        running = new_server()
+        await running.start()
+        client = client_of(running)
+        await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
+        said = await bring_credentials(client, manifest(), MAKER | READER)
+        assert said == "Secret eksa-system/nutanix-credentials has the credentials of the environment"
+        made = (await client.get(SECRET, "nutanix-credentials", "eksa-system")).decode(Secret)
+        found = {name: json.loads(content) for name, content in made.data.items()}
+        assert found == {
+            "credentials": json.loads(account("maker", "canary")),
+            "credentialsCP": json.loads(account("reader", "other")),
+        }
+        assert made.metadata.annotations == {SERVERS: "prism.example.com:9440", NAMESPACES: "team-a"}
+
+        more = manifest("team-b")
+        of(more, "NutanixDatacenterConfig")["insecure"] = True
+        await bring_credentials(client, more, MAKER | READER)
+        changed = (await client.get(SECRET, "nutanix-credentials", "eksa-system")).decode(Secret)
+        servers = "insecure:prism.example.com:9440,prism.example.com:9440"
+        assert changed.metadata.annotations == {SERVERS: servers, NAMESPACES: "team-a,team-b"}
+
+    asyncio.run(main())
+
+
+def test_it_has_the_name_that_the_datacenter_gives() -> None:
+    trees = manifest()
+    of(trees, "NutanixDatacenterConfig")["credentialRef"]["name"] = "of-team-a"
+    (found,) = secrets(MAKER, trees)
+    assert found["metadata"]["name"] == "of-team-a"
+    assert sorted(found["data"]) == ["credentials"]
+
+
+@pytest.mark.parametrize("name", MAKER)
+def test_without_user_or_password_nothing_is_written(name: str) -> None:
+    given = MAKER | READER
+    assert list(secrets({one: value for one, value in given.items() if one != name}, manifest())) == []
+
+
+def test_clusters_of_others_need_none() -> None:
+    assert list(secrets(MAKER, [{"kind": "DockerDatacenterConfig"}])) == []

@@ -1,0 +1,224 @@
+"""Every field of what a cluster on Nutanix links: an accepted value shows in what is rendered, or is refused by a rule.
+
+The schema and the rules of the CRDs are judged as an API server does. No field is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.clusters.validity import problem
+from espalier.kube.errors import ApiError
+from espalier.providers.nutanix.kinds import KINDS, NutanixDatacenterConfig, NutanixMachineConfig
+from tests.support.nutanix import AUTHORITY, KEY_OF_ANN, UUID, domain, everything, named, of
+from tests.unit.providers.nutanix.test_rendering import made, seen
+from tests.unit.providers.sweep import Values, all_leaves, put, server, verdict
+from tests.unit.providers.vsphere.test_rendering import objects
+
+DATACENTER, MACHINE = NutanixDatacenterConfig, NutanixMachineConfig
+BY_UUID = {"type": "uuid", "uuid": UUID.replace("0005", "0006").upper()}
+NO_IDENTIFIERS: list[Tree] = [
+    {"type": "name"},
+    {"type": "name", "name": ""},
+    {"type": "uuid"},
+    {"type": "uuid", "uuid": "1"},
+    {"type": "uuid", "uuid": UUID.replace("-", "")},
+    {"type": "id", "name": "a"},
+    {"name": "a"},
+]
+IDENTIFIER = Values([named("another"), BY_UUID, BY_UUID | {"name": "a"}], NO_IDENTIFIERS)
+GPU = {"type": "name", "name": "Ampere 40"}
+CATEGORY = {"key": "stone", "value": "marble"}
+EAST = domain("east", "md-0")
+
+
+def of_identifier(field: str) -> dict[str, Values]:
+    return {f"{field}.{name}": IDENTIFIER for name in ("type", "name", "uuid")}
+
+
+def in_domain(field: str, *, several: bool = False) -> dict[str, Values]:
+    """The identifiers of a failure domain."""
+
+    def each(values: list[Any]) -> list[Any]:
+        return [[EAST | {field: [one] if several else one}] for one in values]
+
+    values = Values(each(IDENTIFIER.accepted), each(IDENTIFIER.refused))
+    place = f"failureDomains[].{field}{'[]' if several else ''}"
+    return {f"{place}.{name}": values for name in ("type", "name", "uuid")}
+
+
+FIELDS: dict[type[KubeObject], dict[str, Values]] = {
+    DATACENTER: {
+        "endpoint": Values(
+            ["10.0.0.9", "prism.other.example", "[fd00::1]", "fd00::1"],
+            [
+                *("", "https://prism.example.com", "localhost", "a.localhost", "127.0.0.1", "prism:9440"),
+                *("169.254.169.254", "::1", "[::1]", "fe80::1", "0.0.0.0", "a b", "LOCALHOST", "localhost."),
+            ],
+        ),
+        "port": Values([1, 65535], [0, 65536, "9440"]),
+        "insecure": Values([True], ["yes"]),
+        "additionalTrustBundle": Values(
+            ["", AUTHORITY * 2], ["MIIB", AUTHORITY + "-----BEGIN PRIVATE KEY-----", "x" * 300_000]
+        ),
+        "credentialRef.kind": Values([{"kind": "Secret", "name": "another"}], [{"kind": "ConfigMap", "name": "a"}]),
+        "credentialRef.name": Values([{"kind": "Secret", "name": "another"}], [{"kind": "Secret", "name": ""}]),
+        "failureDomains[].name": Values(
+            [[EAST | {"name": "east-1"}]], [[EAST | {"name": "East"}], [EAST | {"name": ""}], [EAST, EAST]]
+        ),
+        **in_domain("cluster"),
+        **in_domain("subnets", several=True),
+        "failureDomains[].workerMachineGroups[]": Values([[domain("east")]], [[EAST | {"workerMachineGroups": [1]}]]),
+        "ccmExcludeNodeIPs[]": Values(
+            [[], ["10.0.0.1"], ["10.0.0.0/24"], ["10.0.0.1-10.0.0.9"], ["fd00::1"]],
+            [["a"], ["10.0.0.1-"], ["10.0.0.1-a"], ["10.0.0.0/33"], ["10.0.0.1-10.0.0.2-10.0.0.3"], ["10.0.0.1"] * 65],
+        ),
+    },
+    MACHINE: {
+        "vcpusPerSocket": Values([2, 2**31 - 1], [0, 2**31, "1"]),
+        "vcpuSockets": Values([3, 2**31 - 1], [1, 0, 2**31]),
+        "memorySize": Values(["4Gi", "4294967296", 5_000_000_000, "5e9", "4.5Gi"], ["x", "-4Gi", "4 Gi", "1e999", ""]),
+        "systemDiskSize": Values(["41Gi", 2**40], ["x", "-40Gi", ""]),
+        "osFamily": Values([], ["", "bottlerocket", "windows"]),
+        **of_identifier("image"),
+        **of_identifier("cluster"),
+        **of_identifier("subnet"),
+        **of_identifier("project"),
+        "bootType": Values(["legacy"], ["bios"]),
+        "additionalCategories[].key": Values([[CATEGORY | {"key": "a"}]], [[CATEGORY | {"key": ""}]]),
+        "additionalCategories[].value": Values([[CATEGORY]], [[CATEGORY | {"value": ""}]]),
+        "gpus[].type": Values([[GPU]], [[GPU | {"type": "model"}], [GPU, {"type": "deviceID", "deviceID": 1}]]),
+        "gpus[].name": Values(
+            [[GPU, GPU]], [[GPU | {"name": ""}], [{"type": "name"}], [{"type": "name", "deviceID": 1}]]
+        ),
+        "gpus[].deviceID": Values(
+            [[{"type": "deviceID", "deviceID": 0}]], [[{"type": "deviceID"}], [{"type": "deviceID", "deviceID": -1}]]
+        ),
+        "users[].name": Values(
+            [[{"name": "bob", "sshAuthorizedKeys": []}]], [[{"name": "B b", "sshAuthorizedKeys": []}]]
+        ),
+        "users[].sshAuthorizedKeys[]": Values(
+            [[{"name": "ann", "sshAuthorizedKeys": ["", KEY_OF_ANN]}]],
+            [[{"name": "ann", "sshAuthorizedKeys": ["-----BEGIN OPENSSH PRIVATE KEY-----"]}]],
+        ),
+    },
+}
+"""By path, of values in the example with everything: what is in a list or names something is written whole."""
+
+WHOLE = ("credentialRef", "image", "cluster", "subnet", "project")
+ANOTHER_OS = "osFamily says of which operating system the image is; nothing rendered depends on it"
+
+
+def written(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
+    """The example with everything, in which a field has another value."""
+    trees = copy.deepcopy(everything())
+    whole = path.partition(".")[0]
+    put(of(trees, kind.resource.kind), whole if whole in WHOLE else path, value)
+    return trees
+
+
+def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
+    for kind, fields in FIELDS.items():
+        for path, values in fields.items():
+            yield kind, path, values
+
+
+BEFORE = objects(made(everything()))
+
+
+def shows(trees: list[Tree]) -> bool:
+    """Whether a value shows: in objects, or in the permission or the Secret for which the cluster waits."""
+    found = seen(trees)
+    if found.missing:
+        return True
+    assert problem(found) is None
+    return objects(made(trees)) != BEFORE
+
+
+def in_domains(path: str) -> bool:
+    """True of what a failure domain says instead: of workers here, all of which are in one."""
+    return path.startswith(("cluster.", "subnet."))
+
+
+def test_each_value_shows_or_is_refused() -> None:
+    async def main() -> list[str]:
+        client, wrong = await server(KINDS), []
+        for kind, path, values in swept():
+            for value in values.accepted:
+                trees = written(kind, path, value)
+                if in_domains(path):
+                    of(trees, "NutanixDatacenterConfig")["failureDomains"] = []
+                if said := await verdict(client, kind, trees):
+                    wrong.append(f"{path} {value!r} is refused: {said}")
+                elif not shows(trees):
+                    wrong.append(f"{path} {value!r} shows nowhere")
+            for value in values.refused:
+                if not (said := await verdict(client, kind, written(kind, path, value))):
+                    wrong.append(f"{path} {value!r} is accepted")
+                elif "PRIVATE" in said:
+                    wrong.append(f"{path} is quoted: {said}")
+        return wrong
+
+    assert asyncio.run(main()) == []
+
+
+@pytest.mark.parametrize("identifier", [named("cluster-1") | {"uuid": UUID}, {"type": "name", "name": "cluster-1"}])
+def test_of_an_identifier_only_what_its_type_says_counts(identifier: Tree) -> None:
+    assert objects(made(written(MACHINE, "cluster", identifier))) == BEFORE
+
+
+def test_the_operating_system_of_an_image_shows_nowhere() -> None:
+    assert objects(made(written(MACHINE, "osFamily", "redhat"))) == BEFORE, ANOTHER_OS
+
+
+CHANGES: list[tuple[type[KubeObject], str, Any]] = [
+    (DATACENTER, "endpoint", "b.example.com"),
+    (DATACENTER, "credentialRef", None),
+    (MACHINE, "osFamily", "redhat"),
+    (MACHINE, "cluster", named("another")),
+    (MACHINE, "subnet", named("another")),
+    (MACHINE, "bootType", "legacy"),
+    (MACHINE, "bootType", None),
+]
+
+
+@pytest.mark.parametrize(("kind", "field", "value"), CHANGES)
+def test_what_machines_were_made_of_stays(kind: type[KubeObject], field: str, value: Any) -> None:
+    async def main() -> str:
+        client = await server(KINDS)
+        tree = next(one for one in everything() if one["kind"] == kind.resource.kind)
+        stored = (await client.create(kind.resource, tree)).tree
+        spec = {name: old for name, old in stored["spec"].items() if name != field}
+        changed = spec | ({field: value} if value is not None else {})
+        try:
+            await client.replace(kind.resource, stored | {"spec": changed}, dry_run=True)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    said = asyncio.run(main())
+    assert "it can't be changed" in said or "it can't be removed" in said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
+    assert [path for path in all_leaves(kind) if path not in FIELDS[kind]] == []
+
+
+def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    fields = sum(len(all_leaves(kind)) for kind in KINDS)
+    accepted = sum(len(values.accepted) for _, _, values in swept())
+    refused = sum(len(values.refused) for _, _, values in swept())
+    with capsys.disabled():
+        print(
+            f"\n{fields} fields of Nutanix: {len(list(swept()))} swept, {accepted} values accepted, {refused} refused"
+        )
+    assert accepted > 60
+    assert refused > 150

@@ -1,0 +1,123 @@
+"""What the answers of a Prism Central mean: each problem is named, with the field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.providers.nutanix.checks import findings
+from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, Question, Sort
+from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
+from tests.support.nutanix import domain, manifest, named, of
+
+EAST, WEST = "uuid-of-east", "uuid-of-west"
+GPUS = (
+    GpuModel(EAST, "Ampere 40", 8757, "PASSTHROUGH_GRAPHICS", 2),
+    GpuModel(EAST, "Turing", 7864, "VIRTUAL", 1),
+    GpuModel(WEST, "Ampere 40", 8757, "PASSTHROUGH_GRAPHICS", 9),
+)
+THERE: dict[Sort, list[Entity]] = {
+    Sort.CLUSTER: [Entity(EAST, "cluster-1"), Entity(WEST, "cluster-2")],
+    Sort.SUBNET: [Entity("s1", "subnet-1", EAST), Entity("s2", "subnet-2", WEST), Entity("s3", "everywhere")],
+    Sort.IMAGE: [Entity("i1", "ubuntu-1-35"), Entity("i2", "twice-1.35"), Entity("i3", "twice-1.35")],
+    Sort.PROJECT: [Entity("p1", "quarries")],
+}
+
+
+def answers(questions: frozenset[Question], there: dict[Sort, list[Entity]]) -> Answers:
+    entities = {one: tuple(entity for entity in there[one.sort] if one.matches(entity)) for one in questions}
+    return Answers(entities, frozenset({CategoryValue("stone", "granite")}), GPUS)
+
+
+def of_machines(*versions: str, there: dict[Sort, list[Entity]] = THERE, **changes: Any) -> list[str]:
+    """What is wrong with the machine config of the example, changed."""
+    tree = of(manifest(), "NutanixMachineConfig") | changes
+    spec = msgspec.convert({"spec": tree}, NutanixMachineConfig).spec
+    places = [spec.cluster]
+    found = answers(findings.of_machines(spec, places), there)
+    return list(findings.judge_machines(spec, places, found, versions or ("1.35",)))
+
+
+def of_datacenter(*domains: Any) -> list[str]:
+    tree = of(manifest(), "NutanixDatacenterConfig") | {"failureDomains": list(domains)}
+    spec = msgspec.convert({"spec": tree}, NutanixDatacenterConfig).spec
+    return list(findings.judge_datacenter(spec, answers(findings.of_datacenter(spec), THERE)))
+
+
+def test_the_example_is_right() -> None:
+    assert of_machines() == of_machines(project=named("Quarries"), subnet=named("everywhere")) == []
+    categories = [{"key": "stone", "value": "granite"}]
+    assert of_machines(additionalCategories=categories) == []
+    assert of_machines(image={"type": "uuid", "uuid": "I1"}) == []
+    assert of_datacenter(domain("a") | {"cluster": named("cluster-1"), "subnets": [named("subnet-1")]}) == []
+
+
+@pytest.mark.parametrize("sort", Sort)
+def test_what_is_not_there_is_named(sort: Sort) -> None:
+    said = of_machines(there=THERE | {sort: []}, project=named("quarries"))
+    asked = {Sort.CLUSTER: "cluster-1", Sort.SUBNET: "subnet-1", Sort.IMAGE: "ubuntu-1-35", Sort.PROJECT: "quarries"}
+    sentence = f"spec.{sort.label}: found {asked[sort]}; Prism Central has no such {sort.label}, or the account may not"
+    assert [one[: len(sentence)] for one in said] == [sentence]
+
+
+MACHINES: dict[str, tuple[dict[str, Any], str]] = {
+    "a subnet elsewhere": ({"subnet": named("subnet-2")}, "spec.subnet: found subnet-2, which is a subnet of another"),
+    "a name twice": (
+        {"image": named("twice-1.35")},
+        "spec.image: found twice-1.35, which 2 images are called (i2, i3); name one by its uuid",
+    ),
+    "no category": (
+        {"additionalCategories": [{"key": "stone", "value": "marble"}]},
+        "spec.additionalCategories[0]: found stone: marble; Prism Central has no such value",
+    ),
+    "no GPU": (
+        {"gpus": [{"type": "name", "name": "Volta"}]},
+        "spec.gpus[0]: found 1 of Volta, and cluster cluster-1 has 0; its GPUs are: Ampere 40 (device 8757), Turing",
+    ),
+    "too few": (
+        {"gpus": [{"type": "deviceID", "deviceID": 8757}] * 3},
+        "spec.gpus[0]: found 3 of device 8757, and cluster cluster-1 has 2",
+    ),
+    "two modes": (
+        {"gpus": [{"type": "deviceID", "deviceID": 8757}, {"type": "deviceID", "deviceID": 7864}]},
+        "spec.gpus: GPUs of several modes (PASSTHROUGH_GRAPHICS, VIRTUAL) are in cluster cluster-1; name those of one",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_each_problem_of_machines_is_named_once(name: str) -> None:
+    changes, sentence = MACHINES[name]
+    assert [one[: len(sentence)] for one in of_machines(**changes)] == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("image", "version", "fits"),
+    [
+        *(
+            ("ubuntu-1-35", "1.35", True),
+            ("ubuntu_1_35", "1.35", True),
+            ("v1.35.4", "1.35", True),
+            ("k135", "1.35", True),
+        ),
+        *(("ubuntu-1-35", "1.36", False), ("ubuntu", "1.35", False), ("ubuntu-1-3.5", "1.36", False)),
+    ],
+)
+def test_the_name_of_an_image_has_its_kubernetes_version_in_it(image: str, version: str, fits: bool) -> None:
+    there = THERE | {Sort.IMAGE: [Entity("i", image)]}
+    said = of_machines(version, there=there, image=named(image))
+    assert said == ([] if fits else [said[0]])
+    assert fits or said[0].startswith(f"spec.image: found {image}, of which no part says Kubernetes {version};")
+
+
+def test_each_problem_of_failure_domains_is_named() -> None:
+    right = domain("a") | {"cluster": named("cluster-2"), "subnets": [named("subnet-2")]}
+    said = of_datacenter(right, domain("b"), right | {"subnets": [named("subnet-1"), named("nowhere")]})
+    assert [one.partition(";")[0] for one in said] == [
+        "spec.failureDomains[1].cluster: found cluster-b",
+        "spec.failureDomains[1].subnets[0]: found subnet-b",
+        "spec.failureDomains[2].subnets[0]: found subnet-1, which is a subnet of another cluster than cluster-2",
+        "spec.failureDomains[2].subnets[1]: found nowhere",
+    ]

@@ -1,0 +1,224 @@
+"""A Prism Central is asked over HTTPS, and trusted with nothing but answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.providers.nutanix.checks import prism
+from espalier.providers.nutanix.checks.prism import PrismCentrals
+from espalier.providers.nutanix.checks.questions import Answers, Asked, CategoryValue, Entity, GpuModel, Question, Sort
+from tests.support.prism import ACCOUNT, EAST, NAME, WEST, Prism, entity, never, prism_central
+
+CLUSTER = Question(Sort.CLUSTER, False, "CLUSTER-1")
+SUBNETS = [Question(Sort.SUBNET, False, "subnet-2"), Question(Sort.SUBNET, True, "S3")]
+IMAGE, PROJECT = Question(Sort.IMAGE, False, "ubuntu-1-35"), Question(Sort.PROJECT, False, "none")
+CENTRAL = Question(Sort.CLUSTER, False, "Central")
+THERE = (CategoryValue("stone", "granite"), CategoryValue("a/b", "c d"))
+GONE = (CategoryValue("stone", "marble"), CategoryValue("..", "users"), CategoryValue("stone", "."))
+
+
+def asked_of(center: Prism, **more: Any) -> Asked:
+    return Asked(center.server, **more)
+
+
+def answers(center_of: Callable[[Prism], Any] = lambda _center: None, **more: Any) -> Answers:
+    """What one says; `center_of` changes it before."""
+
+    async def main() -> Answers:
+        async with prism_central() as center:
+            center_of(center)
+            return await PrismCentrals(center.resolve)(asked_of(center, **more), ACCOUNT)
+
+    return asyncio.run(main())
+
+
+def refusal(
+    change: Callable[[Prism], Any] = lambda _center: None,
+    credentials: Credentials = ACCOUNT,
+    *,
+    server: dict[str, Any] | None = None,
+    asked: dict[str, Any] | None = None,
+    **certificate: Any,
+) -> LookUpError:
+    """Why there are no answers."""
+
+    async def main() -> None:
+        async with prism_central(**certificate) as center:
+            change(center)
+            where = msgspec.structs.replace(center.server, **(server or {}))
+            questions = {"questions": frozenset({CLUSTER})} | (asked or {})
+            await PrismCentrals(center.resolve)(Asked(where, **questions), credentials)
+
+    with pytest.raises(LookUpError) as told:
+        asyncio.run(main())
+    assert ACCOUNT.password not in str(told.value)
+    return told.value
+
+
+def test_everything_is_answered_in_one_session() -> None:
+    questions = frozenset({CLUSTER, *SUBNETS, IMAGE, PROJECT, CENTRAL})
+    asked: list[list[str]] = []
+    categories = frozenset({*THERE, *GONE})
+    found = answers(lambda center: asked.append(center.asked), questions=questions, categories=categories, gpus=True)
+    assert found.entities == {
+        CLUSTER: (Entity(EAST, "cluster-1"),),
+        SUBNETS[0]: (Entity("s2", "subnet-2", WEST),),
+        SUBNETS[1]: (Entity("s3", "vpc"),),
+        IMAGE: (Entity("i1", "ubuntu-1-35"),),
+        PROJECT: (),
+        CENTRAL: (),
+    }
+    assert found.categories == frozenset(THERE)
+    (paths,) = asked
+    of_categories = [one for one in paths if one.startswith("GET /categories/")]
+    assert of_categories == [
+        "GET /categories/a%2Fb/c%20d",
+        *(f"GET /categories/stone/{n}" for n in ("granite", "marble")),
+    ]
+    assert found.gpus == (GpuModel(EAST, "Ampere 40", 8757, "PASSTHROUGH_GRAPHICS", 2),)
+
+
+def test_nothing_is_asked_but_what_matters_and_the_account() -> None:
+    seen: list[list[str]] = []
+    assert answers(lambda center: seen.append(center.asked)) == Answers()
+    assert seen == [["GET /users/me"]]
+
+
+def test_pages_are_gone_through() -> None:
+    def many(center: Prism) -> None:
+        center.entities["images"] = [entity(f"image-{number}", str(number)) for number in range(prism.PAGE + 3)]
+
+    last = Question(Sort.IMAGE, False, f"image-{prism.PAGE + 2}")
+    assert answers(many, questions=frozenset({last})).entities[last] == (Entity(str(prism.PAGE + 2), last.value),)
+
+
+def test_too_many_are_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prism, "MOST_ENTITIES", 4)
+    monkeypatch.setattr(prism, "PAGE", 2)
+    said = refusal(lambda center: center.entities["clusters"].extend([entity("a", str(n)) for n in range(9)]))
+    assert str(said).endswith("has more than 4 clusters, which are too many to look through")
+
+
+def test_too_much_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prism, "LARGEST", 1 << 20)
+    said = refusal(lambda center: center.entities["clusters"].append(entity("a" * (2 << 20), "1")))
+    assert said.reason == "UnexpectedAnswer"
+    assert str(said).endswith("sent more than 1 MiB")
+
+
+@pytest.mark.parametrize("account", [Credentials("maker", "wrong"), Credentials("other", ACCOUNT.password)])
+def test_a_refused_account_is_told_and_counts(account: Credentials) -> None:
+    said = refusal(credentials=account)
+    assert (said.reason, said.refused) == ("LoginRefused", True)
+    assert str(said) == f"{account.username} can't log in; correct the Secret with the credentials"
+
+
+@pytest.mark.parametrize("name", ["", "a:b"])
+def test_what_is_no_account_is_sent_nowhere(name: str) -> None:
+    asked: list[list[str]] = []
+    said = refusal(lambda center: asked.append(center.asked), Credentials(name, "x"))
+    assert (said.reason, said.refused, asked) == ("LoginRefused", True, [[]])
+
+
+CERTIFICATES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "an unknown authority": (
+        {"authorities": ""},
+        {},
+        "self-signed certificate; give the certificates of its authority",
+    ),
+    "another name": ({}, {"name": "other.example.com"}, "certificate is not valid for 'prism.example.com'"),
+    "expired": ({}, {"expired": True}, "certificate has expired"),
+    "no authorities": ({"authorities": "MIIB"}, {}, "spec.additionalTrustBundle can't be read"),
+}
+
+
+@pytest.mark.parametrize("name", CERTIFICATES)
+def test_nothing_is_sent_before_the_certificate_is_verified(name: str) -> None:
+    server, certificate, sentence = CERTIFICATES[name]
+    asked: list[list[str]] = []
+    said = refusal(lambda center: asked.append(center.asked), server=server, **certificate)
+    assert said.reason == "CertificateNotVerified"
+    assert sentence in str(said)
+    assert asked == [[]]
+
+
+def test_without_verification_anybody_is_asked() -> None:
+    async def main() -> Answers:
+        async with prism_central(name="other.example.com", expired=True) as center:
+            where = msgspec.structs.replace(center.server, insecure=True, authorities="")
+            return await PrismCentrals(center.resolve)(Asked(where), ACCOUNT)
+
+    assert asyncio.run(main()) == Answers()
+
+
+def answering(**answer: Any) -> Callable[[Prism], None]:
+    async def fault(request: web.Request) -> web.StreamResponse | None:
+        return web.Response(**answer) if request.method == "POST" else None
+
+    return lambda center: setattr(center, "fault", fault)
+
+
+FAULTS: dict[str, tuple[Callable[[Prism], None], str, str]] = {
+    "500": (
+        answering(status=500, text="a\nb" * 999),
+        "UnexpectedAnswer",
+        "answered 500 when asked to list clusters: a ba",
+    ),
+    "not allowed": (answering(status=403), "UnexpectedAnswer", "maker may not list clusters of prism.example.com"),
+    "not there": (answering(status=404, text="no API"), "UnexpectedAnswer", "answered 404 when asked to list clusters"),
+    "elsewhere": (
+        answering(status=302, headers={"Location": "https://other.example.com"}),
+        "UnexpectedAnswer",
+        "answered 302",
+    ),
+    "no JSON": (answering(text="<html>"), "UnexpectedAnswer", "does not answer as a Prism Central does"),
+    "another JSON": (answering(text='{"entities": {}}'), "UnexpectedAnswer", "does not answer as a Prism Central does"),
+    "deep JSON": (answering(text="[" * 5000), "UnexpectedAnswer", "nested more than 128 levels deep"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_of_the_server_is_told(name: str) -> None:
+    change, reason, sentence = FAULTS[name]
+    said = refusal(change)
+    assert (said.reason, said.refused) == (reason, False)
+    assert sentence in str(said)
+    assert len(str(said)) < 500
+
+
+def test_a_server_that_is_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prism, "CONNECT", 0.1)
+    said = refusal(lambda center: setattr(center, "fault", never))
+    assert said.reason == "Unreachable"
+    assert "did not answer in time: it was silent for 0.1 s" in str(said)
+
+
+def test_a_server_that_is_away_is_told() -> None:
+    async def main() -> None:
+        async with prism_central() as center:
+            asked = asked_of(center)
+        await PrismCentrals(center.resolve)(asked, ACCOUNT)
+
+    with pytest.raises(LookUpError) as told:
+        asyncio.run(main())
+    assert told.value.reason == "Unreachable"
+    assert str(told.value).startswith(f"{NAME}:")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9440", "localhost:9440", "[::1]:9440", f"{'a' * 64}.example:9440"])
+def test_the_machine_of_the_manager_is_not_asked(host: str) -> None:
+    async def main() -> None:
+        async with prism_central() as center:
+            await PrismCentrals()(Asked(msgspec.structs.replace(center.server, host=host)), ACCOUNT)
+
+    with pytest.raises(LookUpError) as told:
+        asyncio.run(main())
+    assert told.value.reason == "Unreachable"
+    assert f"{host} can't be reached: " in str(told.value)

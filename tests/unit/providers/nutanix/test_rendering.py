@@ -1,0 +1,249 @@
+"""What a cluster on Nutanix becomes, whole; and that credentials stand where they are needed, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.clusters.admission import Admission
+from espalier.clusters.credentials import IN_WORKLOAD_CLUSTERS
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
+from espalier.clusters.validity import missing_objects, problem
+from espalier.kube.wire import ADMIN
+from espalier.providers.nutanix.linked import read_account, write_account
+from espalier.runtime.admission import AdmissionRequest
+from tests.support.nutanix import (
+    CREDENTIALS,
+    KEY,
+    MAKER,
+    READER,
+    account,
+    credentials,
+    domain,
+    everything,
+    manifest,
+    of,
+    reference,
+    stored,
+)
+from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
+from tests.unit.clusters.test_story import compare_with_golden, text_of
+from tests.unit.providers.vsphere.test_rendering import FORK, holds, objects, redacted
+
+
+def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
+    found = observer(*stored(trees), secret or credentials(), FORK).scope(KEY)
+    assert found is not None
+    return found
+
+
+def made(trees: list[Tree]) -> Rendered:
+    found = seen(trees)
+    assert problem(found) is None
+    assert found.design is not None, found.missing
+    return rendered(found.design)
+
+
+@pytest.mark.parametrize("name", ["nutanix", "nutanix-everything"])
+def test_a_cluster_on_nutanix_becomes_these_objects(name: str) -> None:
+    compare_with_golden(name, text_of(redacted(objects(made(manifest() if name == "nutanix" else everything())))))
+
+
+def test_credentials_stand_in_the_secrets_that_need_them() -> None:
+    trees = objects(made(everything()))
+    whole = (CREDENTIALS["credentials"], CREDENTIALS["credentialsCP"])
+    places = (["capx-quarry"], ["quarry-nutanix-ccm-secret", "nutanix-creds"])
+    for content, secret, names in zip(whole, (MAKER, READER), places, strict=True):
+        encoded = base64.b64encode(content.encode()).decode()
+        assert [one["metadata"]["name"] for one in trees if holds(one, secret)] == names
+        others = [one for one in trees if one["kind"] != "Secret"]
+        assert not [one for one in others if encoded in json.dumps(one)]
+        assert not [one for one in trees if secret in json.dumps(one)]
+
+
+def test_what_is_written_is_read_and_shows_no_password() -> None:
+    content = write_account("maker", MAKER)
+    assert json.loads(content) == json.loads(account("maker", MAKER))
+    found = read_account(content.encode())
+    assert found is not None
+    assert (found.username, found.password) == ("maker", MAKER)
+    assert MAKER not in f"{found!r} {found} {[found]}"
+
+
+@pytest.mark.parametrize("cp", ["", "{}", "same"])
+def test_the_administrator_is_in_workload_clusters_by_consent_alone(cp: str) -> None:
+    data = CREDENTIALS | {"credentialsCP": account("maker", "x") if cp == "same" else cp}
+    waits = missing_objects(seen(manifest(), credentials(data)).missing)
+    assert waits is not None
+    assert waits.reason == "CredentialsNotPermitted"
+    assert f"set annotation {IN_WORKLOAD_CLUSTERS}: allowed on the Secret" in waits.message
+    assert ("found the user that makes machines" in waits.message) is (cp == "same")
+    consented = seen(manifest(), credentials(data, **{IN_WORKLOAD_CLUSTERS: "allowed"}))
+    assert consented.design is not None
+    login = next(one for one in rendered(consented.design).workload if one.resource.kind == "Secret").body["data"]
+    expected = data["credentialsCP" if cp == "same" else "credentials"]
+    assert base64.b64decode(login["credentials"]).decode() == expected
+
+
+BASIC = account("maker", MAKER)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "x", "{}", "[]", "[" * 5000, account("", MAKER), account("maker", "")),
+        *(BASIC.replace("basic_auth", "token"), BASIC.replace(f'"{MAKER}"', "1"), BASIC.replace("prismCentral", "p")),
+    ],
+)
+def test_credentials_without_an_account_are_waited_for(content: str) -> None:
+    waits = missing_objects(seen(manifest(), credentials(CREDENTIALS | {"credentials": content})).missing)
+    assert waits is not None
+    assert "field credentials of Secret eksa-system/nutanix-credentials, with the account that" in waits.message
+    assert MAKER not in waits.message
+
+
+def test_a_server_that_anybody_may_play_needs_a_permission_of_its_own() -> None:
+    trees = manifest()
+    of(trees, "NutanixDatacenterConfig")["insecure"] = True
+    waits = missing_objects(seen(trees).missing)
+    assert waits is not None
+    assert "insecure:prism.example.com:9440" in waits.message
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "server"),
+    [("10.0.0.9", "10.0.0.9:9441"), ("fd00::9", "[fd00::9]:9441"), ("[fd00::9]", "[fd00::9]:9441")],
+)
+def test_another_server_or_port_needs_its_own_permission(endpoint: str, server: str) -> None:
+    trees = manifest()
+    of(trees, "NutanixDatacenterConfig").update({"endpoint": endpoint, "port": 9441})
+    waits = missing_objects(seen(trees).missing)
+    assert waits is not None
+    assert f"credentials-servers with {server}," in waits.message
+
+
+def test_another_secret_is_used_if_the_datacenter_names_it_and_it_permits_that() -> None:
+    trees, other = manifest(), credentials()
+    of(trees, "NutanixDatacenterConfig")["credentialRef"]["name"] = "of-team-a"
+    waits = missing_objects(seen(trees).missing)
+    assert waits is not None
+    assert "spec.credentialRef: waiting for Secret eksa-system/of-team-a" in waits.message
+    other["metadata"]["name"] = "of-team-a"
+    assert seen(trees, other).missing == ()
+    del of(trees, "NutanixDatacenterConfig")["credentialRef"]
+    assert seen(trees).missing == ()
+
+
+def test_a_release_before_nutanix_is_refused() -> None:
+    trees = manifest(eksaVersion="v0.25.1")
+    found = problem(seen(trees))
+    assert found is not None
+    assert found.reason == "EksaVersionInvalid"
+    assert "spec.eksaVersion: the release has no images for clusters with NutanixDatacenterConfig" in found.message
+    assert any("nutanix.cloudProvider" in one for one in refused(trees))
+
+
+def test_machines_of_a_failure_domain_keep_gpus_and_categories() -> None:
+    east, west = made(everything()).groups
+    for group, cluster in ((east, "cluster-east"), (west, "cluster-west")):
+        spec = msgspec.to_builtins(group.machine_template)["spec"]["template"]["spec"]
+        assert spec["cluster"] == {"type": "name", "name": cluster}
+        assert spec["gpus"] == [{"type": "deviceID", "deviceID": 8757}]
+        assert spec["additionalCategories"] == [{"key": "stone", "value": "granite"}]
+    assert [group.deployment.spec.replicas for group in (east, west)] == [2, 1]
+    assert [group.name for group in (east, west)] == ["md-0-east", "md-0-west"]
+
+
+def refused(trees: list[Tree]) -> list[str]:
+    """What admission says of a Cluster beside these."""
+    known = observer(*stored(trees)[1:], credentials(), laptop(), FORK)
+    request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "quarry", ADMIN, as_object(trees[0]), None)
+    answer = Admission(known, lambda: NOW).validate(request)
+    return [] if answer.allowed else answer.message.split("; spec.")
+
+
+PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
+OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
+    "no endpoint": ({PLANE: {"endpoint": None}}, "say at which address the API server is reached"),
+    "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, "kube-vip keeps an IP address"),
+    "no machines": ({PLANE: {"machineGroupRef": None}}, "say what the machines are like"),
+    "other machines": (
+        {PLANE: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},
+        "not a kind of machine config for this datacenter; found VSphereMachineConfig; allowed: NutanixMachineConfig",
+    ),
+    "a domain of a group": ({GROUP: {"failureDomains": ["east"]}}, "failure domains of Nutanix name their groups"),
+}
+DATACENTER, MACHINES = "NutanixDatacenterConfig", "NutanixMachineConfig"
+OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "its own credentials": (
+        DATACENTER,
+        {"credentialRef": {"kind": "Secret", "name": "capx-quarry"}},
+        "this Secret is written for the cluster; keep the credentials in another one",
+    ),
+    "no certificates": (
+        DATACENTER,
+        {"additionalTrustBundle": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"},
+        "spec.additionalTrustBundle: not certificates",
+    ),
+    "an unknown group": (
+        DATACENTER,
+        {"failureDomains": [domain("east", "md-9")]},
+        "spec.failureDomains[0].workerMachineGroups: Cluster quarry has no such worker node group; found md-9; "
+        "allowed: md-0",
+    ),
+    "a range that ends first": (
+        DATACENTER,
+        {"ccmExcludeNodeIPs": ["192.0.2.9-192.0.2.1"]},
+        "spec.ccmExcludeNodeIPs: 192.0.2.9-192.0.2.1 ends before it begins",
+    ),
+    "too many addresses": (
+        DATACENTER,
+        {"ccmExcludeNodeIPs": ["10.0.0.0/8", "fd00::/8"]},
+        "they are listed one by one; exclude smaller ranges; found 1329227995784915872903807060297121792 addresses",
+    ),
+    "little memory": (MACHINES, {"memorySize": "4095Mi"}, "spec.memorySize: too small to run Kubernetes"),
+    "a small disk": (MACHINES, {"systemDiskSize": 42949672959}, "spec.systemDiskSize: too small to run Kubernetes"),
+}
+
+
+@pytest.mark.parametrize("name", OF_CLUSTER)
+def test_a_cluster_that_can_not_be_made_is_refused_at_once(name: str) -> None:
+    changes, sentence = OF_CLUSTER[name]
+    trees = manifest()
+    assert refused(trees) == []
+    for field, value in changes.items():
+        part = trees[0]["spec"].setdefault(field, {})
+        (part[0] if isinstance(part, list) else part).update(value)
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert stopped.reason == "ClusterInvalid"
+    assert sentence in stopped.message
+    assert any(sentence in f"spec.{one}" for one in refused(trees))
+
+
+@pytest.mark.parametrize("name", OF_LINKED)
+def test_what_only_shows_together_stops_the_cluster(name: str) -> None:
+    kind, changes, sentence = OF_LINKED[name]
+    trees = manifest()
+    of(trees, kind).update(changes)
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert stopped.reason == "ClusterInvalid"
+    assert sentence in stopped.message
+    assert refused(trees) == []
+
+
+def test_gpus_are_for_workers() -> None:
+    trees = manifest(externalEtcdConfiguration={"count": 1, "machineGroupRef": reference("quarry")})
+    of(trees, MACHINES)["gpus"] = [{"type": "name", "name": "Ampere 40"}]
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert "spec.externalEtcdConfiguration.machineGroupRef.name: GPUs are for workers" in stopped.message
+    assert "workerNodeGroupConfigurations" not in stopped.message
