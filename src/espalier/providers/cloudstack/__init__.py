@@ -1,0 +1,1 @@
+"""Provider CloudStack: machines are instances, made from templates of one or more availability zones."""

@@ -1,0 +1,343 @@
+"""Answers from CloudStacks over the network: their API through `cs`, which signs requests and goes through pages.
+
+The library blocks, so it runs in threads; it sends by connections of our own. A CloudStack is somebody else's program,
+which a tenant names: what it sends is bounded in size, number and time, and nothing is sent before its certificate was
+verified.
+"""
+
+from __future__ import annotations
+
+import http.client
+import importlib
+import socket
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.clusters.checks.hosts import Address, Resolve, brief, connected, resolved
+from espalier.clusters.checks.questions import (
+    LOGIN_REFUSED,
+    NOT_VERIFIED,
+    UNEXPECTED,
+    UNREACHABLE,
+    Credentials,
+    LookUpError,
+)
+from espalier.clusters.checks.threads import Threads
+from espalier.providers.cloudstack.checks.questions import Answers, Asked, Entity, Question, Server, Sort
+
+CONNECT = 10.0
+"""Seconds until a connection stands, and that a CloudStack may be silent in an answer."""
+LONGEST = 60.0
+"""Seconds for all answers of a session."""
+LARGEST = 64 * 1024 * 1024
+"""Bytes that a session reads."""
+MOST_REQUESTS = 200
+"""In a session: pages as well."""
+
+_UNAUTHORIZED = 401
+_NOT_THERE = 431
+"""The error of CloudStack for an ID that nothing has, among other parameters that are wrong."""
+_NOT_ALLOWED = frozenset({432, 531})
+"""Errors of CloudStack: the command is not one of this role, or what is asked for belongs to somebody else."""
+
+_BY_KEYWORD = {"listNetworks": "keyword"}
+"""Where not all versions know parameter `name`."""
+
+T = TypeVar("T")
+
+
+class CloudStacks:
+    """Sessions with CloudStacks, in threads of their own."""
+
+    def __init__(self, resolve: Resolve = resolved) -> None:
+        self._resolve = resolve
+        self._threads = Threads("cloudstack")
+
+    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+        """All answers, in one session that ends with this."""
+        server = asked.server
+        if not credentials.username:
+            message = f"the Secret has no keys for {server.url}: it needs api-key, secret-key, and this very api-url"
+            raise LookUpError(LOGIN_REFUSED, message, refused=True)
+        session = _Session(server, self._resolve, is_verified=not credentials.insecure)
+        ask = partial(_ask, session, asked, credentials)
+        return await self._threads.run(server.host, session, ask, seconds=LONGEST)
+
+
+def _ask(session: _Session, asked: Asked, credentials: Credentials) -> Answers:
+    """All answers. Blocks. Raises `LookUpError`."""
+    host = asked.server.host
+    try:
+        return _CloudStack(session, asked, credentials).answers()
+    except LookUpError:
+        raise
+    except ssl.SSLCertVerificationError as error:
+        message = f"the certificate of {host} can't be verified: {error.verify_message or error}; {_HOW_TO_VERIFY}"
+        raise LookUpError(NOT_VERIFIED, message) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise LookUpError(UNREACHABLE, f"{host} can't be reached: {brief(error)}") from error
+    except Exception as error:  # whatever the library makes of an answer of somebody else's program
+        what = f"{type(error).__name__}: {brief(error)}"
+        raise LookUpError(UNEXPECTED, f"{host} does not answer as a CloudStack does ({what})") from error
+    finally:
+        session.close()
+
+
+class _Response(NamedTuple):
+    """An answer, as the library reads it."""
+
+    status_code: int
+    reason: str
+    headers: http.client.HTTPMessage
+    content: bytes
+
+    def json(self) -> Any:
+        """Its content."""
+        return json_trees.decode(self.content)
+
+
+class _Session:
+    """Sends requests for the library, over one connection to an address that was checked. Not to be used twice."""
+
+    def __init__(self, server: Server, resolve: Resolve, *, is_verified: bool) -> None:
+        self._host = server.host
+        self._resolve = resolve
+        self._is_verified = is_verified
+        self._left = LARGEST
+        self._requests = 0
+        self._connection: http.client.HTTPConnection | None = None
+        self._socket: socket.socket | None = None
+        self._aborted = False
+        self._addresses: Sequence[Address] | None = None
+        try:
+            url = urlsplit(server.url)
+            self._is_tls = url.scheme == "https"
+            self._address = (url.hostname or "", url.port or (443 if self._is_tls else 80))
+        except ValueError as error:
+            raise LookUpError(UNREACHABLE, f"{server.url} can't be reached: {brief(error)}") from error
+
+    def send(self, request: Any, **_: object) -> _Response:
+        """The answer to a prepared request; what the library says of certificates and time does not count."""
+        self._requests += 1
+        if self._requests > MOST_REQUESTS:
+            raise LookUpError(UNEXPECTED, f"{self._host} has more than can be asked for in {MOST_REQUESTS} requests")
+        connection = self._connection = self._connection or self._connected()
+        connection.request(request.method, request.path_url, request.body, dict(request.headers))
+        response = connection.getresponse()
+        parts = []
+        while part := response.read(1 << 16):
+            self._left -= len(part)
+            if self._left < 0:
+                raise LookUpError(UNEXPECTED, f"{self._host} sent more than {LARGEST >> 20} MiB")
+            parts.append(part)
+        if response.will_close:
+            self.close()
+        return _Response(response.status, response.reason, response.headers, b"".join(parts))
+
+    def abort(self) -> None:
+        """End the connection. From any thread."""
+        self._aborted = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Leave nothing open."""
+        for one in (self._connection, self._socket):
+            if one is not None:
+                one.close()
+        self._connection = self._socket = None
+
+    def _connected(self) -> http.client.HTTPConnection:
+        host, port = self._address
+        taken = self._take(self._reached())
+        made = http.client.HTTPConnection(host, port)
+        made.auto_open = 0  # it would connect by itself, to whatever address
+        if self._is_tls:
+            context = ssl.create_default_context()
+            if not self._is_verified:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+            secured = context.wrap_socket(taken, server_hostname=host, do_handshake_on_connect=False)
+            taken = self._take(secured)
+            secured.do_handshake()
+        made.sock = taken
+        return made
+
+    def _take(self, taken: socket.socket) -> socket.socket:
+        """From now on this is what ends with the session."""
+        self._socket = taken
+        if self._aborted:
+            taken.close()
+            raise OSError("the session has ended")
+        return taken
+
+    def _reached(self) -> socket.socket:
+        if self._addresses is None:
+            self._addresses = self._resolve(*self._address)
+        return connected(self._addresses, CONNECT)
+
+
+class _Listed(msgspec.Struct):
+    """An item of a list of CloudStack, of any sort."""
+
+    id: str = ""
+    name: str = ""
+    path: str = ""
+    iscustomized: bool | None = None
+    isready: bool = True
+    ipaddress: str = ""
+    publicport: str | int = ""
+    associatednetworkid: str = ""
+    state: str = ""
+    nic: list[_Nic] = []
+
+
+class _Nic(msgspec.Struct):
+    ipaddress: str = ""
+    ip6address: str = ""
+
+
+class _Error(msgspec.Struct):
+    errorcode: int = 0
+    errortext: str = ""
+
+
+class _CloudStack:
+    """The API, as one session reads it."""
+
+    def __init__(self, session: _Session, asked: Asked, credentials: Credentials) -> None:
+        self._host = asked.server.host
+        self._asked = asked
+        self._keys = (credentials.username, credentials.password)
+        self._library = importlib.import_module("cs")  # in managers that have such clusters: it takes 0.2 s
+        self._api = self._library.CloudStack(
+            asked.server.url,
+            credentials.username,
+            credentials.password,
+            method="post",  # keys and signature are in no URL
+            session=session,
+            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+        )
+
+    def answers(self) -> Answers:
+        """All answers. Raises `LookUpError`."""
+        place = self._asked.place
+        zones = self._matching("listZones", place.zone.id, place.zone.name)
+        if len(zones) != 1:
+            return Answers(len(zones))
+        domains = self._domains(place.domain)
+        if len(domains) != 1:
+            return Answers(1, len(domains))
+        owner, accounts = {"domainid": domains[0].id}, None
+        if place.account:
+            accounts = len(self._matching("listAccounts", "", place.account, **owner, listall=True))
+            if accounts != 1:
+                return Answers(1, 1, accounts)
+            owner["account"] = place.account
+        zone = zones[0].id
+        entities = {one: self._entities(zone, owner, one) for one in sorted(self._asked.questions, key=str)}
+        return Answers(1, 1, accounts, entities, dict(self._holders(zone, entities)))
+
+    def _domains(self, domain: str) -> list[_Listed]:
+        """Those of a path, which begins with ROOT, said or not."""
+        parts = domain.strip("/").split("/")
+        path = "/".join(parts if parts[0].upper() == "ROOT" else ["ROOT", *parts])
+        found = self._list("listDomains", name=path.rpartition("/")[2], listall=True)
+        return [one for one in found if one.path.upper() == path.upper()]
+
+    def _entities(self, zone: str, owner: Mapping[str, str], question: Question) -> tuple[Entity, ...]:
+        command, where = {
+            Sort.NETWORK: ("listNetworks", {"zoneid": zone, **owner}),
+            Sort.OFFERING: ("listServiceOfferings", {"zoneid": zone}),
+            Sort.DISK_OFFERING: ("listDiskOfferings", {"zoneid": zone}),
+            Sort.TEMPLATE: ("listTemplates", {"zoneid": zone, "templatefilter": "executable", **owner}),
+            Sort.AFFINITY_GROUP: ("listAffinityGroups", owner),
+        }[question.sort]
+        found = self._matching(command, question.id, question.name, **where)
+        return tuple(Entity(one.id, one.name, one.iscustomized, one.isready) for one in found)
+
+    def _holders(
+        self, zone: str, entities: Mapping[Question, Sequence[Entity]]
+    ) -> Iterator[tuple[tuple[str, int], str]]:
+        asked = self._asked
+        networks = entities.get(asked.network, ()) if asked.network is not None else ()
+        if not asked.addresses or len(networks) != 1:
+            return
+        network = networks[0].id
+        machines = self._list("listVirtualMachines", networkid=network, details="nics", listall=True)
+        by_address = {
+            address: one.name for one in machines for nic in one.nic for address in (nic.ipaddress, nic.ip6address)
+        }
+        for address, port in sorted(asked.addresses):
+            if address in by_address:
+                yield (address, port), f"virtual machine {by_address[address]}"
+            else:
+                yield from (((address, port), held) for held in self._held(address, port, zone, network))
+
+    def _held(self, address: str, port: int, zone: str, network: str) -> Iterator[str]:
+        """Who has a public address: isolated networks get some."""
+        public = self._list("listPublicIpAddresses", ipaddress=address, zoneid=zone, listall=True, allocatedonly=True)
+        for one in public:
+            if one.ipaddress != address:
+                continue
+            if one.associatednetworkid and one.associatednetworkid != network:
+                yield "another network"
+                return
+            rules = self._list("listLoadBalancerRules", publicipid=one.id, listall=True)
+            for rule in rules:
+                if str(rule.publicport) == str(port):
+                    yield f"load balancer rule {rule.name}"
+                    return
+
+    def _matching(self, command: str, id_: str, name: str, **where: Any) -> list[_Listed]:
+        """The one of an ID, or those of a name, letter by letter."""
+        by = {"id": id_} if id_ else {_BY_KEYWORD.get(command, "name"): name}
+        found = {one.id: one for one in self._list(command, **by, **where)}
+        return [one for one in found.values() if (one.id == id_ if id_ else one.name == name)]
+
+    def _list(self, command: str, **parameters: Any) -> list[_Listed]:
+        api = self._library
+        try:
+            found = getattr(self._api, command)(fetch_list=True, **parameters)
+        except api.CloudStackApiException as error:
+            told = _converted(error.error, _Error)
+            if told.errorcode == _NOT_THERE and parameters.get("id"):
+                return []
+            raise self._refusal(command, told, error.response.status_code) from error
+        except api.CloudStackException as error:
+            message = f"{self._host} does not answer as a CloudStack does: {brief('; '.join(map(str, error.args)))}"
+            raise LookUpError(UNEXPECTED, message) from error
+        return _converted(found, list[_Listed])
+
+    def _said(self, told: _Error) -> str:
+        """The words of an error, without keys that it repeats."""
+        said = told.errortext
+        for key in self._keys:
+            said = said.replace(key, "...")
+        return brief(said)
+
+    def _refusal(self, command: str, told: _Error, status: int) -> LookUpError:
+        code = told.errorcode or status
+        if code == _UNAUTHORIZED:
+            message = f"{self._host} refuses the keys; correct api-key and secret-key of the Secret"
+            return LookUpError(LOGIN_REFUSED, message, refused=True)
+        if code in _NOT_ALLOWED:
+            message = f"the user of the keys may not call {command} of {self._host}; give it a role that may"
+            return LookUpError(UNEXPECTED, f"{message} ({self._said(told)})", is_there=True)
+        message = f"{self._host} answered {code} to {command}: {self._said(told)}"
+        return LookUpError(UNEXPECTED, message, is_there=True)
+
+
+def _converted(found: Any, type_: type[T]) -> T:
+    return msgspec.convert(json_trees.without_nulls(found), type_, strict=False)
+
+
+_HOW_TO_VERIFY = "have an authority sign it that this machine trusts, or correct the managementApiEndpoint"

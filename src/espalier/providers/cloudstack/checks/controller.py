@@ -1,0 +1,112 @@
+"""Controllers that check CloudStackDatacenterConfigs and CloudStackMachineConfigs against their CloudStacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.clusters import addresses as ip
+from espalier.clusters.checks.conclusions import Inquiry, Judgement, Request
+from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
+from espalier.clusters.checks.controller import Api
+from espalier.clusters.checks.questions import Credentials
+from espalier.providers.cloudstack import linked
+from espalier.providers.cloudstack.checks import findings
+from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, Asked, LookUp, Question, api_of, place_of
+from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig, CloudStackMachineConfig
+
+
+def configs(look_up: LookUp) -> Configs[CloudStackDatacenterConfig, CloudStackMachineConfig, Asked, Answers]:
+    """The configs that CloudStacks are asked about."""
+    return Configs(
+        "cloudstack",
+        CloudStackDatacenterConfig,
+        CloudStackMachineConfig,
+        Api(look_up, REACHABLE, _credentials),
+        accounts=_accounts,
+        place=_place,
+        of_datacenter=_of_datacenter,
+        of_machines=lambda _host: _of_machines,
+    )
+
+
+def _credentials(data: Mapping[str, bytes], asked: Asked) -> Credentials:
+    """The keys, if they are for this very URL: Cluster API's provider uses them at the one that the Secret has.
+
+    Without them, nobody is asked: that is told as a refusal.
+    """
+    url, key, secret, verify = (
+        data.get(field, b"").decode("utf-8", "replace")
+        for field in (linked.API_URL, linked.API_KEY, linked.SECRET_KEY, linked.VERIFY_SSL)
+    )
+    if url != asked.server.url or not key or not secret:
+        return Credentials("", "")
+    return Credentials(key, secret, insecure=verify.strip().lower() == "false")
+
+
+def _account(zone: AvailabilityZone) -> Key:
+    return Key(SYSTEM_NAMESPACE, linked.credentials_of(zone))
+
+
+def _accounts(config: CloudStackDatacenterConfig) -> Collection[Key]:
+    return {_account(one) for one in linked.availability_zones(config.spec)}
+
+
+def _place(config: CloudStackDatacenterConfig) -> object:
+    return linked.availability_zones(config.spec)
+
+
+def _request(zone: AvailabilityZone, asked: Asked) -> Request[Asked]:
+    return Request(asked, _account(zone), f"availability zone {zone.name}")
+
+
+def _of_datacenter(config: CloudStackDatacenterConfig, new: Sequence[NewEndpoint]) -> Inquiry[Asked, Answers]:
+    zones = findings.zones_of(config.spec)
+    endpoints = {one: _address(one.place) for one in new}
+    addresses = frozenset(one for one in endpoints.values() if one is not None)
+
+    def request(zone: AvailabilityZone) -> Request[Asked]:
+        network = findings.network_of(zone)
+        return _request(zone, Asked(api_of(zone), place_of(zone), frozenset({network}), network, addresses))
+
+    def judge(told: Sequence[Answers | None]) -> Judgement:
+        heard = [(of, answers) for of, answers in zip(zones, told, strict=True) if answers is not None]
+        wrong = [one for of, answers in heard for one in findings.judge_zone(of, answers)]
+        found = {
+            one.key: one.holder or next((held for _, of in heard if address and (held := of.holders.get(address))), "")
+            for one, address in endpoints.items()
+        }
+        if len(heard) < len(zones):  # that an address is free is known when all were asked
+            found = {key: holder for key, holder in found.items() if holder}
+        status = msgspec.structs.replace(config.status, addresses=found)
+        return Judgement(status, wrong, any(found.values()))
+
+    return Inquiry([request(one.zone) for one in zones], judge)
+
+
+def _address(place: ip.Place) -> tuple[str, int] | None:
+    """The address and the port of an endpoint; None for a name: it may stand for any address."""
+    return (place.host, int(place.port)) if ip.parsed(place.host) is not None else None
+
+
+def _of_machines(
+    config: CloudStackMachineConfig, uses: Sequence[Use[CloudStackDatacenterConfig]]
+) -> Inquiry[Asked, Answers]:
+    """In each availability zone of the datacenter of the Clusters that name it."""
+    zones = linked.availability_zones(uses[0].datacenter.spec)
+    versions = versions_of(config.metadata.name, uses)
+    questions: frozenset[Question] = frozenset(findings.of_machines(config.spec).values())
+
+    def judge(told: Sequence[Answers | None]) -> Judgement:
+        heard = [(zone, answers) for zone, answers in zip(zones, told, strict=True) if answers is not None]
+        wrong = [one for zone, answers in heard for one in findings.judge_machines(config.spec, zone, answers)]
+        if len(heard) < len(zones):
+            return Judgement(config.status, wrong)
+        names = [one.name for one in zones]
+        status = msgspec.structs.replace(config.status, kubernetes_versions=versions, availability_zones=names)
+        return Judgement(status, wrong)
+
+    return Inquiry([_request(one, Asked(api_of(one), place_of(one), questions)) for one in zones], judge)

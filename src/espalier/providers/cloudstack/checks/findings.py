@@ -1,0 +1,136 @@
+"""Judgement of a CloudStack's answers: what a spec names and an availability zone lacks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from espalier.providers.cloudstack.checks.questions import Answers, Entity, Question, Sort
+from espalier.providers.cloudstack.kinds import (
+    AvailabilityZone,
+    CloudStackDatacenterConfigSpec,
+    CloudStackMachineConfigSpec,
+    DiskOffering,
+    Named,
+)
+from espalier.providers.cloudstack.linked import availability_zones
+
+MOST_SHOWN = 5
+
+
+class ZoneFields(NamedTuple):
+    """An availability zone, and the fields that say what is in it."""
+
+    zone: AvailabilityZone
+    zones: str
+    """The field that has `zone.name` and `zone.network`."""
+    domain: str
+    account: str
+
+
+def zones_of(spec: CloudStackDatacenterConfigSpec) -> list[ZoneFields]:
+    """The availability zones of a datacenter, with their fields."""
+    found = []
+    for index, zone in enumerate(availability_zones(spec)):
+        field = f"spec.availabilityZones[{index}]"
+        if spec.availability_zones:
+            found.append(ZoneFields(zone, f"{field}.zone", f"{field}.domain", f"{field}.account"))
+        else:
+            found.append(ZoneFields(zone, f"spec.zones[{index}]", "spec.domain", "spec.account"))
+    return found
+
+
+def network_of(zone: AvailabilityZone) -> Question:
+    """Asks for the network of an availability zone."""
+    return Question.of(Sort.NETWORK, zone.zone.network)
+
+
+def judge_zone(fields: ZoneFields, answers: Answers) -> Iterator[str]:
+    """What an availability zone of a datacenter lacks."""
+    zone = fields.zone
+    place, network = Question.of(Sort.ZONE, zone.zone), network_of(zone)
+    if answers.zones != 1:
+        yield _counted(f"{fields.zones}.{place.field}", str(place), "CloudStack", "zone", answers.zones)
+    elif answers.domains != 1:
+        yield _counted(fields.domain, zone.domain, "CloudStack", "domain", answers.domains or 0)
+    elif answers.accounts not in (None, 1):
+        yield _counted(fields.account, zone.account, f"domain {zone.domain}", "account", answers.accounts or 0)
+    else:
+        yield from _one(f"{fields.zones}.network", network, f"zone {place}", answers)
+
+
+_SORTS = {
+    "spec.computeOffering": Sort.OFFERING,
+    "spec.template": Sort.TEMPLATE,
+    "spec.diskOffering": Sort.DISK_OFFERING,
+}
+
+
+def _named(spec: CloudStackMachineConfigSpec) -> dict[str, Named]:
+    """What a machine config names in each zone."""
+    found: dict[str, Named] = {"spec.computeOffering": spec.compute_offering, "spec.template": spec.template}
+    return found | ({"spec.diskOffering": spec.disk} if spec.disk is not None else {})
+
+
+def of_machines(spec: CloudStackMachineConfigSpec) -> dict[str, Question]:
+    """All that a machine config names, by fields."""
+    found = {field: Question.of(_SORTS[field], named) for field, named in _named(spec).items()}
+    groups = {
+        f"spec.affinityGroupIds[{index}]": Question(Sort.AFFINITY_GROUP, one, "")
+        for index, one in enumerate(spec.affinity_group_ids)
+    }
+    return found | groups
+
+
+def judge_machines(spec: CloudStackMachineConfigSpec, zone: AvailabilityZone, answers: Answers) -> Iterator[str]:
+    """What machines lack in an availability zone."""
+    where = f"availability zone {zone.name}"
+    if answers.zones != 1 or answers.domains != 1 or answers.accounts not in (None, 1):
+        yield f"{where}: CloudStack lacks its zone, domain or account; see the CloudStackDatacenterConfig"
+        return
+    for field, question in of_machines(spec).items():
+        yield from _one(field, question, where, answers)
+    for field, named in _named(spec).items():
+        question = of_machines(spec)[field]
+        for one in answers.entities.get(question, ()):
+            if named.id and named.name and one.name not in ("", named.name):
+                yield (
+                    f"{field}.name: found {named.name}, and {question.sort.value} {named.id} of {where} is called "
+                    f"{one.name}; give the ID, or the name"
+                )
+    template = Question.of(Sort.TEMPLATE, spec.template)
+    if [one for one in answers.entities.get(template, ()) if not one.is_ready]:
+        yield f"spec.template.{template.field}: found {template}, which is not ready in {where}; wait, or name another"
+    if spec.disk is not None:
+        offerings = answers.entities.get(Question.of(Sort.DISK_OFFERING, spec.disk), ())
+        if len(offerings) == 1:
+            yield from _size(spec.disk, offerings[0], where)
+
+
+def _size(disk: DiskOffering, offering: Entity, where: str) -> Iterator[str]:
+    field, size = "spec.diskOffering.customSizeInGB", disk.custom_size_in_gb
+    called = offering.name or offering.id
+    if offering.is_customized and size == 0:
+        yield f"{field}: found nothing, and disk offering {called} of {where} has no size; say how large disks are"
+    elif size and offering.is_customized is False:
+        yield f"{field}: found {size}, and disk offering {called} of {where} has a size of its own; remove the field"
+
+
+def _one(field: str, question: Question, where: str, answers: Answers) -> Iterator[str]:
+    """Exactly one is asked for."""
+    found = answers.entities.get(question, ())
+    if len(found) != 1:
+        place = field if question.sort is Sort.AFFINITY_GROUP else f"{field}.{question.field}"
+        yield _counted(place, str(question), where, question.sort.value, len(found), found)
+
+
+def _counted(field: str, named: str, where: str, label: str, count: int, found: Sequence[Entity] = ()) -> str:
+    if not count:
+        return (
+            f"{field}: found {named}; {where} has no such {label}, or the account may not see it; "
+            "correct the field, or grant the account the right to it"
+        )
+    shown = ", ".join(one.id for one in found[:MOST_SHOWN]) + (", ..." if len(found) > MOST_SHOWN else "")
+    ids = f" ({shown})" if shown else ""
+    advice = "name one by its ID" if label not in ("domain", "account") else "give the whole path of the domain"
+    return f"{field}: found {named}, and {where} has {count} {label}s that are called so{ids}; {advice}"

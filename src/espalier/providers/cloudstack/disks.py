@@ -1,0 +1,78 @@
+"""The second disk of machines, and directories that are links: by cloud-init, and by commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from espalier.api.capi.kubeadm import DiskSetup, FileSystem, Partition
+from espalier.providers.cloudstack.kinds import CloudStackMachineConfigSpec, DiskOffering
+
+MOUNT_PATH = "mountpath.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
+DEVICE = "device.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
+FILE_SYSTEM = "filesystem.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
+LABEL = "label.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
+SYMLINKS = "symlinks.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
+"""Annotations of machine templates, as in EKS Anywhere."""
+
+_LAZY = ["-E", "lazy_itable_init=1,lazy_journal_init=1"]
+
+
+def disk_setup(disk: DiskOffering) -> DiskSetup:
+    """One partition, with a file system in it: where there is one already, it stays."""
+    return DiskSetup(
+        partitions=[Partition(device=disk.device, layout=True, overwrite=False, table_type="gpt")],
+        filesystems=[
+            FileSystem(
+                device=_partition(disk),
+                filesystem=disk.filesystem,
+                label=disk.label,
+                overwrite=False,
+                extra_opts=_LAZY if disk.filesystem.startswith("ext") else [],
+            )
+        ],
+    )
+
+
+def mounts(disk: DiskOffering) -> list[list[str]]:
+    """Where that file system is."""
+    return [[f"LABEL={disk.label}", disk.mount_path]]
+
+
+def commands(disk: DiskOffering) -> list[str]:
+    """The same as commands, for machines of etcd, whose configuration has no disks."""
+    partition = _partition(disk)
+    return [
+        f"[ -b {partition} ] || {{ echo ';' | sfdisk --label gpt {disk.device} && udevadm settle; }}",
+        f"blkid -L {disk.label} || mkfs.{disk.filesystem} -L {disk.label} {partition}",
+        f"mkdir -p {disk.mount_path}",
+        f"echo 'LABEL={disk.label} {disk.mount_path} {disk.filesystem} defaults,nofail 0 2' >> /etc/fstab",
+        f"mount {disk.mount_path}",
+    ]
+
+
+def links(asked: Mapping[str, str]) -> Iterator[str]:
+    """Commands that make links of directories; what is in them moves along."""
+    for directory, target in sorted(asked.items()):
+        moved = f"if [ -d {directory} ]; then cp -a {directory}/. {target}/ && mv {directory} {directory}.before; fi"
+        made = f'mkdir -p {target} "$(dirname {directory})" && {moved} && ln -s {target} {directory}'
+        yield f"[ -L {directory} ] || {{ {made}; }}"
+
+
+def template_annotations(asked: CloudStackMachineConfigSpec) -> dict[str, str]:
+    """Of a machine template: what of the disk and the links others read there, as in EKS Anywhere."""
+    found: dict[str, str] = {}
+    if (disk := asked.disk) is not None:
+        found = {
+            MOUNT_PATH: disk.mount_path,
+            DEVICE: disk.device,
+            FILE_SYSTEM: disk.filesystem,
+            LABEL: disk.label,
+        }
+    if asked.symlinks:
+        found[SYMLINKS] = ",".join(f"{name}:{target}" for name, target in sorted(asked.symlinks.items()))
+    return found
+
+
+def _partition(disk: DiskOffering) -> str:
+    """The first one of a disk: with a p between, if the disk ends with a digit."""
+    return f"{disk.device}{'p' if disk.device[-1].isdigit() else ''}1"

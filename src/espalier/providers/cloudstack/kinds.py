@@ -1,0 +1,375 @@
+"""CloudStackDatacenterConfig and CloudStackMachineConfig: where instances run, and what they are like."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
+from espalier.api.eksa.fields import keys_rule, unchanged
+from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.eksa.host_os import Users
+from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS
+from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind
+from espalier.api.meta import Part
+from espalier.api.resource import Resource
+from espalier.providers.cloudstack.details import RESERVED
+
+_NAME = {"maxLength": 253}
+_URL = {"maxLength": 512}
+_ZONES = {"maxItems": 16}
+_PATH_TEXT = {"maxLength": 255}
+_MAP = {"maxProperties": 50}
+
+_PATH = "^(/[A-Za-z0-9._-]+)+$"
+_PATHS = "absolute paths of letters, digits, dots, dashes and underscores, without a slash at the end"
+_REFERENCE = "^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$"
+_API = f"^[Hh][Tt][Tt][Pp][Ss]?://({HOST})(:[0-9]{{1,5}})?(/[-A-Za-z0-9._~/]*)?$"
+_LOCAL_API = f"^https?://({LOCAL_HOSTS})[.]?(:.*|/.*)?$"
+_DEVICE = "^/dev/[A-Za-z0-9][A-Za-z0-9/_-]*$"
+_LABEL = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,14}[A-Za-z0-9])?$"
+
+AFFINITIES = ("pro", "anti", "no")
+
+DATACENTER_CHANGED = "it can't be changed, because machines run there"
+MACHINE_CHANGED = "it can't be changed; create another CloudStackMachineConfig, and name that in the machineGroupRef"
+
+
+def _named(what: str) -> Rule:
+    return Rule(
+        "has(self.id) && self.id != '' || has(self.name) && self.name != ''",
+        f"say which {what}, by its name or its ID",
+        ".name",
+        found="'nothing'",
+    )
+
+
+def _api(field: str) -> tuple[Rule, ...]:
+    """About the URL of an API: it is not on the machine of the manager."""
+    return (
+        Rule(
+            f"!has(self.{field}) || self.{field} == '' || self.{field}.matches('{_API}')",
+            "not the URL of an API of CloudStack",
+            f".{field}",
+            found=f"self.{field}",
+            allowed="a URL like https://cloudstack.example.com:8443/client/api",
+        ),
+        Rule(
+            f"!has(self.{field}) || !self.{field}.lowerAscii().matches('{_LOCAL_API}')",
+            "an API of CloudStack is not on the machine of the manager, nor on a link-local address",
+            f".{field}",
+            found=f"self.{field}",
+            allowed="the host name or address of a management server",
+        ),
+    )
+
+
+class Named(Part):
+    """Something that CloudStack has, by name or by ID."""
+
+    id: Annotated[
+        str, Meta(description="ID; if a name is given as well, it is that of the ID.", extra_json_schema=_NAME)
+    ] = ""
+    name: Annotated[str, Meta(description="Name.", extra_json_schema=_NAME)] = ""
+
+
+class Network(Named):
+    """A network of machines."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_named("network"),)
+
+
+class Zone(Named, kw_only=True):
+    """A zone, and the network of the machines there."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_named("zone"),)
+
+    network: Annotated[Network, Meta(description="Network of the machines.")]
+
+
+class AvailabilityZone(Part, kw_only=True):
+    """A zone of a CloudStack, whose machines fail together, and who makes them there."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.name.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",
+            "labels of machines have it as value",
+            ".name",
+            found="self.name == '' ? 'nothing' : self.name",
+            allowed="at most 63 letters, digits, dashes, underscores and dots",
+        ),
+        Rule(
+            f"self.credentialsRef.matches('{_REFERENCE}')",
+            "credentials are in a Secret of namespace eksa-system",
+            ".credentialsRef",
+            found="self.credentialsRef == '' ? 'nothing' : self.credentialsRef",
+            allowed="name of a Secret",
+        ),
+        Rule("self.domain != ''", "say in which domain the account is, like ROOT", ".domain", found="'nothing'"),
+        Rule("self.managementApiEndpoint != ''", "say where the API is", ".managementApiEndpoint", found="'nothing'"),
+        *_api("managementApiEndpoint"),
+    )
+
+    name: Annotated[str, Meta(description="Name of the availability zone.", extra_json_schema={"maxLength": 63})]
+    credentials_ref: Annotated[
+        str,
+        Meta(description="Name of the Secret in `eksa-system` with the keys of the API.", extra_json_schema=_NAME),
+    ]
+    zone: Annotated[Zone, Meta(description="Zone of the machines.")]
+    domain: Annotated[str, Meta(description="Domain of the account.", extra_json_schema=_NAME)]
+    account: Annotated[
+        str, Meta(description="Account that machines belong to; that of the keys if left out.", extra_json_schema=_NAME)
+    ] = ""
+    management_api_endpoint: Annotated[
+        str, Meta(description="URL of the API, the same as in the Secret.", extra_json_schema=_URL)
+    ]
+
+
+_OF_ZONES = ("managementApiEndpoint", "domain")
+_DEPRECATED = ("zones", "account", *_OF_ZONES)
+_HAS_ZONES = "has(self.zones) && self.zones.size() > 0"
+_HAS_AVAILABILITY_ZONES = "has(self.availabilityZones) && self.availabilityZones.size() > 0"
+
+
+class CloudStackDatacenterConfigSpec(Part, kw_only=True):
+    """One or more zones."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"{_HAS_AVAILABILITY_ZONES} || {_HAS_ZONES}",
+            "say in which availability zones machines are",
+            ".availabilityZones",
+            found="'nothing'",
+        ),
+        *(
+            Rule(
+                f"!({_HAS_AVAILABILITY_ZONES}) || !has(self.{field}) || self.{field}.size() == 0",
+                "each of the availabilityZones says it; remove the field",
+                f".{field}",
+            )
+            for field in _DEPRECATED
+        ),
+        *(
+            Rule(
+                f"{_HAS_AVAILABILITY_ZONES} || !({_HAS_ZONES}) || has(self.{field}) && self.{field} != ''",
+                "zones need it; better, say all in availabilityZones",
+                f".{field}",
+                found="'nothing'",
+            )
+            for field in _OF_ZONES
+        ),
+        *_api("managementApiEndpoint"),
+        Rule(
+            "!has(self.availabilityZones)"
+            " || self.availabilityZones.all(one, self.availabilityZones.exists_one(other, other.name == one.name))",
+            "two availability zones have the same name",
+            ".availabilityZones",
+        ),
+        Rule(
+            "!has(self.availabilityZones) || !has(oldSelf.availabilityZones) || self.availabilityZones.all(one,"
+            " oldSelf.availabilityZones.all(old, old.name != one.name || old == one))",
+            f"an availability zone stays as it is: {DATACENTER_CHANGED}; add another one",
+            ".availabilityZones",
+        ),
+        Rule(
+            "!has(oldSelf.availabilityZones) || has(self.availabilityZones) && oldSelf.availabilityZones.exists(old,"
+            " self.availabilityZones.exists(one, one.name == old.name))",
+            "one of the availability zones must stay, because machines run there",
+            ".availabilityZones",
+        ),
+        *unchanged(DATACENTER_CHANGED, *_DEPRECATED),
+    )
+
+    availability_zones: Annotated[
+        list[AvailabilityZone],
+        Meta(description="Zones over which machines are spread.", extra_json_schema=ATOMIC | _ZONES),
+    ] = []
+    zones: Annotated[
+        list[Zone],
+        Meta(
+            description="Deprecated: zones of one CloudStack, whose credentials are in Secret `global`.",
+            extra_json_schema=ATOMIC | _ZONES,
+        ),
+    ] = []
+    domain: Annotated[str, Meta(description="Deprecated: the domain, with `zones`.", extra_json_schema=_NAME)] = ""
+    account: Annotated[str, Meta(description="Deprecated: the account, with `zones`.", extra_json_schema=_NAME)] = ""
+    management_api_endpoint: Annotated[
+        str, Meta(description="Deprecated: the URL of the API, with `zones`.", extra_json_schema=_URL)
+    ] = ""
+
+
+@kind(
+    Resource(GROUP, VERSION, "cloudstackdatacenterconfigs", "CloudStackDatacenterConfig"),
+    categories=("eks-anywhere",),
+    columns=(
+        Column("Zones", ".spec.availabilityZones[*].name", "string", "Availability zones"),
+        VALID,
+        AGE,
+    ),
+    status=True,
+)
+class CloudStackDatacenterConfig(KubeObject, kw_only=True):
+    """Where the machines of a CloudStack cluster run."""
+
+    spec: CloudStackDatacenterConfigSpec
+    status: CheckedDatacenter = CheckedDatacenter()
+
+
+class ComputeOffering(Named):
+    """CPUs and memory of machines."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_named("compute offering"),)
+
+
+class Template(Named):
+    """What machines start from."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_named("template"),)
+
+
+_HAS_OFFERING = "(has(self.id) && self.id != '' || has(self.name) && self.name != '')"
+
+
+def _of_disk(field: str, pattern: str, message: str, allowed: str) -> tuple[Rule, Rule]:
+    return (
+        Rule(
+            f"!{_HAS_OFFERING} || self.{field}.matches('{pattern}')",
+            message,
+            f".{field}",
+            found=f"self.{field} == '' ? 'nothing' : self.{field}",
+            allowed=allowed,
+        ),
+        Rule(
+            f"{_HAS_OFFERING} || self.{field} == ''",
+            "there is no disk without a disk offering; give its name or its ID",
+            f".{field}",
+            found=f"self.{field}",
+        ),
+    )
+
+
+class DiskOffering(Named, kw_only=True):
+    """A second disk, and where its file system is."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        *_of_disk("mountPath", _PATH, "not a directory in which a disk can be mounted", _PATHS),
+        *_of_disk("device", _DEVICE, "not the device of a disk", "a path like /dev/vdb"),
+        *_of_disk("filesystem", "^[a-z][a-z0-9]*$", "not a file system", "a name like ext4"),
+        *_of_disk("label", _LABEL, "not a label of a file system", "at most 16 letters, digits, dots and dashes"),
+        Rule(
+            f"{_HAS_OFFERING} || !has(self.customSizeInGB) || self.customSizeInGB == 0",
+            "there is no disk without a disk offering; give its name or its ID",
+            ".customSizeInGB",
+            found="string(self.customSizeInGB)",
+        ),
+    )
+
+    custom_size_in_gb: Annotated[
+        int,
+        Meta(
+            description="Size in GB, of an offering whose size can be chosen.",
+            extra_json_schema={"minimum": 0, "maximum": LARGEST_INT32},
+        ),
+    ] = msgspec.field(default=0, name="customSizeInGB")
+    mount_path: Annotated[str, Meta(description="Directory of the file system.", extra_json_schema=_PATH_TEXT)]
+    device: Annotated[str, Meta(description="Device of the disk.", extra_json_schema=_PATH_TEXT)]
+    filesystem: Annotated[
+        str, Meta(description="File system of the disk, like ext4.", extra_json_schema={"maxLength": 16})
+    ]
+    label: Annotated[str, Meta(description="Label of the file system.", extra_json_schema={"maxLength": 16})]
+
+
+class CloudStackMachineConfigSpec(Part, kw_only=True):
+    """What instances are like."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"!has(self.affinity) || self.affinity == '' || self.affinity in {list(AFFINITIES)}",
+            "not a way to place machines",
+            ".affinity",
+            found="self.affinity",
+            allowed=", ".join(AFFINITIES),
+        ),
+        Rule(
+            "!has(self.affinity) || self.affinity in ['', 'no']"
+            " || !has(self.affinityGroupIds) || self.affinityGroupIds.size() == 0",
+            "groups say how machines are placed; remove the field, or affinity",
+            ".affinityGroupIds",
+            found="self.affinityGroupIds.join(', ')",
+        ),
+        keys_rule("symlinks", f"!k.matches('{_PATH}')", "not a path to link", _PATHS),
+        keys_rule(
+            "symlinks", f"!self.symlinks[k].matches('{_PATH}')", "not a path to link to", _PATHS, "self.symlinks[{0}]"
+        ),
+        keys_rule(
+            "userCustomDetails",
+            f"k.lowerAscii() in {[name.lower() for name in RESERVED]}",
+            "CloudStack sets this detail itself; remove it",
+            "names that CloudStack has no meaning for",
+        ),
+        keys_rule("userCustomDetails", "k == ''", "say which detail", "names", "'nothing'"),
+        *unchanged(MACHINE_CHANGED, "affinity", "affinityGroupIds"),
+    )
+
+    compute_offering: Annotated[ComputeOffering, Meta(description="CPUs and memory.")]
+    template: Annotated[Template, Meta(description="What machines start from, with Kubernetes in it.")]
+    disk_offering: Annotated[DiskOffering | None, Meta(description="A second disk of each machine.")] = None
+    affinity: Annotated[
+        str,
+        Meta(
+            description="`pro`: machines of a group are on one host; `anti`: each on another; `no`: wherever.",
+            extra_json_schema={"maxLength": 16},
+        ),
+    ] = ""
+    affinity_group_ids: Annotated[
+        list[Annotated[str, Meta(extra_json_schema=_NAME)]],
+        Meta(description="IDs of affinity groups of the machines.", extra_json_schema=ATOMIC | _ZONES),
+    ] = []
+    symlinks: Annotated[
+        dict[str, Annotated[str, Meta(extra_json_schema=_PATH_TEXT)]],
+        Meta(
+            description="Directories that become links, and to what, such as a directory of the second disk.",
+            extra_json_schema=_MAP,
+        ),
+    ] = {}
+    user_custom_details: Annotated[
+        dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 1024})]],
+        Meta(description="Details of the instances, as CloudStack keeps them.", extra_json_schema=_MAP),
+    ] = {}
+    users: Users = []
+
+    @property
+    def disk(self) -> DiskOffering | None:
+        """The second disk, if there is one: an empty disk offering is none."""
+        disk = self.disk_offering
+        return disk if disk is not None and (disk.id or disk.name) else None
+
+
+class CloudStackMachineConfigStatus(CheckedMachines, frozen=True):
+    """What CloudStack said of a machine config."""
+
+    availability_zones: Annotated[
+        list[str], Meta(description="Availability zones in which it was checked.", extra_json_schema=ATOMIC)
+    ] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "cloudstackmachineconfigs", "CloudStackMachineConfig"),
+    categories=("eks-anywhere",),
+    columns=(
+        Column("Offering", ".spec.computeOffering.name", "string", "CPUs and memory"),
+        Column("Template", ".spec.template.name", "string", "What machines start from"),
+        VALID,
+        AGE,
+    ),
+    status=True,
+)
+class CloudStackMachineConfig(KubeObject, kw_only=True):
+    """What the machines of a CloudStack cluster are like."""
+
+    spec: CloudStackMachineConfigSpec
+    status: CloudStackMachineConfigStatus = CloudStackMachineConfigStatus()
+
+
+KINDS: tuple[type[KubeObject], ...] = (CloudStackDatacenterConfig, CloudStackMachineConfig)

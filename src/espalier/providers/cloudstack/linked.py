@@ -1,0 +1,167 @@
+"""What a cluster on CloudStack links: its datacenter, machine configs, and credentials."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.core import SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.fields import Ref
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.clusters.provider import Dependency, Name
+from espalier.clusters.render_input import Design
+from espalier.kube.objects import Object
+from espalier.providers.cloudstack.cluster_api import FAILURE_DOMAIN, CloudStackCluster
+from espalier.providers.cloudstack.kinds import (
+    AvailabilityZone,
+    CloudStackDatacenterConfig,
+    CloudStackDatacenterConfigSpec,
+    CloudStackMachineConfig,
+)
+
+GLOBAL = "global"
+"""The Secret of deprecated `zones`, as in EKS Anywhere."""
+
+API_URL, API_KEY, SECRET_KEY, VERIFY_SSL = "api-url", "api-key", "secret-key", "verify-ssl"
+"""Its fields, as Cluster API's provider reads them."""
+
+API_PORT = 6443
+
+
+_AT = re.compile(r"(?P<host>\[[^][]*\]|[^][:]*)(:(?P<port>[0-9]{1,5}))?")
+
+
+def endpoint(spec: eksa.ClusterSpec) -> Endpoint:
+    """Where the API server is reached: `host` or `host:port`. Raises `ValueError` for what is neither."""
+    return endpoint_of(spec.endpoint_host)
+
+
+def endpoint_of(given: str) -> Endpoint:
+    """The same of a text."""
+    if given.count(":") > 1 and not given.startswith("["):
+        return Endpoint(host=given, port=API_PORT)
+    if (found := _AT.fullmatch(given)) is None:
+        raise ValueError(f"{given} is neither a host nor HOST:PORT")
+    return Endpoint(host=found["host"].strip("[]"), port=int(found["port"] or API_PORT))
+
+
+def server_of(url: str) -> str:
+    """Host and port of an API as its URL has them, by which a Secret must permit that its keys are used there."""
+    return url.partition("://")[2].partition("/")[0].lower()
+
+
+def host_of(url: str) -> str:
+    """The same without port."""
+    server = server_of(url)
+    found = _AT.fullmatch(server)
+    return found["host"] if found is not None else server
+
+
+def availability_zones(spec: CloudStackDatacenterConfigSpec) -> list[AvailabilityZone]:
+    """The availability zones of a datacenter; of deprecated `zones`, with the names that EKS Anywhere gives them."""
+    return spec.availability_zones or [
+        AvailabilityZone(
+            name=f"default-az-{index}",
+            credentials_ref=GLOBAL,
+            zone=zone,
+            domain=spec.domain,
+            account=spec.account,
+            management_api_endpoint=spec.management_api_endpoint,
+        )
+        for index, zone in enumerate(spec.zones)
+    ]
+
+
+def claims(cluster: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
+    """The CloudStackFailureDomains that Cluster API's provider makes for a cluster."""
+    for one in datacenters(children).values():
+        yield from (_failure_domain(zone.name, cluster) for zone in availability_zones(one.spec))
+
+
+def claimed(infrastructure: Object) -> Iterator[Name]:
+    """Those that it made for a CloudStackCluster."""
+    try:
+        made = infrastructure.decode(CloudStackCluster).spec.failure_domains
+    except msgspec.ValidationError:  # changed by hand: drift says so
+        return
+    for one in made:
+        yield _failure_domain(one.name, infrastructure.name)
+
+
+def _failure_domain(zone: str, cluster: str) -> Name:
+    """Its name is a digest of both names without anything between: zone `a` of cluster `bc` has that of zone `ab` of
+    cluster `c`, and one that exists is used, with its zone and its keys.
+    """
+    digest = hashlib.md5(f"{zone}{cluster}".encode(), usedforsecurity=False).hexdigest()
+    return Name(FAILURE_DOMAIN, digest)
+
+
+def credentials_of(zone: AvailabilityZone) -> str:
+    """The Secret with the keys for an availability zone."""
+    return zone.credentials_ref.lower()
+
+
+def datacenters(children: Sequence[Object]) -> dict[str, CloudStackDatacenterConfig]:
+    """The datacenter among linked objects, by its name."""
+    kind = CloudStackDatacenterConfig.resource.kind
+    return {one.name: one.decode(CloudStackDatacenterConfig) for one in children if one.kind == kind}
+
+
+def machine_configs(children: Sequence[Object]) -> dict[str, CloudStackMachineConfig]:
+    """The machine configs among linked objects, by their names."""
+    kind = CloudStackMachineConfig.resource.kind
+    return {one.name: one.decode(CloudStackMachineConfig) for one in children if one.kind == kind}
+
+
+def zones(design: Design) -> list[AvailabilityZone]:
+    """The availability zones of a cluster."""
+    reference = design.spec.datacenter_ref
+    return availability_zones(datacenters(design.children)[reference.name if reference else ""].spec)
+
+
+def machine_config(design: Design, reference: Ref | None) -> CloudStackMachineConfig:
+    """The machine config that a reference names."""
+    return machine_configs(design.children)[reference.name if reference else ""]
+
+
+def of_group(design: Design, group: WorkerNodeGroupConfiguration | None) -> CloudStackMachineConfig:
+    """The machine config of a worker node group; of the control plane for None."""
+    return machine_config(design, (group or design.control_plane).machine_group_ref)
+
+
+def of_etcd(design: Design) -> CloudStackMachineConfig:
+    """The machine config of etcd on machines of its own."""
+    asked = design.spec.external_etcd_configuration
+    return machine_config(design, asked.machine_group_ref if asked is not None else None)
+
+
+def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
+    """The keys of each availability zone, which are used at its API."""
+    for one in datacenters(children).values():
+        for zone in availability_zones(one.spec):
+            name, url = credentials_of(zone), zone.management_api_endpoint
+            field = f"CloudStackDatacenterConfig {one.metadata.name}: availability zone {zone.name}"
+            yield Dependency(SECRET, name, field, server_of(url), _Lacks(name, url))
+
+
+@dataclass(frozen=True)
+class _Lacks:
+    """Why a Secret is not enough: Cluster API's provider makes machines at the URL that it has."""
+
+    name: str
+    url: str
+
+    def __call__(self, data: Mapping[str, bytes], _annotations: Mapping[str, str]) -> str:
+        secret = f"of Secret {SYSTEM_NAMESPACE}/{self.name}"
+        if missing := [field for field in (API_KEY, SECRET_KEY) if not data.get(field)]:
+            return f"field {' and '.join(missing)} {secret}, with the keys of a user of CloudStack"
+        if data.get(API_URL, b"") != self.url.encode():
+            return f"field {API_URL} {secret} to be the managementApiEndpoint, {self.url}"
+        return ""

@@ -1,0 +1,61 @@
+"""The infrastructure provider CloudStack."""
+
+from __future__ import annotations
+
+from espalier.api.core import SECRET
+from espalier.api.eksa.release import VersionsBundle
+from espalier.clusters.checks.problems import problems_of
+from espalier.clusters.provider import EtcdRenderer, Links, Provider
+from espalier.kube.objects import Object
+from espalier.kube.rbac import Right
+from espalier.providers.cloudstack import environment, linked, render, rules
+from espalier.providers.cloudstack.checks.controller import configs
+from espalier.providers.cloudstack.checks.questions import REACHABLE, LookUp
+from espalier.providers.cloudstack.cluster_api import INFRASTRUCTURE
+from espalier.providers.cloudstack.kinds import CloudStackDatacenterConfig, CloudStackMachineConfig
+
+
+def _lacks(bundle: VersionsBundle) -> tuple[str, ...]:
+    images = bundle.cloud_stack
+    return () if images is not None and images.kube_vip is not None else ("cloudStack.kubeVip",)
+
+
+def _is_of(machines: Object, datacenter: Object) -> bool:
+    """True if a machine config was checked in all availability zones of a datacenter: some may have been added."""
+    zones = linked.availability_zones(datacenter.decode(CloudStackDatacenterConfig).spec)
+    return {one.name for one in zones} <= {*machines.decode(CloudStackMachineConfig).status.availability_zones}
+
+
+def cloudstack(look_up: LookUp) -> Provider:
+    """The provider, whose controllers ask CloudStacks by `look_up`."""
+    return Provider(
+        links=Links(
+            CloudStackDatacenterConfig.resource,
+            machine_configs=(CloudStackMachineConfig.resource,),
+            data=(SECRET,),
+            names_secrets=True,
+            depend=linked.depend,
+            violations=rules.linked_violations,
+            problems=problems_of(
+                CloudStackDatacenterConfig.resource,
+                CloudStackMachineConfig.resource,
+                server="CloudStack",
+                reachable=REACHABLE,
+                is_of=_is_of,
+            ),
+        ),
+        infrastructure=INFRASTRUCTURE,
+        render=render,
+        rules=rules,
+        brought=environment.secrets,
+        lacks=_lacks,
+        etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
+        settings=render.settings,
+        complete=render.complete,
+        no_proxy=render.no_proxy,
+        claims=linked.claims,
+        claimed=linked.claimed,
+        encryption_file="/var/lib/kubeadm/encryption-config.yaml",
+        controllers=configs(look_up).controllers,
+        rights=(Right((CloudStackDatacenterConfig.resource, CloudStackMachineConfig.resource), ("patch",), "status"),),
+    )

@@ -1,0 +1,206 @@
+"""Renders the objects of Cluster API's provider for CloudStack from a design."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from espalier.api.capi.etcdadm import EtcdadmConfigSpec
+from espalier.api.capi.kubeadm import KubeadmConfigSpec
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.render.cluster import meta
+from espalier.clusters.render_input import Components, Design
+from espalier.clusters.rendered import Rendered, Settings
+from espalier.providers.cloudstack import disks, linked
+from espalier.providers.cloudstack.cluster_api import (
+    AcsEndpoint,
+    CloudStackCluster,
+    CloudStackClusterSpec,
+    CloudStackFailureDomain,
+    CloudStackMachineSpec,
+    CloudStackMachineTemplate,
+    CloudStackMachineTemplateResource,
+    CloudStackMachineTemplateSpec,
+    DomainNetwork,
+    DomainZone,
+    Identifier,
+    MachineDisk,
+)
+from espalier.providers.cloudstack.kinds import (
+    AvailabilityZone,
+    CloudStackMachineConfig,
+    CloudStackMachineConfigSpec,
+    DiskOffering,
+    Named,
+)
+
+CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
+
+_KUBELET_ARGS = {"provider-id": "cloudstack:///'{{ ds.meta_data.instance_id }}'"}
+"""cloud-init knows the ID of the instance; no cloud controller would find it out."""
+
+_NO_SWAP = "swapoff -a"
+_ETCDADM_IS_THERE = "true"
+"""A command in place of those that install etcdadm: it is in the template. With none at all, etcdadm counts as builtin,
+and commands before it would not be run."""
+
+
+def infrastructure_cluster(design: Design) -> CloudStackCluster:
+    """The CloudStackCluster: its zones, who makes machines there, and the address of the API server."""
+    return CloudStackCluster(
+        metadata=meta(design, design.name),
+        spec=CloudStackClusterSpec(
+            control_plane_endpoint=linked.endpoint(design.spec),
+            failure_domains=[_failure_domain(one) for one in linked.zones(design)],
+        ),
+    )
+
+
+def _failure_domain(given: AvailabilityZone) -> CloudStackFailureDomain:
+    zone = given.zone
+    return CloudStackFailureDomain(
+        name=given.name,
+        zone=DomainZone(id=zone.id, name=zone.name, network=DomainNetwork(id=zone.network.id, name=zone.network.name)),
+        domain=given.domain,
+        account=given.account,
+        acs_endpoint=AcsEndpoint(name=linked.credentials_of(given), namespace=SYSTEM_NAMESPACE),
+    )
+
+
+def control_plane_config(design: Design) -> KubeadmConfigSpec:
+    """The kubeadm configuration of control plane machines."""
+    configuration = design.control_plane.kubelet_configuration
+    config = kubeadm.control_plane_config(
+        design,
+        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
+        cri_socket=CRI_SOCKET,
+        node_name=host_os.NODE_NAME,
+    )
+    made = _of_machine(config, linked.of_group(design, None).spec)
+    return replace(
+        made,
+        files=[kube_vip.file(_kube_vip_image(design), linked.endpoint(design.spec).host), *made.files],
+        pre_kubeadm_commands=[*made.pre_kubeadm_commands, *kube_vip.first_machine(design.of_control_plane.version)],
+    )
+
+
+def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+    """The kubeadm configuration of workers."""
+    config = kubeadm.worker_config(
+        design,
+        group,
+        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
+        cri_socket=CRI_SOCKET,
+        node_name=host_os.NODE_NAME,
+    )
+    return _of_machine(config, linked.of_group(design, group).spec)
+
+
+def _of_machine(config: KubeadmConfigSpec, asked: CloudStackMachineConfigSpec) -> KubeadmConfigSpec:
+    """The same with users, the second disk, links, and the name of the machine."""
+    disk = asked.disk
+    return replace(
+        config,
+        users=host_os.users(asked.users),
+        disk_setup=disks.disk_setup(disk) if disk is not None else None,
+        mounts=disks.mounts(disk) if disk is not None else [],
+        pre_kubeadm_commands=[
+            _NO_SWAP,
+            *disks.links(asked.symlinks),
+            *config.pre_kubeadm_commands,
+            *host_os.NAMED,
+        ],
+    )
+
+
+def machine_template(
+    design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+) -> CloudStackMachineTemplate:
+    """The CloudStackMachineTemplate of the control plane or of a group."""
+    return _template(design, name, linked.of_group(design, group))
+
+
+def etcd_config(design: Design) -> EtcdadmConfigSpec:
+    """How a machine becomes a member of etcd."""
+    asked = linked.of_etcd(design).spec
+    return replace(
+        etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
+        etcdadm_builtin=False,
+        etcdadm_install_commands=[_ETCDADM_IS_THERE],
+        users=host_os.users(asked.users),
+        pre_etcdadm_commands=[
+            _NO_SWAP,
+            *(disks.commands(asked.disk) if asked.disk is not None else ()),
+            *disks.links(asked.symlinks),
+            *host_os.NAMED,
+        ],
+    )
+
+
+def etcd_machine_template(design: Design, name: str) -> CloudStackMachineTemplate:
+    """What the machines of etcd are made of."""
+    return _template(design, name, linked.of_etcd(design))
+
+
+def settings(design: Design) -> Settings:
+    """As in EKS Anywhere, though there is no cloud controller."""
+    external = kubeadm.with_cloud_controller(design)
+    return replace(external, feature_gates=kubeadm.members_at_once(design), empty_worker_taints=True)
+
+
+def complete(design: Design, rendered: Rendered) -> Rendered:
+    """Adds the address of the API server."""
+    cluster = rendered.cluster
+    spec = replace(cluster.spec, control_plane_endpoint=linked.endpoint(design.spec))
+    return replace(rendered, cluster=replace(cluster, spec=spec))
+
+
+def no_proxy(design: Design) -> Sequence[str]:
+    """The APIs of CloudStack, and the API server."""
+    address = linked.endpoint(design.spec)
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    apis = (linked.host_of(one.management_api_endpoint) for one in linked.zones(design))
+    return [*dict.fromkeys(apis), f"{host}:{address.port}"]
+
+
+def _kube_vip_image(design: Design) -> str:
+    """The image of the release; `lacks` says that there must be one."""
+    images = design.of_control_plane.bundle.cloud_stack
+    return images.kube_vip.uri if images is not None and images.kube_vip is not None else ""
+
+
+def _template(design: Design, name: str, config: CloudStackMachineConfig) -> CloudStackMachineTemplate:
+    asked = config.spec
+    machine = CloudStackMachineSpec(
+        offering=_identifier(asked.compute_offering),
+        template=_identifier(asked.template),
+        disk_offering=_disk(asked.disk) if asked.disk is not None else None,
+        affinity=asked.affinity,
+        affinity_group_ids=asked.affinity_group_ids,
+        details=asked.user_custom_details,
+    )
+    metadata = meta(design, name)
+    metadata.annotations = disks.template_annotations(asked)
+    return CloudStackMachineTemplate(
+        metadata=metadata,
+        spec=CloudStackMachineTemplateSpec(template=CloudStackMachineTemplateResource(spec=machine)),
+    )
+
+
+def _identifier(given: Named) -> Identifier:
+    return Identifier(id=given.id, name=given.name)
+
+
+def _disk(given: DiskOffering) -> MachineDisk:
+    return MachineDisk(
+        id=given.id,
+        name=given.name,
+        custom_size_in_gb=given.custom_size_in_gb,
+        mount_path=given.mount_path,
+        device=given.device,
+        filesystem=given.filesystem,
+        label=given.label,
+    )

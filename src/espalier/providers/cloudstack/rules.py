@@ -1,0 +1,72 @@
+"""Validation of Clusters on CloudStack: by their spec, and together with what they link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.violations import Violation
+from espalier.clusters import addresses
+from espalier.clusters.machine_groups import machine_groups, names_version, references_to
+from espalier.clusters.rules import endpoint
+from espalier.kube.objects import Object
+from espalier.providers.cloudstack import linked
+from espalier.providers.cloudstack.kinds import CloudStackMachineConfig
+
+_KIND = CloudStackMachineConfig.resource.kind
+_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
+_ALLOWED = "HOST or HOST:PORT, with an IP address that no machine has, or a name"
+
+
+def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Fields that are missing or refused."""
+    yield from _endpoint(spec)
+    yield from references_to(_KIND, spec)
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        if group.failure_domains:
+            field = f"spec.workerNodeGroupConfigurations[{index}].failureDomains"
+            message = "machines are spread over all availability zones of the CloudStackDatacenterConfig; remove it"
+            yield Violation(field, ", ".join(group.failure_domains), "nothing", message)
+
+
+def _endpoint(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    if spec.control_plane_configuration is None:
+        return
+    given = spec.endpoint_host
+    if not given:
+        message = "say at which address the API server is reached; it must not be given out by DHCP"
+        yield Violation(endpoint.FIELD, "nothing", _ALLOWED, message)
+        return
+    try:
+        found = linked.endpoint(spec)
+    except ValueError:
+        yield Violation(endpoint.FIELD, given, _ALLOWED, "neither a host nor a host with a port")
+        return
+    address = addresses.parsed(found.host)
+    if not 0 < found.port < 65536:
+        yield Violation(endpoint.FIELD, given, "ports from 1 to 65535", "there is no such port")
+    elif address is None and not _NAME.fullmatch(found.host):
+        yield Violation(endpoint.FIELD, given, _ALLOWED, "neither an address nor a name")
+    elif found.host.lower() == "localhost" or (address is not None and addresses.is_local(address)):
+        yield Violation(endpoint.FIELD, given, _ALLOWED, "machines can't be reached there")
+    elif address is not None:
+        yield from endpoint.in_networks(endpoint.FIELD, address, spec)
+
+
+def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
+    """Fields that are accepted and have no effect."""
+    yield from endpoint.warnings(spec)
+
+
+def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
+    """What only shows together with the machine configs: templates of another Kubernetes version."""
+    configs = linked.machine_configs(children)
+    for one in machine_groups(cluster.spec):
+        named = configs.get(one.reference.name) if one.reference is not None else None
+        template = named.spec.template if named is not None else None
+        if template is None or template.id or names_version(template.name, one.kubernetes_version):
+            continue
+        field = f"{_KIND} {one.reference.name if one.reference else ''}: spec.template.name"
+        message = f"{one.field} has machines with Kubernetes {one.kubernetes_version}; name a template that has it"
+        yield Violation(field, template.name, f"a name with {one.kubernetes_version} in it", message)

@@ -1,0 +1,111 @@
+"""What a cluster on CloudStack has beside what all have: disks and links, availability zones, keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from espalier.api.core import SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.providers.cloudstack.cluster_api import CloudStackCluster, CloudStackMachine, CloudStackMachineTemplate
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.journeys.planned_steps import PlannedSteps
+from tests.support.cloudstack import CREDENTIALS, MAKER, credentials, disk, manifest, of, zone
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+HARBOR = Key(NAMESPACE, "harbor")
+MACHINES = "CloudStackMachineConfig"
+CONTROL_PLANE, WORKERS = "", "harbor-md-0"
+
+
+async def put_credentials(env: ManagedEnvironment, data: Mapping[str, str] = CREDENTIALS) -> None:
+    """The Secret that an administrator makes."""
+    await env.client.apply(SECRET, credentials(data, NAMESPACE), field_manager="administrator")
+
+
+def harbor_of(env: ManagedEnvironment) -> PlannedSteps:
+    """The example, with one machine for the control plane."""
+    return PlannedSteps(env, HARBOR, manifest(NAMESPACE), machines=1)
+
+
+async def change(harbor: PlannedSteps) -> None:
+    """Fields that no other provider has, one after the other."""
+    of(harbor.trees, MACHINES)["diskOffering"] = disk()
+    await harbor.step(WORKERS)
+    of(harbor.trees, MACHINES)["symlinks"] = {"/var/log/containers": "/data-small/containers"}
+    await harbor.step(WORKERS)
+    of(harbor.trees, "CloudStackDatacenterConfig")["availabilityZones"].append(zone("az-2"))
+    await harbor.step()
+
+
+async def rotate(env: ManagedEnvironment) -> None:
+    """New keys replace no machine and write nothing: Cluster API's provider reads them where they are."""
+    before = await env.machine_names("harbor")
+    templates = await names(env.client, CloudStackMachineTemplate)
+    await put_credentials(env, CREDENTIALS | {"secret-key": "another-canary"})
+    await asyncio.sleep(CALM)
+    await env.until_ready(HARBOR)
+    assert await env.machine_names("harbor") == before
+    assert await names(env.client, CloudStackMachineTemplate) == templates
+    workload = await env.workload(HARBOR)
+    found = [one.raw for one in (await workload.list(SECRET)).items]
+    assert not [raw for raw in found if b"canary" in raw or MAKER.encode() in raw]
+
+
+async def names(client: Client, kind: type[Any]) -> list[str]:
+    return [one.name for one in (await client.list(kind.resource)).items]
+
+
+async def delete(env: ManagedEnvironment) -> None:
+    """Nothing is left but what the administrator made."""
+    await env.client.delete(Cluster.resource, "harbor", NAMESPACE)
+    await env.until_gone(HARBOR)
+    for made in (CloudStackCluster, CloudStackMachine, CloudStackMachineTemplate):
+        assert await names(env.client, made) == []
+    await env.client.get(SECRET, "global", SYSTEM_NAMESPACE)
+
+
+def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            await put_credentials(env)
+            await simulate(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_disks_links_and_a_zone_are_added_and_new_keys_replace_no_machine() -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        harbor = harbor_of(env)
+        await harbor.make()
+        await change(harbor)
+        infrastructure = await env.client.get(CloudStackCluster.resource, "harbor", SYSTEM_NAMESPACE)
+        assert sorted(infrastructure.decode(CloudStackCluster).status.failure_domains) == ["az-1", "az-2"]
+        await rotate(env)
+        await delete(env)
+
+    told_as(life)
+
+
+def test_a_cluster_waits_for_keys_and_goes_on_when_they_come() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            harbor = harbor_of(env)
+            await harbor.apply()
+            waits = await env.until(lambda found: "eksa-system/global" in (found.status.failure_message or ""), HARBOR)
+            assert "credentials-servers with cloudstack.example.com:8443" in (waits.status.failure_message or "")
+            assert await names(env.client, CloudStackCluster) == []
+            await put_credentials(env)
+            await env.until_ready(HARBOR)
+
+    run(main, epoch=EPOCH, seed=1)

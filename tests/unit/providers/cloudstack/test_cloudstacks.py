@@ -1,0 +1,380 @@
+"""A CloudStack is asked over HTTPS, and trusted with nothing but answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+from cs.client import PAGE_SIZE
+
+from espalier.clusters.checks import threads
+from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.providers.cloudstack.checks import cloudstacks
+from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks
+from espalier.providers.cloudstack.checks.questions import Answers, Asked, Entity, Place, Question, Sort
+from tests.support.cloudstack_api import KEYS, NAME, CloudStack, error, never, running
+
+HERE = Place(Question(Sort.ZONE, "", "zone-1"), "ROOT", "admin")
+NETWORK = Question(Sort.NETWORK, "", "network-1")
+OFFERING = Question(Sort.OFFERING, "o1", "")
+TEMPLATE = Question(Sort.TEMPLATE, "", "rhel8-kube-v1-35")
+DISK = Question(Sort.DISK_OFFERING, "", "Small")
+GROUP, GONE = (Question(Sort.AFFINITY_GROUP, one, "") for one in ("group-a", "group-z"))
+
+Change = Callable[[CloudStack], Any]
+
+
+@pytest.fixture(autouse=True)
+def trusted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Have this machine trust a certificate."""
+    return lambda path: monkeypatch.setenv("SSL_CERT_FILE", path)
+
+
+Trust = Callable[[str], None]
+
+
+def answers(trusted: Trust, change: Change = lambda _api: None, **more: Any) -> Answers:
+    """What one says; `change` is made to it before."""
+
+    async def main() -> Answers:
+        async with running() as (api, chain):
+            trusted(chain)
+            change(api)
+            return await CloudStacks(api.resolve)(Asked(api.server, **({"place": HERE} | more)), KEYS)
+
+    return asyncio.run(main())
+
+
+def refusal(
+    trusted: Trust, change: Change = lambda _api: None, credentials: Credentials = KEYS, **certificate: Any
+) -> LookUpError:
+    """Why there are no answers."""
+
+    async def main() -> None:
+        async with running(**certificate) as (api, chain):
+            trusted(chain)
+            change(api)
+            await CloudStacks(api.resolve)(Asked(api.server, HERE, frozenset({NETWORK})), credentials)
+
+    with pytest.raises(LookUpError) as told:
+        asyncio.run(main())
+    assert KEYS.password not in str(told.value)
+    assert KEYS.username not in str(told.value)
+    return told.value
+
+
+def test_everything_is_answered_in_one_session(trusted: Trust) -> None:
+    asked: list[CloudStack] = []
+    questions = frozenset({NETWORK, OFFERING, TEMPLATE, DISK, GROUP, GONE})
+    found = answers(trusted, asked.append, questions=questions)
+    assert (found.zones, found.domains, found.accounts) == (1, 1, 1)
+    assert found.entities == {
+        NETWORK: (Entity("n1", "network-1"),),
+        OFFERING: (Entity("o1", "4 CPUs, 8 GB"),),
+        TEMPLATE: (Entity("t1", "rhel8-kube-v1-35"),),
+        DISK: (Entity("k1", "Small", is_customized=True),),
+        GROUP: (Entity("group-a", "a"),),
+        GONE: (),
+    }
+    (api,) = asked
+    assert len(api.commands) == 3 + len(questions)
+    assert api.urls == {"/client/api"}  # keys and signatures are in no URL
+    assert {one["domainid"] for one in api.asked if one["command"] == "listTemplates"} == {"d1"}
+    assert {one["templatefilter"] for one in api.asked if one["command"] == "listTemplates"} == {"executable"}
+
+
+PLACES: dict[str, tuple[Place, tuple[int, int | None, int | None]]] = {
+    "by ID": (HERE._replace(zone=Question(Sort.ZONE, "z1", "")), (1, 1, 1)),
+    "another zone": (HERE._replace(zone=Question(Sort.ZONE, "", "zone-3")), (0, None, None)),
+    "another ID": (HERE._replace(zone=Question(Sort.ZONE, "z3", "")), (0, None, None)),
+    "a domain below": (HERE._replace(domain="ROOT/boats"), (1, 1, 1)),
+    "a domain without its root": (HERE._replace(domain="old/boats"), (1, 1, 1)),
+    "no domain": (HERE._replace(domain="ROOT/ships"), (1, 0, None)),
+    "no account": (HERE._replace(account="nobody"), (1, 1, 0)),
+    "the account of the keys": (HERE._replace(account=""), (1, 1, None)),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_zones_domains_and_accounts_are_found_by_what_specs_call_them(name: str, trusted: Trust) -> None:
+    place, counts = PLACES[name]
+    found = answers(trusted, lambda api: api.items["listAccounts"][0].pop("domainid"), place=place)
+    assert (found.zones, found.domains, found.accounts) == counts
+
+
+ADDRESSES = {
+    ("192.0.2.44", 6443): "virtual machine boat-1",
+    ("192.0.2.55", 6443): "another network",
+    ("192.0.2.66", 6443): "load balancer rule pier",
+}
+FREE = {("192.0.2.66", 7443), ("192.0.2.77", 6443)}
+
+
+def test_who_has_an_address_is_told(trusted: Trust) -> None:
+    addresses = frozenset({*ADDRESSES, *FREE})
+    found = answers(trusted, questions=frozenset({NETWORK}), network=NETWORK, addresses=addresses)
+    assert found.holders == ADDRESSES
+
+
+def test_nothing_is_asked_about_addresses_that_nobody_named(trusted: Trust) -> None:
+    asked: list[CloudStack] = []
+    answers(trusted, asked.append, questions=frozenset({NETWORK}), network=NETWORK)
+    assert asked[0].commands == ["listZones", "listDomains", "listAccounts", "listNetworks"]
+
+
+def crowd(number: int, size: int = 0) -> Change:
+    """A change: as many networks whose names have the one that is asked for in it, which is the last."""
+    names = [f"network-1{'x' * (size + number - one - 1)}" for one in range(number)]
+    return lambda api: api.items.update(listNetworks=[{"id": str(n), "name": name} for n, name in enumerate(names)])
+
+
+def test_pages_are_gone_through(trusted: Trust) -> None:
+    last = PAGE_SIZE + 2
+    found = answers(trusted, crowd(last + 1), questions=frozenset({NETWORK}))
+    assert found.entities[NETWORK] == (Entity(str(last), "network-1"),)
+
+
+def test_what_an_id_or_a_name_means_is_compared_here_as_well(trusted: Trust) -> None:
+    """A CloudStack that does not filter."""
+
+    async def all_offerings(asked: Mapping[str, str]) -> web.StreamResponse | None:
+        if asked["command"] != "listServiceOfferings":
+            return None
+        items = [{"id": one, "name": "4 CPUs, 8 GB"} for one in ("o1", "o2")]
+        return web.json_response({"listserviceofferingsresponse": {"count": 2, "serviceoffering": items}})
+
+    found = answers(trusted, lambda api: setattr(api, "fault", all_offerings), questions=frozenset({OFFERING}))
+    assert found.entities[OFFERING] == (Entity("o1", "4 CPUs, 8 GB"),)
+
+
+def test_too_much_is_not_read(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloudstacks, "LARGEST", 1 << 20)
+    said = refusal(trusted, crowd(1, 2 << 20))
+    assert said.reason == "UnexpectedAnswer"
+    assert str(said).endswith("sent more than 1 MiB")
+
+
+def test_too_many_pages_are_not_gone_through(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloudstacks, "MOST_REQUESTS", 9)
+
+    async def endless(asked: Mapping[str, str]) -> web.StreamResponse:
+        return web.json_response({"listzonesresponse": {"count": 10**9, "zone": [{"id": asked["page"]}]}})
+
+    said = refusal(trusted, lambda api: setattr(api, "fault", endless))
+    assert str(said).endswith("has more than can be asked for in 9 requests")
+
+
+@pytest.mark.parametrize("keys", [Credentials(KEYS.username, "wrong"), Credentials("other", KEYS.password)])
+def test_refused_keys_are_told_and_count(keys: Credentials, trusted: Trust) -> None:
+    said = refusal(trusted, credentials=keys)
+    assert (said.reason, said.refused) == ("LoginRefused", True)
+    assert str(said).endswith("refuses the keys; correct api-key and secret-key of the Secret")
+
+
+def test_nobody_is_asked_without_keys_for_its_url(trusted: Trust) -> None:
+    asked: list[CloudStack] = []
+    said = refusal(trusted, asked.append, Credentials("", ""))
+    assert (said.reason, said.refused, asked[0].asked) == ("LoginRefused", True, [])
+    assert "it needs api-key, secret-key, and this very api-url" in str(said)
+
+
+CERTIFICATES: dict[str, tuple[bool, dict[str, Any], str]] = {
+    "an unknown authority": (False, {}, "self-signed certificate; have an authority sign it"),
+    "another name": (True, {"name": "other.example.com"}, "certificate is not valid for 'cloudstack.example.com'"),
+    "expired": (True, {"expired": True}, "certificate has expired"),
+}
+
+
+@pytest.mark.parametrize("name", CERTIFICATES)
+def test_nothing_is_sent_before_the_certificate_is_verified(name: str, trusted: Trust) -> None:
+    is_trusted, certificate, sentence = CERTIFICATES[name]
+    asked: list[CloudStack] = []
+    said = refusal(trusted if is_trusted else lambda _: None, asked.append, **certificate)
+    assert said.reason == "CertificateNotVerified"
+    assert sentence in str(said)
+    assert asked[0].asked == []
+
+
+def test_whoever_made_the_secret_may_do_without_verification() -> None:
+    async def main() -> Answers:
+        async with running(name="other.example.com", expired=True) as (api, _):
+            return await CloudStacks(api.resolve)(Asked(api.server, HERE), KEYS._replace(insecure=True))
+
+    assert asyncio.run(main()).zones == 1
+
+
+def test_an_api_without_tls_is_asked_as_the_secret_has_it() -> None:
+    async def main() -> Answers:
+        async with running(plain=True) as (api, _):
+            return await CloudStacks(api.resolve)(Asked(api.server, HERE), KEYS)
+
+    assert asyncio.run(main()).zones == 1
+
+
+@pytest.mark.parametrize("url", ["https://cloudstack.example.com:99999/client/api", "https://[::1/client/api"])
+def test_what_is_no_url_is_not_reached(url: str) -> None:
+    async def main() -> None:
+        async with running() as (api, _):
+            await CloudStacks(api.resolve)(Asked(msgspec.structs.replace(api.server, url=url), HERE), KEYS)
+
+    with pytest.raises(LookUpError, match="can't be reached") as told:
+        asyncio.run(main())
+    assert told.value.reason == "Unreachable"
+
+
+def answering(**answer: Any) -> Change:
+    async def fault(_asked: Mapping[str, str]) -> web.StreamResponse:
+        return web.Response(**answer)
+
+    return lambda api: setattr(api, "fault", fault)
+
+
+def refusing(code: int, text: str) -> Change:
+    async def fault(_asked: Mapping[str, str]) -> web.StreamResponse:
+        return error(code, text)
+
+    return lambda api: setattr(api, "fault", fault)
+
+
+JSON = "application/json"
+FAULTS: dict[str, tuple[Change, str, str]] = {
+    "500": (answering(status=500, text="a\nb" * 999), "UnexpectedAnswer", "does: HTTP 500 Internal Server Error"),
+    "elsewhere": (
+        answering(status=302, headers={"Location": "https://other.example.com"}),
+        "UnexpectedAnswer",
+        "does: HTTP 302 Found",
+    ),
+    "its own error": (refusing(530, "x" * 9999), "UnexpectedAnswer", "answered 530 to listZones: xxx"),
+    "an error with keys in it": (
+        refusing(530, f"not for {KEYS.username}, nor for {KEYS.password}"),
+        "UnexpectedAnswer",
+        "answered 530 to listZones: not for ..., nor for ...",
+    ),
+    "an unknown command": (refusing(432, "no"), "UnexpectedAnswer", "may not call listZones of cloudstack.example.com"),
+    "not allowed": (refusing(531, "no"), "UnexpectedAnswer", "give it a role that may (no)"),
+    "a wrong parameter": (refusing(431, "what?"), "UnexpectedAnswer", "answered 431 to listZones: what?"),
+    "no JSON": (answering(text="<html>"), "UnexpectedAnswer", "does: JSON (application/json) was expected"),
+    "broken JSON": (answering(text="{", content_type=JSON), "UnexpectedAnswer", "does not answer as a CloudStack does"),
+    "a list": (answering(text="[]", content_type=JSON), "UnexpectedAnswer", "does not answer as a CloudStack does"),
+    "numbers": (
+        answering(text='{"a": {"count": 1, "zone": [7]}}', content_type=JSON),
+        "UnexpectedAnswer",
+        "does not answer as a CloudStack does",
+    ),
+    "deep JSON": (answering(text="[" * 5000, content_type=JSON), "UnexpectedAnswer", "more than 128 levels deep"),
+    "an error that is none": (
+        answering(status=500, text='{"a": [1]}', content_type=JSON),
+        "UnexpectedAnswer",
+        "does not answer as a CloudStack does",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_of_the_server_is_told(name: str, trusted: Trust) -> None:
+    change, reason, sentence = FAULTS[name]
+    said = refusal(trusted, change)
+    assert (said.reason, said.refused) == (reason, False)
+    assert sentence in str(said)
+    assert len(str(said)) < 500
+
+
+def test_a_server_that_is_silent_is_left(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloudstacks, "CONNECT", 0.2)
+    said = refusal(trusted, lambda api: setattr(api, "fault", never))
+    assert said.reason == "Unreachable"
+    assert "can't be reached: timed out" in str(said) or "timed out" in str(said)
+
+
+def test_a_server_that_takes_its_time_is_left(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says something, now and then, and never ends."""
+    monkeypatch.setattr(cloudstacks, "LONGEST", 0.5)
+    said = refusal(trusted, lambda api: setattr(api, "fault", never))
+    assert said.reason == "Unreachable"
+    assert str(said).endswith("did not answer all questions within 0.5 s")
+
+
+def test_a_thread_is_free_again_as_soon_as_its_session_is_given_up(
+    trusted: Trust, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running() as (api, chain):
+            trusted(chain)
+            ask, asked = CloudStacks(api.resolve), Asked(api.server, HERE)
+            api.fault = never
+            monkeypatch.setattr(cloudstacks, "LONGEST", 0.5)
+            for _ in range(threads.CONTROLLERS):
+                with pytest.raises(LookUpError, match="did not answer all questions"):
+                    await ask(asked, KEYS)
+            api.fault = None
+            monkeypatch.setattr(cloudstacks, "LONGEST", cloudstacks.CONNECT / 2)
+            assert (await ask(asked, KEYS)).zones == 1
+
+    asyncio.run(main())
+
+
+def test_a_server_that_is_not_there_is_told(trusted: Trust) -> None:
+    said = refusal(trusted, lambda api: setattr(api, "resolve", lambda _host, _port: [("127.0.0.1", 1)]))
+    assert said.reason == "Unreachable"
+    assert f"{NAME}:" in str(said)
+
+
+def test_a_name_is_resolved_once(trusted: Trust) -> None:
+    """Whatever a name means later: another connection of the session goes to the same address."""
+    resolved: list[str] = []
+
+    def change(api: CloudStack) -> None:
+        resolve = api.resolve
+
+        def noted(host: str, port: int) -> list[tuple[str, int]]:
+            resolved.append(host)
+            return resolve(host, port)
+
+        async def closing(asked: Mapping[str, str]) -> web.StreamResponse | None:
+            if asked["command"] != "listZones":
+                return None
+            answer = web.json_response({"listzonesresponse": {"count": 1, "zone": [{"id": "z1", "name": "zone-1"}]}})
+            answer.force_close()
+            return answer
+
+        api.fault = closing
+        setattr(api, "resolve", noted)  # noqa: B010
+
+    assert answers(trusted, change).domains == 1
+    assert resolved == [NAME]
+
+
+def test_the_machine_of_the_manager_is_no_cloudstack(trusted: Trust) -> None:
+    asked: list[CloudStack] = []
+
+    async def main() -> None:
+        async with running() as (api, chain):
+            trusted(chain)
+            asked.append(api)
+            server = msgspec.structs.replace(api.server, url=f"https://localhost:{api.port}/client/api")
+            await CloudStacks()(Asked(server, HERE), KEYS)
+
+    with pytest.raises(LookUpError, match="infrastructure is not on the machine of the manager"):
+        asyncio.run(main())
+    assert asked[0].asked == []
+
+
+def test_one_that_is_slow_holds_up_no_other(trusted: Trust) -> None:
+    async def main() -> None:
+        async with running() as (slow, _), running() as (quick, chain):
+            trusted(chain)
+            slow.fault = never
+            ask = CloudStacks(quick.resolve)
+            keys = KEYS._replace(insecure=True)
+            waiting = [asyncio.create_task(ask(Asked(slow.server, HERE), keys)) for _ in range(5)]
+            await asyncio.sleep(0)
+            assert (await ask(Asked(quick.server, HERE), KEYS)).zones == 1
+            for one in waiting:
+                one.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(main())

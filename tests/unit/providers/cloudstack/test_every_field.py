@@ -1,0 +1,249 @@
+"""Every field of what a cluster on CloudStack links: an accepted value shows in what is rendered, or is refused by a
+rule.
+
+The schema and the rules of the CRDs are judged as an API server does. No field is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.clusters.validity import problem
+from espalier.kube.errors import ApiError
+from espalier.providers.cloudstack.details import RESERVED
+from espalier.providers.cloudstack.kinds import KINDS, CloudStackDatacenterConfig, CloudStackMachineConfig
+from tests.support.cloudstack import API, KEY_OF_ANN, disk, everything, of, zone
+from tests.unit.providers.cloudstack.test_rendering import made, seen
+from tests.unit.providers.sweep import Values, all_leaves, put, server, verdict
+from tests.unit.providers.vsphere.test_rendering import objects
+
+DATACENTER, MACHINE = CloudStackDatacenterConfig, CloudStackMachineConfig
+NETWORK = {"name": "network-3"}
+NAMED = Values(
+    [{"name": "another"}, {"id": "f0d2"}, {"id": "f0d2", "name": "another"}],
+    [{}, {"name": ""}, {"id": "", "name": ""}, {"name": 1}, {"name": "x" * 254}],
+)
+ZONE = Values(
+    [{"name": "zone-3", "network": NETWORK}, {"id": "f0d2", "network": {"id": "f0d2"}}],
+    [{"network": NETWORK}, {"name": "zone-3"}, {"name": "zone-3", "network": {}}, {"name": "", "network": NETWORK}],
+)
+APIS = [
+    *("", "cloudstack.example.com", "ftp://cloudstack.example.com", "https://localhost/client/api"),
+    *("http://127.0.0.1:8080/client/api", "https://169.254.169.254/", "https://[::1]/", "https://[fe80::1]/"),
+    *(
+        "https://user:password@cloudstack.example.com/client/api",
+        "https://cloudstack.example.com/?a=b",
+        "HTTP://LOCALHOST",
+    ),
+    *("https://a.localhost:1/", "https://localhost./", "https://cloudstack.example.com:x/", "https:///client/api"),
+]
+OLD: Tree = {"zones": [{"name": "zone-1", "network": NETWORK}], "domain": "ROOT", "managementApiEndpoint": API}
+
+
+def in_zone(field: str, accepted: list[Any], refused: list[Any]) -> Values:
+    """An availability zone with these values."""
+    return Values(
+        [[zone("az-3", **{field: one})] for one in accepted], [[zone("az-3", **{field: one})] for one in refused]
+    )
+
+
+def of_old(field: str, accepted: list[Any], refused: list[Any]) -> Values:
+    """Deprecated zones with these values; the whole spec."""
+    return Values([OLD | {field: one} for one in accepted], [OLD | {field: one} for one in refused])
+
+
+def of_disk(field: str, accepted: list[Any], refused: list[Any]) -> Values:
+    """A disk with these values."""
+    return Values([disk(**{field: one}) for one in accepted], [disk(**{field: one}) for one in refused])
+
+
+ZONES = Values([[zone("az-3", zone=one)] for one in ZONE.accepted], [[zone("az-3", zone=one)] for one in ZONE.refused])
+OLD_ZONES = of_old("zones", [[one] for one in ZONE.accepted], [[one] for one in ZONE.refused])
+WITHOUT = {"mountPath": "", "device": "", "filesystem": "", "label": ""}
+PATHS = ["/data", "/data/a.b-c_d"], ["", "data", "/", "/data/", "/a b", "/a;b", "/$(x)", "/a//b"]
+
+FIELDS: dict[type[KubeObject], dict[str, Values]] = {
+    DATACENTER: {
+        "availabilityZones[].name": in_zone("name", ["a", "A.b_c-1"], ["", "-a", "a b", "x" * 64]),
+        "availabilityZones[].credentialsRef": in_zone("credentialsRef", ["North", "a.b"], ["", "a/b", "-a", "x" * 254]),
+        **{f"availabilityZones[].zone.{one}": ZONES for one in ("id", "name", "network.id", "network.name")},
+        "availabilityZones[].domain": in_zone("domain", ["ROOT/boats"], ["", 1]),
+        "availabilityZones[].account": in_zone("account", ["boats", ""], [1, "x" * 254]),
+        "availabilityZones[].managementApiEndpoint": in_zone(
+            "managementApiEndpoint", ["http://10.0.0.9:8080/client/api", "https://[fd00::1]/client/api"], APIS
+        ),
+        **{f"zones[].{one}": OLD_ZONES for one in ("id", "name", "network.id", "network.name")},
+        "domain": of_old("domain", ["ROOT/boats"], ["", 1]),
+        "account": of_old("account", ["boats"], [1, "x" * 254]),
+        "managementApiEndpoint": of_old("managementApiEndpoint", ["https://other.example.com/client/api"], APIS),
+    },
+    MACHINE: {
+        **{f"computeOffering.{one}": NAMED for one in ("id", "name")},
+        **{
+            f"template.{one}": Values([{"name": "rhel9-v1-35"}, {"id": "f0d2"}], NAMED.refused)
+            for one in ("id", "name")
+        },
+        "diskOffering.id": of_disk("id", ["f0d2"], [1]),
+        "diskOffering.name": Values([disk(name="Large"), WITHOUT], [disk(name=""), disk(name="") | WITHOUT]),
+        "diskOffering.customSizeInGB": of_disk("customSizeInGB", [0, 2**31 - 1], [-1, 2**31, "1"]),
+        "diskOffering.mountPath": of_disk("mountPath", *PATHS),
+        "diskOffering.device": of_disk(
+            "device", ["/dev/sdb", "/dev/nvme1n1"], ["", "vdb", "/dev/", "/dev/a b", "/etc"]
+        ),
+        "diskOffering.filesystem": of_disk("filesystem", ["xfs"], ["", "EXT4", "ext4;", "a b"]),
+        "diskOffering.label": of_disk("label", ["data"], ["", "a b", "x" * 17, "-a"]),
+        "affinity": Values(["pro", "anti", "no"], ["many", "PRO", 1]),
+        "affinityGroupIds[]": Values([["group-c"], []], [[1], ["a"] * 17]),
+        "symlinks{}": Values(
+            [{"/var/log/a": one} for one in PATHS[0]],
+            [*({"/var/log/a": one} for one in PATHS[1]), *({one: "/data"} for one in PATHS[1])],
+        ),
+        "userCustomDetails{}": Values(
+            [{"team": "ships"}, {}], [{"": "a"}, {"a": 1}, *({one: "a"} for one in (*RESERVED, "CPUNUMBER"))]
+        ),
+        "users[].name": Values(
+            [[{"name": "bob", "sshAuthorizedKeys": []}]], [[{"name": "B b", "sshAuthorizedKeys": []}]]
+        ),
+        "users[].sshAuthorizedKeys[]": Values(
+            [[{"name": "ann", "sshAuthorizedKeys": ["", KEY_OF_ANN]}]],
+            [[{"name": "ann", "sshAuthorizedKeys": ["-----BEGIN OPENSSH PRIVATE KEY-----"]}]],
+        ),
+    },
+}
+"""By path, of values in the example with everything: what is in a list or names something is written whole."""
+
+WHOLE = ("computeOffering", "template", "diskOffering")
+DEPRECATED = ("zones", "domain", "account", "managementApiEndpoint")
+
+
+def written(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
+    """The example with everything, in which a field has another value."""
+    trees = copy.deepcopy(everything())
+    spec, whole = of(trees, kind.resource.kind), path.partition(".")[0].removesuffix("[]")
+    if whole in DEPRECATED:
+        spec.clear()
+        spec.update(value)
+    else:
+        put(spec, whole if whole in WHOLE else path.removesuffix("{}"), value)
+    if path == "affinity":
+        del spec["affinityGroupIds"]
+    return trees
+
+
+def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
+    for kind, fields in FIELDS.items():
+        for path, values in fields.items():
+            yield kind, path, values
+
+
+BEFORE = objects(made(everything()))
+
+
+def shows(trees: list[Tree]) -> bool:
+    """True if a value shows: in objects, or in the permission or the Secret for which the cluster waits."""
+    found = seen(trees)
+    if found.missing:
+        return True
+    assert problem(found) is None
+    return objects(made(trees)) != BEFORE
+
+
+def test_each_value_shows_or_is_refused() -> None:
+    async def main() -> list[str]:
+        client, wrong = await server(KINDS), []
+        for kind, path, values in swept():
+            for value in values.accepted:
+                trees = written(kind, path, value)
+                if said := await verdict(client, kind, trees):
+                    wrong.append(f"{path} {value!r} is refused: {said}")
+                elif not shows(trees):
+                    wrong.append(f"{path} {value!r} shows nowhere")
+            for value in values.refused:
+                if not (said := await verdict(client, kind, written(kind, path, value))):
+                    wrong.append(f"{path} {value!r} is accepted")
+                elif "PRIVATE" in said:
+                    wrong.append(f"{path} is quoted: {said}")
+        return wrong
+
+    assert asyncio.run(main()) == []
+
+
+BOTH = [OLD | {"availabilityZones": [zone("az-1")]}, {"availabilityZones": [zone("a"), zone("a")]}, {}]
+
+
+@pytest.mark.parametrize("spec", BOTH)
+def test_machines_are_in_availability_zones_or_in_deprecated_zones(spec: Tree) -> None:
+    async def main() -> str:
+        trees = everything()
+        of(trees, DATACENTER.resource.kind).clear()
+        of(trees, DATACENTER.resource.kind).update(spec)
+        return await verdict(await server(KINDS), DATACENTER, trees)
+
+    assert "availability" in asyncio.run(main())
+
+
+def test_groups_and_a_way_to_place_machines_exclude_each_other() -> None:
+    async def main() -> str:
+        trees = everything()
+        of(trees, MACHINE.resource.kind)["affinity"] = "pro"
+        return await verdict(await server(KINDS), MACHINE, trees)
+
+    assert "groups say how machines are placed" in asyncio.run(main())
+
+
+FIRST, SECOND = of(everything(), DATACENTER.resource.kind)["availabilityZones"]
+CHANGES: list[tuple[type[KubeObject], Tree, str]] = [
+    (DATACENTER, {"availabilityZones": [FIRST, SECOND, zone("az-3")]}, ""),
+    (DATACENTER, {"availabilityZones": [SECOND]}, ""),
+    (DATACENTER, {"availabilityZones": [zone("az-3"), FIRST]}, ""),
+    (DATACENTER, {"availabilityZones": [FIRST | {"account": "other"}, SECOND]}, "an availability zone stays as it is"),
+    (DATACENTER, {"availabilityZones": [zone("az-3")]}, "one of the availability zones must stay"),
+    (DATACENTER, {"availabilityZones": None} | OLD, "it can't be changed"),
+    (MACHINE, {"affinityGroupIds": ["group-a"]}, "it can't be changed"),
+    (MACHINE, {"affinityGroupIds": None}, "it can't be changed"),
+    (MACHINE, {"affinity": "no"}, "it can't be changed"),
+    (MACHINE, {"computeOffering": {"name": "another"}}, ""),
+]
+
+
+@pytest.mark.parametrize(("kind", "changes", "sentence"), CHANGES)
+def test_what_machines_were_made_of_stays(kind: type[KubeObject], changes: Tree, sentence: str) -> None:
+    async def main() -> str:
+        client = await server(KINDS)
+        tree = next(
+            one for one in everything() if (one["kind"], one["metadata"]["name"]) == (kind.resource.kind, "harbor")
+        )
+        stored = (await client.create(kind.resource, tree)).tree
+        spec = {name: value for name, value in (stored["spec"] | changes).items() if value is not None}
+        try:
+            await client.replace(kind.resource, stored | {"spec": spec}, dry_run=True)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    said = asyncio.run(main())
+    assert sentence in said
+    assert bool(said) == bool(sentence)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
+    assert [path for path in all_leaves(kind) if path not in FIELDS[kind]] == []
+
+
+def test_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    fields = sum(len(all_leaves(kind)) for kind in KINDS)
+    accepted = sum(len(values.accepted) for _, _, values in swept())
+    refused = sum(len(values.refused) for _, _, values in swept())
+    with capsys.disabled():
+        swept_of = f"{len(list(swept()))} swept, {accepted} values accepted, {refused} refused"
+        print(f"\n{fields} fields of CloudStack: {swept_of}")
+    assert accepted > 40
+    assert refused > 150

@@ -1,0 +1,151 @@
+"""What the answers of a CloudStack mean: each problem is named, with the field and the availability zone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.providers.cloudstack.checks import findings
+from espalier.providers.cloudstack.checks.questions import Answers, Entity, Sort
+from espalier.providers.cloudstack.kinds import CloudStackDatacenterConfig, CloudStackMachineConfig
+from tests.support.cloudstack import API, disk, manifest, of, zone
+
+THERE: dict[Sort, list[Entity]] = {
+    Sort.NETWORK: [Entity("n1", "network-1")],
+    Sort.OFFERING: [Entity("o1", "4 CPUs, 8 GB"), Entity("o2", "twice"), Entity("o3", "twice")],
+    Sort.TEMPLATE: [Entity("t1", "rhel8-kube-v1-35"), Entity("t2", "copied", is_ready=False)],
+    Sort.DISK_OFFERING: [
+        Entity("k1", "Small", is_customized=True),
+        Entity("k2", "Fixed", is_customized=False),
+        Entity("k3", "Untold"),
+    ],
+    Sort.AFFINITY_GROUP: [Entity("group-a", "a")],
+}
+FOUND = Answers(1, 1, 1)
+DEPRECATED: dict[str, Any] = {
+    "availabilityZones": [],
+    "zones": [{"name": "zone-1", "network": {"name": "network-1"}}],
+    "domain": "ROOT",
+    "account": "admin",
+    "managementApiEndpoint": API,
+}
+
+
+def of_machines(answers: Answers = FOUND, **changes: Any) -> list[str]:
+    """What is wrong with the machine config of the example, changed."""
+    tree = of(manifest(), "CloudStackMachineConfig") | changes
+    spec = msgspec.convert({"spec": tree}, CloudStackMachineConfig).spec
+    here = msgspec.convert({"spec": {"availabilityZones": [zone("az-1")]}}, CloudStackDatacenterConfig).spec
+    entities = {
+        one: tuple(it for it in THERE[one.sort] if (it.id == one.id if one.id else it.name == one.name))
+        for one in findings.of_machines(spec).values()
+    }
+    told = msgspec.structs.replace(answers, entities=entities)
+    return list(findings.judge_machines(spec, here.availability_zones[0], told))
+
+
+def of_datacenter(answers: Answers = FOUND, **changes: Any) -> list[str]:
+    tree = of(manifest(), "CloudStackDatacenterConfig") | changes
+    (fields,) = findings.zones_of(msgspec.convert({"spec": tree}, CloudStackDatacenterConfig).spec)
+    network = findings.network_of(fields.zone)
+    entities = {network: tuple(one for one in THERE[Sort.NETWORK] if network.name in ("", one.name))}
+    return list(findings.judge_zone(fields, msgspec.structs.replace(answers, entities=entities)))
+
+
+def test_the_example_is_right() -> None:
+    assert of_machines() == of_machines(diskOffering=disk(), affinityGroupIds=["group-a"]) == []
+    assert of_machines(computeOffering={"id": "o2", "name": "twice"}, template={"id": "t1"}) == []
+    assert of_machines(diskOffering=disk(name="Fixed", customSizeInGB=0)) == []
+    assert of_machines(diskOffering=disk(name="Untold")) == []
+    assert of_datacenter() == of_datacenter(**DEPRECATED) == of_datacenter(Answers(1, 1, None)) == []
+
+
+CANT = "or the account may not see it; correct the field, or grant the account the right to it"
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "offering": (
+        {"computeOffering": {"name": "huge"}},
+        f"spec.computeOffering.name: found huge; availability zone az-1 has no such compute offering, {CANT}",
+    ),
+    "offering by ID": (
+        {"computeOffering": {"id": "o9", "name": "4 CPUs, 8 GB"}},
+        f"spec.computeOffering.id: found o9; availability zone az-1 has no such compute offering, {CANT}",
+    ),
+    "an ID and another name": (
+        {"computeOffering": {"id": "o1", "name": "huge"}},
+        "spec.computeOffering.name: found huge, and compute offering o1 of availability zone az-1 is called "
+        "4 CPUs, 8 GB; give the ID, or the name",
+    ),
+    "two of a name": (
+        {"computeOffering": {"name": "twice"}},
+        "spec.computeOffering.name: found twice, and availability zone az-1 has 2 compute offerings that are called so "
+        "(o2, o3); name one by its ID",
+    ),
+    "template": (
+        {"template": {"name": "none-1-35"}},
+        f"spec.template.name: found none-1-35; availability zone az-1 has no such template, {CANT}",
+    ),
+    "a template that is not ready": (
+        {"template": {"id": "t2"}},
+        "spec.template.id: found t2, which is not ready in availability zone az-1; wait, or name another",
+    ),
+    "disk": (
+        {"diskOffering": disk(name="None")},
+        f"spec.diskOffering.name: found None; availability zone az-1 has no such disk offering, {CANT}",
+    ),
+    "no size": (
+        {"diskOffering": disk(customSizeInGB=0)},
+        "spec.diskOffering.customSizeInGB: found nothing, and disk offering Small of availability zone az-1 has no "
+        "size; say how large disks are",
+    ),
+    "a size too many": (
+        {"diskOffering": disk(name="Fixed")},
+        "spec.diskOffering.customSizeInGB: found 20, and disk offering Fixed of availability zone az-1 has a size of "
+        "its own; remove the field",
+    ),
+    "affinity group": (
+        {"affinityGroupIds": ["group-a", "group-z"]},
+        f"spec.affinityGroupIds[1]: found group-z; availability zone az-1 has no such affinity group, {CANT}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_machines_lack_is_named(name: str) -> None:
+    change, sentence = WRONG[name]
+    assert of_machines(**change) == [sentence]
+
+
+def test_without_its_zone_the_datacenter_says_what_lacks() -> None:
+    for answers in (Answers(0), Answers(1, 0), Answers(1, 1, 0)):
+        (sentence,) = of_machines(answers)
+        assert sentence.endswith("lacks its zone, domain or account; see the CloudStackDatacenterConfig")
+
+
+ZONE = "spec.availabilityZones[0]"
+
+
+@pytest.mark.parametrize(
+    ("answers", "changes", "sentence"),
+    [
+        (Answers(0), {}, f"{ZONE}.zone.name: found zone-1; CloudStack has no such zone, {CANT}"),
+        (Answers(0), DEPRECATED, f"spec.zones[0].name: found zone-1; CloudStack has no such zone, {CANT}"),
+        (
+            Answers(2),
+            {},
+            f"{ZONE}.zone.name: found zone-1, and CloudStack has 2 zones that are called so; name one by its ID",
+        ),
+        (Answers(1, 0), {}, f"{ZONE}.domain: found ROOT; CloudStack has no such domain, {CANT}"),
+        (Answers(1, 0), DEPRECATED, f"spec.domain: found ROOT; CloudStack has no such domain, {CANT}"),
+        (Answers(1, 1, 0), {}, f"{ZONE}.account: found admin; domain ROOT has no such account, {CANT}"),
+        (Answers(1, 1, 0), DEPRECATED, f"spec.account: found admin; domain ROOT has no such account, {CANT}"),
+        (
+            FOUND,
+            DEPRECATED | {"zones": [{"name": "zone-1", "network": {"name": "nets"}}]},
+            f"spec.zones[0].network.name: found nets; zone zone-1 has no such network, {CANT}",
+        ),
+    ],
+)
+def test_what_a_zone_lacks_is_named(answers: Answers, changes: dict[str, Any], sentence: str) -> None:
+    assert of_datacenter(answers, **changes) == [sentence]

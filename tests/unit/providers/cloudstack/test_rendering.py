@@ -1,0 +1,250 @@
+"""What a cluster on CloudStack becomes, whole; which keys it waits for, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from espalier.api.meta import Tree
+from espalier.clusters.admission import Admission
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
+from espalier.clusters.validity import missing_objects, problem
+from espalier.kube.wire import ADMIN
+from espalier.runtime.admission import AdmissionRequest
+from tests.support.cloudstack import API, CREDENTIALS, KEY, MAKER, credentials, disk, everything, manifest, of, stored
+from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
+from tests.unit.clusters.test_story import compare_with_golden, text_of
+from tests.unit.providers.vsphere.test_rendering import FORK, objects, redacted
+
+
+def seen(trees: list[Tree], *secrets: Tree) -> Scope:
+    found = observer(*stored(trees), *(secrets or (credentials(),)), FORK).scope(KEY)
+    assert found is not None
+    return found
+
+
+def made(trees: list[Tree], *secrets: Tree) -> Rendered:
+    found = seen(trees, *secrets)
+    assert problem(found) is None
+    assert found.design is not None, found.missing
+    return rendered(found.design)
+
+
+def waits(trees: list[Tree], *secrets: Tree) -> str:
+    found = missing_objects(seen(trees, *secrets).missing)
+    return found.message if found is not None else ""
+
+
+def bodies(trees: list[Tree], kind: str) -> list[Any]:
+    return [one for one in objects(made(trees)) if one["kind"] == kind]
+
+
+@pytest.mark.parametrize("name", ["cloudstack", "cloudstack-everything"])
+def test_a_cluster_on_cloudstack_becomes_these_objects(name: str) -> None:
+    compare_with_golden(name, text_of(redacted(objects(made(manifest() if name == "cloudstack" else everything())))))
+
+
+def test_keys_stand_in_no_object() -> None:
+    encoded = base64.b64encode(MAKER.encode()).decode()
+    text = json.dumps(objects(made(everything())))
+    assert encoded not in text
+    assert MAKER not in text
+
+
+def test_keys_are_named_where_the_administrator_has_them() -> None:
+    (cluster,) = bodies(manifest(), "CloudStackCluster")
+    assert cluster["spec"]["failureDomains"][0]["acsEndpoint"] == {"name": "global", "namespace": "eksa-system"}
+
+
+@pytest.mark.parametrize("field", ["api-key", "secret-key"])
+def test_keys_that_lack_half_are_waited_for(field: str) -> None:
+    said = waits(manifest(), credentials({name: value for name, value in CREDENTIALS.items() if name != field}))
+    assert f"availability zone az-1: waiting for field {field} of Secret eksa-system/global" in said
+    assert MAKER not in said
+
+
+def test_keys_for_another_api_are_not_used_and_not_quoted() -> None:
+    said = waits(manifest(), credentials(CREDENTIALS | {"api-url": "https://secret.example.com/client/api"}))
+    assert f"field api-url of Secret eksa-system/global to be the managementApiEndpoint, {API}" in said
+    assert "secret.example.com" not in said
+
+
+def test_each_availability_zone_has_its_keys() -> None:
+    trees = manifest()
+    zones = of(trees, "CloudStackDatacenterConfig")["availabilityZones"]
+    zones.append(zones[0] | {"name": "az-2", "credentialsRef": "North"})
+    assert "availability zone az-2: waiting for Secret eksa-system/north" in waits(trees)
+    assert waits(trees, credentials(), credentials(name="north")) == ""
+    trees = manifest()
+    zones = of(trees, "CloudStackDatacenterConfig")["availabilityZones"]
+    zones[0]["managementApiEndpoint"] = "https://other.example.com/client/api"
+    assert "credentials-servers with other.example.com," in waits(trees)
+
+
+def test_deprecated_zones_are_availability_zones_with_the_keys_of_secret_global() -> None:
+    trees = manifest()
+    spec = of(trees, "CloudStackDatacenterConfig")
+    first = spec.pop("availabilityZones")[0]
+    network = {"name": "network-2"}
+    spec |= {
+        "zones": [first["zone"], {"id": "zone-2", "network": network}],
+        "domain": "ROOT",
+        "account": "admin",
+        "managementApiEndpoint": API,
+    }
+    (cluster,) = bodies(trees, "CloudStackCluster")
+    domains = cluster["spec"]["failureDomains"]
+    assert [one["name"] for one in domains] == ["default-az-0", "default-az-1"]
+    assert domains[1]["zone"] == {"id": "zone-2", "network": network}
+    assert {one["acsEndpoint"]["name"] for one in domains} == {"global"}
+    assert {(one["domain"], one["account"]) for one in domains} == {("ROOT", "admin")}
+
+
+@pytest.mark.parametrize(
+    ("given", "host", "port"),
+    [
+        ("192.0.2.9", "192.0.2.9", 6443),
+        ("192.0.2.9:6444", "192.0.2.9", 6444),
+        ("api.example.com", "api.example.com", 6443),
+        ("api.example.com:443", "api.example.com", 443),
+        ("fd00::9", "fd00::9", 6443),
+        ("[fd00::9]:7443", "fd00::9", 7443),
+        ("[fd00::9]", "fd00::9", 6443),
+    ],
+)
+def test_the_api_server_is_where_the_cluster_says(given: str, host: str, port: int) -> None:
+    trees = manifest(proxyConfiguration={"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"})
+    trees[0]["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = given
+    for kind in ("Cluster", "CloudStackCluster"):
+        (found,) = bodies(trees, kind)
+        assert found["spec"]["controlPlaneEndpoint"] == {"host": host, "port": port}
+    (plane,) = bodies(trees, "KubeadmControlPlane")
+    config = plane["spec"]["kubeadmConfigSpec"]
+    vip = next(one["content"] for one in config["files"] if one["path"].endswith("kube-vip.yaml"))
+    assert yaml.safe_load(vip)["spec"]["containers"][0]["env"][-1] == {"name": "address", "value": host}
+    proxy = next(one["content"] for one in config["files"] if one["path"].endswith("http-proxy.conf"))
+    in_list = f"[{host}]" if ":" in host else host
+    assert f"cloudstack.example.com,{in_list}:{port}" in proxy
+
+
+@pytest.mark.parametrize(
+    ("device", "filesystem", "partition", "lazy"),
+    [("/dev/vdb", "ext4", "/dev/vdb1", True), ("/dev/nvme1n1", "xfs", "/dev/nvme1n1p1", False)],
+)
+def test_a_second_disk_has_one_file_system(device: str, filesystem: str, partition: str, lazy: bool) -> None:
+    trees = manifest(externalEtcdConfiguration={"count": 1, "machineGroupRef": {"kind": MACHINES, "name": "harbor"}})
+    of(trees, MACHINES)["diskOffering"] = disk(device=device, filesystem=filesystem)
+    (workers,) = bodies(trees, "KubeadmConfigTemplate")
+    config = workers["spec"]["template"]["spec"]
+    (found,) = config["diskSetup"]["filesystems"]
+    assert found["device"] == partition
+    assert found.get("extraOpts", []) == (["-E", "lazy_itable_init=1,lazy_journal_init=1"] if lazy else [])
+    assert config["mounts"] == [["LABEL=data_disk", "/data-small"]]
+    (etcd,) = bodies(trees, "EtcdadmCluster")
+    commands = etcd["spec"]["etcdadmConfigSpec"]["preEtcdadmCommands"]
+    assert f"blkid -L data_disk || mkfs.{filesystem} -L data_disk {partition}" in commands
+
+
+def test_a_disk_without_an_offering_is_none() -> None:
+    trees = manifest()
+    nothing = {"mountPath": "", "device": "", "filesystem": "", "label": ""}
+    of(trees, MACHINES)["diskOffering"] = nothing
+    assert objects(made(trees)) == objects(made(manifest()))
+
+
+def test_a_release_before_cloudstack_is_refused() -> None:
+    trees = manifest(eksaVersion="v0.25.1")
+    found = problem(seen(trees))
+    assert found is not None
+    assert found.reason == "EksaVersionInvalid"
+    assert "spec.eksaVersion: the release has no images for clusters with CloudStackDatacenterConfig" in found.message
+    assert any("cloudStack.kubeVip" in one for one in refused(trees))
+
+
+def refused(trees: list[Tree]) -> list[str]:
+    """What admission says of a Cluster beside these."""
+    known = observer(*stored(trees)[1:], credentials(), laptop(), FORK)
+    request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "harbor", ADMIN, as_object(trees[0]), None)
+    answer = Admission(known, lambda: NOW).validate(request)
+    return [] if answer.allowed else answer.message.split("; spec.")
+
+
+PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
+MACHINES = "CloudStackMachineConfig"
+
+
+def at(host: str) -> dict[str, Any]:
+    return {PLANE: {"endpoint": {"host": host}}}
+
+
+OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
+    "no endpoint": ({PLANE: {"endpoint": None}}, "say at which address the API server is reached"),
+    "no name": (at("a_b"), "neither an address nor a name"),
+    "no port": (at("192.0.2.9:a"), "neither a host nor a host with a port"),
+    "a port that is too high": (at("192.0.2.9:65536"), "there is no such port"),
+    "here": (at("127.0.0.1:6443"), "machines can't be reached there"),
+    "here by its name": (at("localhost"), "machines can't be reached there"),
+    "a pod's address": (at("192.168.3.4"), "addresses there are given to pods"),
+    "no machines": ({PLANE: {"machineGroupRef": None}}, "say what the machines are like"),
+    "other machines": (
+        {PLANE: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},
+        "not a kind of machine config for this datacenter; found VSphereMachineConfig; allowed: CloudStackMachine",
+    ),
+    "a domain of a group": ({GROUP: {"failureDomains": ["az-1"]}}, "machines are spread over all availability zones"),
+}
+
+
+@pytest.mark.parametrize("name", OF_CLUSTER)
+def test_a_cluster_that_can_not_be_made_is_refused_at_once(name: str) -> None:
+    changes, sentence = OF_CLUSTER[name]
+    trees = manifest()
+    assert refused(trees) == []
+    for field, value in changes.items():
+        part = trees[0]["spec"].setdefault(field, {})
+        (part[0] if isinstance(part, list) else part).update(value)
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert stopped.reason == "ClusterInvalid"
+    assert sentence in stopped.message
+    assert any(sentence in f"spec.{one}" for one in refused(trees))
+
+
+@pytest.mark.parametrize("name", ["rhel8-kube-v1-34", "rhel8"])
+def test_a_template_of_another_kubernetes_version_stops_the_cluster(name: str) -> None:
+    trees = manifest()
+    of(trees, MACHINES)["template"]["name"] = name
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert stopped.reason == "ClusterInvalid"
+    assert (
+        f"{MACHINES} harbor: spec.template.name: spec.workerNodeGroupConfigurations[0] has machines with Kubernetes "
+        f"1.35; name a template that has it; found {name}; allowed: a name with 1.35 in it" in stopped.message
+    )
+    assert refused(trees) == []
+
+
+@pytest.mark.parametrize("template", [{"name": "rhel8-1.35.3"}, {"name": "v135"}, {"id": "f0d2", "name": "other"}])
+def test_a_template_may_have_any_name_with_the_version_in_it_or_an_id(template: Tree) -> None:
+    trees = manifest()
+    of(trees, MACHINES)["template"] = template
+    (machines,) = [one for one in bodies(trees, "CloudStackMachineTemplate") if "md-0" in one["metadata"]["name"]]
+    assert machines["spec"]["template"]["spec"]["template"] == template
+
+
+def test_what_others_read_of_disks_stands_in_annotations_as_well() -> None:
+    annotations = msgspec.to_builtins(made(everything()).groups[0].machine_template)["metadata"]["annotations"]
+    suffix = "cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
+    assert annotations == {
+        f"mountpath.diskoffering.{suffix}": "/data-small",
+        f"device.diskoffering.{suffix}": "/dev/vdb",
+        f"filesystem.diskoffering.{suffix}": "ext4",
+        f"label.diskoffering.{suffix}": "data_disk",
+        f"symlinks.{suffix}": "/var/log/kubernetes:/data-small/var/log/kubernetes",
+    }
