@@ -1,0 +1,1 @@
+"""Checks of SnowMachineConfigs against their devices (decision 0106)."""

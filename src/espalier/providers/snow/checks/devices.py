@@ -1,0 +1,260 @@
+"""Answers from Snow devices over the network: the API of the device, and its EC2-compatible one.
+
+A tenant names devices: what they send is bounded in size, number and time. Nothing is sent before the certificate was
+verified, and signatures instead of keys after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeVar
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from espalier.api import json_trees
+from espalier.clusters import addresses
+from espalier.clusters.checks.hosts import Resolve, brief, resolved
+from espalier.clusters.checks.questions import (
+    LOGIN_REFUSED,
+    NOT_VERIFIED,
+    UNEXPECTED,
+    UNREACHABLE,
+    Credentials,
+    LookUpError,
+)
+from espalier.providers.snow import linked
+from espalier.providers.snow.checks import signed
+from espalier.providers.snow.checks.questions import Answers, Asked
+
+CONNECT = 10.0
+"""Seconds until a connection stands, and that a device may be silent in an answer."""
+LONGEST = 60.0
+"""Seconds for all answers of a session."""
+LARGEST = 2 * 1024 * 1024
+"""Bytes that a session reads."""
+MOST_PAGES = 20
+"""Pages of a list; devices have few images, and are not known to make pages."""
+
+LOCKED = "DeviceLocked"
+"""The reason of a device that answers, and gives nothing away: after a restart each is locked."""
+
+_UNLOCKED = "UNLOCKED"
+_TARGET = "SnowballDevice_20171127"
+_FORBIDDEN = frozenset({"UnauthorizedOperation", "AccessDenied", "AccessDeniedException"})
+"""Codes of a known account that may not do something."""
+_REFUSED = frozenset(
+    {
+        "AuthFailure",
+        "IncompleteSignature",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""Codes of keys that are not right."""
+
+
+T = TypeVar("T")
+
+
+class Ports(NamedTuple):
+    """Where the APIs of a device are."""
+
+    ec2: int = 8243
+    device: int = 9092
+
+
+PORTS = Ports()
+
+
+class _UnlockStatus(msgspec.Struct, rename="pascal"):
+    state: str = ""
+
+
+class _Device(msgspec.Struct, rename="pascal"):
+    unlock_status: _UnlockStatus
+
+
+class _Software(msgspec.Struct, rename="pascal"):
+    installed_version: str | None = None
+
+
+class _Error(msgspec.Struct):
+    type: str = msgspec.field(default="", name="__type")
+    message: str = ""
+    title: str = msgspec.field(default="", name="Message")
+
+
+class SnowDevices:
+    """Sessions with devices."""
+
+    def __init__(self, resolve: Resolve = resolved, ports: Ports = PORTS) -> None:
+        self._resolve = resolve
+        self._ports = ports
+
+    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+        """All answers, in one session that ends with this."""
+        device = asked.server.host
+        if not credentials.username or not credentials.password:
+            message = (
+                f"field {linked.OF_DEVICES} of the Secret has no profile [{device}] with aws_access_key_id and "
+                "aws_secret_access_key; add it"
+            )
+            raise LookUpError(LOGIN_REFUSED, message, refused=True)
+        try:
+            async with asyncio.timeout(LONGEST), await self._session(device, credentials) as session:
+                return await _Apis(session, device, self._ports, credentials).answers(asked)
+        except TimeoutError as error:
+            limits = f"it was silent for {CONNECT:g} s, or needed {LONGEST:g} s in all"
+            message = f"device {device} did not answer in time: {limits}"
+            raise LookUpError(UNREACHABLE, message) from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            why = getattr(error.certificate_error, "verify_message", "") or brief(error.certificate_error)
+            message = f"the certificate of device {device} can't be verified: {why}; {_HOW_TO_VERIFY}"
+            raise LookUpError(NOT_VERIFIED, message, refused=True) from error  # another Secret may have the right ones
+        except (OSError, ValueError, aiohttp.ClientError) as error:
+            raise LookUpError(UNREACHABLE, f"device {device} can't be reached: {brief(error)}") from error
+
+    async def _session(self, device: str, credentials: Credentials) -> aiohttp.ClientSession:
+        """A session of HTTP. Devices are named by addresses, so there is no name that is resolved again later."""
+        if addresses.parsed(device) is None:
+            raise ValueError("its name is not an IP address")
+        await asyncio.to_thread(self._resolve, device, self._ports.ec2)
+        try:
+            context = await asyncio.to_thread(_tls, credentials.authorities)
+        except (ssl.SSLError, ValueError) as error:
+            message = f"field {linked.AUTHORITIES} of the Secret has no certificates that can be read: {brief(error)}"
+            raise LookUpError(NOT_VERIFIED, message, refused=True) from error
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=context, limit=1),
+            auto_decompress=False,  # what is read is counted
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT, sock_connect=CONNECT, sock_read=CONNECT),
+        )
+
+
+def _tls(authorities: str) -> ssl.SSLContext:
+    """A context that trusts these certificates and no others: each device makes its own, which signs itself."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=authorities)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # those of several devices may have one name
+    return context
+
+
+class _Apis:
+    """The APIs of a device, as one session reads them."""
+
+    def __init__(self, session: aiohttp.ClientSession, device: str, ports: Ports, credentials: Credentials) -> None:
+        self._session = session
+        self._host = device
+        self._ports = ports
+        self._credentials = credentials
+        self._left = LARGEST
+
+    async def answers(self, asked: Asked) -> Answers:
+        """All answers. Raises `LookUpError`."""
+        state = (await self._of_device("DescribeDevice", _Device)).unlock_status.state
+        if state != _UNLOCKED:
+            found = brief(state) or "nothing"
+            message = f"device {self._host} is not unlocked: found {found}; unlock it (`snowballEdge unlock-device`)"
+            raise LookUpError(LOCKED, message)
+        software = (await self._of_device("DescribeDeviceSoftware", _Software)).installed_version
+        types = await self._all(signed.INSTANCE_TYPES, "InstanceTypes")
+        keys = await self._all(signed.KEY_PAIRS, "KeyPairs")
+        images = await self._all(signed.IMAGES, "Images") if asked.images else None
+        return Answers(
+            software=software or "",
+            instance_types={
+                one.get("InstanceType", ""): one.get("VCpuInfo", {}).get("DefaultVCpus", 0) for one in types
+            },
+            key_pairs=frozenset(one.get("KeyName", "") for one in keys),
+            images=frozenset(one.get("ImageId", "") for one in images if one.get("State", "available") == "available")
+            if images is not None
+            else None,
+        )
+
+    async def _of_device(self, action: str, type_: type[T]) -> T:
+        headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"{_TARGET}.{action}"}
+        status, content = await self._post(self._ports.device, signed.DEVICE, headers, b"{}")
+        if status != 200:
+            try:
+                error = json_trees.decode(content, _Error)
+            except msgspec.MsgspecError:
+                error = _Error()
+            self._raise(action, status, error.type.rpartition("#")[2], error.message or error.title)
+        try:
+            return json_trees.decode(content, type_)
+        except msgspec.MsgspecError as error:
+            raise self._unexpected(action, brief(error)) from error
+
+    async def _all(self, action: str, member: str) -> Sequence[Mapping[str, Any]]:
+        """A list of EC2."""
+        found: list[Mapping[str, Any]] = []
+        token = ""
+        for _ in range(MOST_PAGES):
+            page = await self._of_ec2(action, {"NextToken": token} if token else {})
+            if member not in page:
+                raise self._unexpected(action, f"there are no {member}")
+            found += page[member]
+            token = page.get("NextToken") or ""
+            if not token:
+                return found
+        raise self._unexpected(action, f"there are more than {MOST_PAGES} pages")
+
+    async def _of_ec2(self, action: str, fields: Mapping[str, str]) -> Mapping[str, Any]:
+        headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
+        body = urlencode({"Action": action, "Version": signed.VERSION, **fields}).encode()
+        status, content = await self._post(self._ports.ec2, signed.EC2, headers, body)
+        try:
+            found = await asyncio.to_thread(signed.read, action, status, content)
+        except signed.NotReadable as error:
+            if status == 200:
+                raise self._unexpected(action, str(error)) from error
+            found = {}
+        if status != 200:
+            told = found.get("Error")
+            code, message = (told.get(one) or "" for one in ("Code", "Message")) if isinstance(told, dict) else ("", "")
+            self._raise(action, status, str(code), str(message))
+        return found
+
+    async def _post(self, port: int, service: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        url = f"https://{host}:{port}/"
+        ready = await asyncio.to_thread(
+            signed.signed, url, headers, body, service=service, credentials=self._credentials
+        )
+        ready |= {"Accept": "*/*", "Accept-Encoding": "identity"}
+        async with self._session.post(URL(url), data=body, headers=ready, allow_redirects=False) as response:
+            parts: list[bytes] = []
+            async for part in response.content.iter_chunked(1 << 16):
+                self._left -= len(part)
+                if self._left < 0:
+                    raise LookUpError(UNEXPECTED, f"device {self._host} sent more than {LARGEST >> 20} MiB")
+                parts.append(part)
+            return response.status, b"".join(parts)
+
+    def _raise(self, action: str, status: int, code: str, message: str) -> NoReturn:
+        """What an error of one of the APIs means."""
+        if code in _FORBIDDEN:
+            what = f"the keys for device {self._host} may not {action}; allow it, or take other keys"
+            raise LookUpError(LOGIN_REFUSED, what, refused=True)
+        if code in _REFUSED or status in (401, 403):
+            what = f"device {self._host} refuses the keys of its profile; correct the Secret with the credentials"
+            raise LookUpError(LOGIN_REFUSED, what, refused=True)
+        said = brief(f"{code} {message}") or "no reason"
+        raise LookUpError(UNEXPECTED, f"device {self._host} answered {status} to {action}: {said}")
+
+    def _unexpected(self, action: str, why: str) -> LookUpError:
+        return LookUpError(UNEXPECTED, f"device {self._host} does not answer {action} as a Snow device does ({why})")
+
+
+_HOW_TO_VERIFY = (
+    f"put the certificate of the device (`snowballEdge get-certificate`) into field {linked.AUTHORITIES} of the Secret"
+)

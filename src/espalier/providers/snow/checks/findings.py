@@ -1,0 +1,62 @@
+"""Judgement of the answers of Snow devices: what a spec names and a device lacks. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from espalier.clusters.checks.hosts import brief
+from espalier.providers.snow.checks.questions import Answers
+from espalier.providers.snow.kinds import DEFAULT_INSTANCE_TYPE, SnowMachineConfigSpec
+
+LEAST_SOFTWARE = 102
+"""As in EKS Anywhere: the first version of the software of devices that machines with Kubernetes run on."""
+LEAST_CPUS = 2
+"""As in EKS Anywhere."""
+MOST_SHOWN = 5
+
+
+def judge_machines(spec: SnowMachineConfigSpec, answers: Sequence[Answers | None]) -> Iterator[str]:
+    """What devices lack, whose answers are in the order of `spec.devices`; None: this one gave none."""
+    told = {device: one for device, one in zip(spec.devices, answers, strict=True) if one is not None}
+    for index, device in enumerate(spec.devices):
+        version = re.match("[0-9]{1,9}", told[device].software) if device in told else None
+        if version is not None and int(version[0]) < LEAST_SOFTWARE:
+            yield (
+                f"spec.devices[{index}]: found {device}, whose software has version {version[0]}; it must have "
+                f"{LEAST_SOFTWARE} or later; update the device, or name another one"
+            )
+    if spec.ami_id:
+        images = {device: one.images for device, one in told.items()}
+        advice = "correct the field, or bring the image to each device"
+        yield from _lacking("spec.amiID", spec.ami_id, "image", images, advice)
+    wanted = spec.instance_type or DEFAULT_INSTANCE_TYPE
+    types = {device: one.instance_types for device, one in told.items()}
+    yield from _lacking("spec.instanceType", wanted, "instance type", types, "name one that each device offers")
+    for device, offered in types.items():
+        if 0 < (number := (offered or {}).get(wanted, 0)) < LEAST_CPUS:
+            yield (
+                f"spec.instanceType: found {wanted}, which has {number} virtual CPU on device {device}; machines with "
+                f"Kubernetes need {LEAST_CPUS}; name a larger one"
+            )
+    pairs = {device: one.key_pairs for device, one in told.items()}
+    advice = "correct the field, or import the key pair on each device"
+    yield from _lacking("spec.sshKeyName", spec.ssh_key_name, "key pair", pairs, advice)
+
+
+def _lacking(
+    field: str, wanted: str, sort: str, there: Mapping[str, Collection[str] | None], advice: str
+) -> Iterator[str]:
+    """One sentence for all devices that lack it, with what they have in common."""
+    without = {device: found for device, found in there.items() if found is not None and wanted not in found}
+    if not without:
+        return
+    has = sorted(set.intersection(*(set(found) for found in without.values())))
+    names = f"device{'s' if len(without) > 1 else ''} {_shown([*without])}"
+    verb = "have" if len(without) > 1 else "has"
+    others = f", but {_shown(has)}" if has else ""
+    yield f"{field}: found {wanted}; {names} {verb} no such {sort}{others}; {advice}"
+
+
+def _shown(names: Sequence[str]) -> str:
+    return brief(", ".join(names[:MOST_SHOWN]) + (", ..." if len(names) > MOST_SHOWN else ""))

@@ -1,0 +1,220 @@
+"""`infrastructure.cluster.x-k8s.io/v1beta1`: the kinds of Cluster API's provider for Snow (CAPAS).
+
+Typed as far as we write or read them. It keeps contract v1beta1 of Cluster API, and stores what is written as v1beta2.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.capi.machine import MachineAddress, TemplateMeta
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
+from espalier.api.meta import Condition, Observed, Part
+from espalier.api.resource import Resource
+from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Infrastructure
+
+VERSION = "v1beta1"
+CONTRACT = {"cluster.x-k8s.io/v1beta1": VERSION}
+
+
+class IdentityReference(Part):
+    """The Secret with credentials for devices."""
+
+    kind: str
+    name: str
+
+
+class AWSSnowClusterSpec(Part):
+    """The spec of an AWSSnowCluster."""
+
+    region: str = ""
+    control_plane_endpoint: Endpoint | None = None
+    identity_ref: IdentityReference | None = None
+
+
+class AWSSnowClusterStatus(Observed, frozen=True):
+    """The status of an AWSSnowCluster."""
+
+    ready: bool = False
+    failure_domains: dict[str, DomainStatus] = {}
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "awssnowclusters", "AWSSnowCluster"),
+    categories=("cluster-api",),
+    columns=(
+        Column("Endpoint", ".spec.controlPlaneEndpoint.host", "string", "Address of the API server"),
+        Column("Ready", ".status.ready", "boolean", "True if the infrastructure is there"),
+        AGE,
+    ),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class AWSSnowCluster(KubeObject, kw_only=True):
+    """The infrastructure of a cluster on Snow."""
+
+    spec: AWSSnowClusterSpec = msgspec.field(default_factory=AWSSnowClusterSpec)
+    status: AWSSnowClusterStatus = AWSSnowClusterStatus()
+
+
+class AWSResource(Part):
+    """Something that a device has."""
+
+    id: str
+
+
+class CloudInit(Part):
+    """How machines get what they boot with."""
+
+    insecure_skip_secrets_manager: bool | None = None
+
+
+class MachineVolume(Part):
+    """A disk of a machine."""
+
+    size: int
+    device_name: str = ""
+    type: str = ""
+
+
+class PoolReference(Part):
+    """The AWSSnowIPPool of an interface."""
+
+    kind: str
+    name: str
+
+
+class MachineInterface(Part):
+    """A network interface of a machine."""
+
+    index: int | None = None
+    vlan_id: int | None = msgspec.field(default=None, name="vlanID")
+    dhcp: bool | None = None
+    primary: bool | None = None
+    ip_pool: Annotated[PoolReference | None, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})] = None
+
+
+class MachineNetwork(Part):
+    """Network interfaces of a machine."""
+
+    direct_network_interfaces: Annotated[list[MachineInterface], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class AWSSnowMachineSpec(Part):
+    """The spec of an AWSSnowMachine."""
+
+    provider_id: str = msgspec.field(default="", name="providerID")
+    ami: AWSResource | None = None
+    cloud_init: CloudInit | None = None
+    containers_volume: MachineVolume | None = None
+    devices: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+    iam_instance_profile: str = ""
+    image_lookup_base_os: str = msgspec.field(default="", name="imageLookupBaseOS")
+    instance_type: str = ""
+    network: MachineNetwork | None = None
+    non_root_volumes: Annotated[list[MachineVolume], Meta(extra_json_schema=ATOMIC)] = []
+    os_family: str = ""
+    physical_network_connector_type: str = ""
+    ssh_key_name: str = ""
+
+
+class AWSSnowMachineStatus(Observed, frozen=True):
+    """The status of an AWSSnowMachine."""
+
+    ready: bool = False
+    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
+    instance_state: str = ""
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "awssnowmachines", "AWSSnowMachine"),
+    categories=("cluster-api",),
+    columns=(
+        Column("Address", ".status.addresses[0].address", "string", "Address of the machine"),
+        Column("Ready", ".status.ready", "boolean", "True if the machine is there"),
+        Column("ProviderID", ".spec.providerID", "string", "The infrastructure's name of the machine"),
+    ),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class AWSSnowMachine(KubeObject, kw_only=True):
+    """The infrastructure of a machine on Snow."""
+
+    spec: AWSSnowMachineSpec = msgspec.field(default_factory=AWSSnowMachineSpec)
+    status: AWSSnowMachineStatus = AWSSnowMachineStatus()
+
+
+class AWSSnowMachineTemplateResource(Part):
+    """The template of new AWSSnowMachines."""
+
+    spec: AWSSnowMachineSpec
+    metadata: TemplateMeta | None = None
+
+
+class AWSSnowMachineTemplateSpec(Part):
+    """The spec of an AWSSnowMachineTemplate."""
+
+    template: AWSSnowMachineTemplateResource
+
+
+@kind(
+    Resource(GROUP, VERSION, "awssnowmachinetemplates", "AWSSnowMachineTemplate"),
+    short_names=("awssmt",),
+    categories=("cluster-api",),
+    columns=(AGE,),
+    labels=CONTRACT,
+    partly=True,
+)
+class AWSSnowMachineTemplate(KubeObject, kw_only=True):
+    """The template of AWSSnowMachines; immutable, so other content gets another name."""
+
+    spec: AWSSnowMachineTemplateSpec
+
+
+class AddressRange(Part):
+    """Addresses that follow one another."""
+
+    ip_start: str
+    ip_end: str
+    subnet: str
+    gateway: str
+
+
+class AWSSnowIPPoolSpec(Part):
+    """The spec of an AWSSnowIPPool."""
+
+    pools: Annotated[list[AddressRange], Meta(extra_json_schema=ATOMIC)] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "awssnowippools", "AWSSnowIPPool"),
+    categories=("cluster-api",),
+    columns=(AGE,),
+    status=True,
+    labels=CONTRACT,
+    partly=True,
+)
+class AWSSnowIPPool(KubeObject, kw_only=True):
+    """Addresses that machines of a cluster get."""
+
+    spec: AWSSnowIPPoolSpec = msgspec.field(default_factory=AWSSnowIPPoolSpec)
+
+
+KINDS: tuple[type[KubeObject], ...] = (AWSSnowCluster, AWSSnowMachine, AWSSnowMachineTemplate, AWSSnowIPPool)
+
+INFRASTRUCTURE = Infrastructure(
+    AWSSnowCluster.resource,
+    AWSSnowMachine.resource,
+    AWSSnowMachineTemplate.resource,
+    provider_id="aws-snow:////{name}",
+    contract="v1beta1",
+    optional=True,
+    image_fields=frozenset({"template.spec.ami"}),
+)

@@ -1,0 +1,49 @@
+"""Credentials for Snow devices from the files that environment variables of the CLI of EKS Anywhere name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from espalier.api.meta import Tree
+from espalier.clusters import credential_files, credentials
+from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowMachineConfig
+from espalier.providers.snow.linked import AUTHORITIES, OF_DEVICES, credentials_of
+
+FILES = {OF_DEVICES: "EKSA_AWS_CREDENTIALS_FILE", AUTHORITIES: "EKSA_AWS_CA_BUNDLES_FILE"}
+
+
+def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterator[Tree]:
+    """The Secret that the datacenter of a manifest names, for the devices of its machine configs, from the content of
+    files; none without these, or without a datacenter.
+
+    Raises `credential_files.Unreadable`, also for a device that has no profile.
+    """
+    datacenters = [one for one in manifest if one["kind"] == SnowDatacenterConfig.resource.kind]
+    data = {field: environment[name] for field, name in FILES.items() if environment.get(name)}
+    if len(data) < len(FILES) or not datacenters:
+        return
+    read = [msgspec.convert(one, SnowDatacenterConfig) for one in datacenters]
+    name = credentials_of(read[0].spec)
+    namespaces = {one.metadata.namespace for one in read if credentials_of(one.spec) == name}
+    kind = SnowMachineConfig.resource.kind
+    configs = [msgspec.convert(one, SnowMachineConfig) for one in manifest if one["kind"] == kind]
+    devices = [device for one in configs if one.metadata.namespace in namespaces for device in one.spec.devices]
+    if data[OF_DEVICES] != f"${FILES[OF_DEVICES]}":  # which stands for any file (`cli/offline.py`)
+        _check(data, devices)
+    yield credentials.secret(name, data, servers=devices, namespaces=namespaces)
+
+
+def _check(data: Mapping[str, str], devices: Sequence[str]) -> None:
+    variable = FILES[OF_DEVICES]
+    found = credential_files.profiles(variable, data[OF_DEVICES], _EXPECTED)
+    for device in devices:
+        credential_files.lacking(variable, found, device.lower(), _KEYS, _EXPECTED)
+    credential_files.check_certificates(FILES[AUTHORITIES], data[AUTHORITIES])
+
+
+_KEYS = ("aws_access_key_id", "aws_secret_access_key")
+_EXPECTED = (
+    f"a file with a profile for each device, named by its address ([192.0.2.1]), which has {' and '.join(_KEYS)}"
+)

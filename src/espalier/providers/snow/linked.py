@@ -1,0 +1,124 @@
+"""What a cluster on Snow links: its datacenter, machine configs, the IP pools that these name, and credentials."""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from espalier.api.core import SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.fields import Ref
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.host_os import BOTTLEROCKET
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.kinds import KubeObject
+from espalier.clusters.machine_groups import machine_groups
+from espalier.clusters.provider import Dependency, Further
+from espalier.clusters.render_input import Design
+from espalier.kube.objects import Object
+from espalier.providers.snow.kinds import (
+    SnowDatacenterConfig,
+    SnowDatacenterConfigSpec,
+    SnowIPPool,
+    SnowMachineConfig,
+    SnowMachineConfigSpec,
+)
+
+CREDENTIALS = "snow-credentials"
+"""The Secret in `eksa-system` with credentials for devices, unless a datacenter names another."""
+
+OF_DEVICES, AUTHORITIES = "credentials", "ca-bundle"
+"""Its fields, as in EKS Anywhere: profiles of AWS, one for each device by its address, and certificates of devices."""
+
+K = TypeVar("K", bound=KubeObject)
+
+
+def of_kind(kind: type[K], children: Sequence[Object]) -> dict[str, K]:
+    """The linked objects of a kind, by their names."""
+    return {one.name: one.decode(kind) for one in children if one.kind == kind.resource.kind}
+
+
+def of_group(design: Design, group: WorkerNodeGroupConfiguration | None) -> SnowMachineConfigSpec:
+    """The machine config of a worker node group; of the control plane for None."""
+    return _machine_config(design, (group or design.control_plane).machine_group_ref)
+
+
+def of_etcd(design: Design) -> SnowMachineConfigSpec:
+    """The machine config of etcd on machines of its own."""
+    asked = design.spec.external_etcd_configuration
+    return _machine_config(design, asked.machine_group_ref if asked is not None else None)
+
+
+def _machine_config(design: Design, reference: Ref | None) -> SnowMachineConfigSpec:
+    return of_kind(SnowMachineConfig, design.children)[reference.name if reference else ""].spec
+
+
+def further(child: Object) -> Iterator[Further]:
+    """The IP pools that a machine config names."""
+    if child.kind != SnowMachineConfig.resource.kind:
+        return
+    for name in child.decode(SnowMachineConfig).spec.pools:
+        field = f"{child.kind} {child.name}: spec.network.directNetworkInterfaces"
+        yield Further(field, SnowIPPool.resource, name)
+
+
+def credentials_of(spec: SnowDatacenterConfigSpec) -> str:
+    """The Secret with credentials for devices."""
+    return spec.identity_ref.name if spec.identity_ref is not None else CREDENTIALS
+
+
+def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
+    """The credentials, which go to each device that a machine config names."""
+    configs = of_kind(SnowMachineConfig, children)
+    of_devices = {device: name for name, one in reversed(configs.items()) for device in one.spec.devices}
+    for datacenter in of_kind(SnowDatacenterConfig, children).values():
+        for device, config in sorted(of_devices.items()):
+            field = f"{SnowMachineConfig.resource.kind} {config}: spec.devices"
+            yield Dependency(SECRET, credentials_of(datacenter.spec), field, device, _lack)
+
+
+def _lack(data: Mapping[str, bytes], _annotations: Mapping[str, str]) -> str:
+    if all(data.get(field) for field in (OF_DEVICES, AUTHORITIES)):
+        return ""
+    return (
+        f"fields {OF_DEVICES} and {AUTHORITIES} of the Secret: profiles of AWS, named by the addresses of devices, and "
+        "the certificates of these devices"
+    )
+
+
+def credentials(design: Design) -> Mapping[str, bytes]:
+    """The credentials of the datacenter, with the certificates of devices."""
+    reference = design.spec.datacenter_ref
+    datacenter = of_kind(SnowDatacenterConfig, design.children)[reference.name if reference else ""]
+    data = design.data[f"{SECRET.kind} {SYSTEM_NAMESPACE}/{credentials_of(datacenter.spec)}"]
+    return {field: data[field] for field in (OF_DEVICES, AUTHORITIES)}
+
+
+def keys_of(data: Mapping[str, bytes], device: str) -> tuple[str, str]:
+    """The access key and the secret key for a device in the data of a Secret; empty where they are not there."""
+    profiles = configparser.RawConfigParser(strict=False, default_section="")
+    try:
+        profiles.read_string(data.get(OF_DEVICES, b"").decode())
+    except (configparser.Error, UnicodeDecodeError):
+        return "", ""
+    name = next((one for one in profiles.sections() if one.strip().lower() == device.lower()), "")
+    read = [profiles.get(name, f"aws_{one}", fallback="").strip() for one in ("access_key_id", "secret_access_key")]
+    return read[0], read[1]
+
+
+def authorities(data: Mapping[str, bytes]) -> str:
+    """The certificates of devices, with comments in ASCII."""
+    return data.get(AUTHORITIES, b"").decode("ascii", "replace").replace("\ufffd", "?")
+
+
+def with_bottlerocket(spec: eksa.ClusterSpec, children: Sequence[Object]) -> list[str]:
+    """The fields of a Cluster's spec that ask for machines with Bottlerocket."""
+    configs = of_kind(SnowMachineConfig, children)
+    return [
+        one.field
+        for one in machine_groups(spec)
+        if one.reference is not None
+        and (config := configs.get(one.reference.name)) is not None
+        and config.spec.os == BOTTLEROCKET
+    ]

@@ -1,0 +1,56 @@
+"""The infrastructure provider Snow."""
+
+from __future__ import annotations
+
+from espalier.api.core import SECRET
+from espalier.api.eksa.release import VersionsBundle
+from espalier.clusters.checks.problems import problems_of
+from espalier.clusters.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
+from espalier.kube.rbac import Right
+from espalier.providers.snow import environment, linked, render, rules
+from espalier.providers.snow.checks.controller import configs
+from espalier.providers.snow.checks.questions import REACHABLE, LookUp
+from espalier.providers.snow.cluster_api import INFRASTRUCTURE, AWSSnowIPPool
+from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
+
+
+def _lacks(bundle: VersionsBundle) -> tuple[str, ...]:
+    images = bundle.snow
+    return () if images is not None and images.kube_vip is not None else ("snow.kubeVip",)
+
+
+def snow(look_up: LookUp) -> Provider:
+    """The provider, whose controllers ask devices by `look_up`."""
+    return Provider(
+        links=Links(
+            SnowDatacenterConfig.resource,
+            machine_configs=(SnowMachineConfig.resource,),
+            further=linked.further,
+            further_kinds=(SnowIPPool.resource,),
+            data=(SECRET,),
+            depend=linked.depend,
+            carriers=(SECRET,),
+            violations=rules.linked_violations,
+            problems=problems_of(
+                SnowDatacenterConfig.resource,
+                SnowMachineConfig.resource,
+                server="Snow",
+                reachable=REACHABLE,
+            ),
+        ),
+        infrastructure=INFRASTRUCTURE,
+        render=render,
+        rules=rules,
+        extras=Extras(kinds=(SECRET, AWSSnowIPPool.resource), names=render.extra_names, render=render.extras),
+        brought=environment.secrets,
+        brought_together=(tuple(environment.FILES.values()),),
+        brought_files=tuple(environment.FILES.values()),
+        clashes=rules.clashes,
+        lacks=_lacks,
+        bottlerocket=Bottlerocket(linked.with_bottlerocket, render.lacks_images_of_bottlerocket),
+        etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
+        no_proxy=render.no_proxy,
+        settings=render.settings,
+        controllers=configs(look_up).controllers,
+        rights=(Right((SnowDatacenterConfig.resource, SnowMachineConfig.resource), ("patch",), "status"),),
+    )

@@ -1,0 +1,266 @@
+"""Renders the objects of Cluster API's provider for Snow from a design."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.capi.etcdadm import EtcdadmConfigSpec
+from espalier.api.capi.kubeadm import Arg, KubeadmConfigSpec
+from espalier.api.core import SECRET, Secret
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.host_os import BOTTLEROCKET
+from espalier.api.eksa.release import VersionsBundle
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.kinds import KubeObject
+from espalier.clusterapi.contract import MOVED
+from espalier.clusters.provider import Name
+from espalier.clusters.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.render.cluster import meta
+from espalier.clusters.render_input import Components, Design
+from espalier.clusters.rendered import Settings
+from espalier.kube.objects import Object
+from espalier.providers.snow import linked
+from espalier.providers.snow.cluster_api import (
+    AddressRange,
+    AWSResource,
+    AWSSnowCluster,
+    AWSSnowClusterSpec,
+    AWSSnowIPPool,
+    AWSSnowIPPoolSpec,
+    AWSSnowMachineSpec,
+    AWSSnowMachineTemplate,
+    AWSSnowMachineTemplateResource,
+    AWSSnowMachineTemplateSpec,
+    CloudInit,
+    IdentityReference,
+    MachineInterface,
+    MachineNetwork,
+    MachineVolume,
+    PoolReference,
+)
+from espalier.providers.snow.kinds import (
+    DEFAULT_CONNECTOR,
+    DEFAULT_INSTANCE_TYPE,
+    DirectNetworkInterface,
+    SnowIPPool,
+    SnowMachineConfigSpec,
+    Volume,
+)
+
+API_PORT = 6443
+REGION = "snow"
+
+INSTANCE_PROFILE = "control-plane.cluster-api-provider-aws.sigs.k8s.io"
+"""Of all machines, as in EKS Anywhere."""
+
+_BOOTSTRAP = "/etc/eks/bootstrap.sh"
+"""A command of images for Snow: it sets up network interfaces and disks."""
+
+_AT_BOOT = "bottlerocket-bootstrap-snow"
+"""The container that does the same on Bottlerocket."""
+
+_KUBELET_ARGS = {"provider-id": "aws-snow:////'{{ ds.meta_data.instance_id }}'"}
+_TAINTS = [kubeadm.CONTROL_PLANE_TAINT]
+_ETCD_ARGS = {"listen-peer-urls": "https://0.0.0.0:2380", "listen-client-urls": "https://0.0.0.0:2379"}
+"""The address of the node is on a direct network interface, and not the one that the instance knows of itself."""
+
+
+def infrastructure_cluster(design: Design) -> AWSSnowCluster:
+    """The AWSSnowCluster: who makes machines on devices, and the address of the API server."""
+    return AWSSnowCluster(
+        metadata=meta(design, design.name),
+        spec=AWSSnowClusterSpec(
+            region=REGION,
+            control_plane_endpoint=Endpoint(host=design.spec.endpoint_host, port=API_PORT),
+            identity_ref=IdentityReference(kind=SECRET.kind, name=credentials_name(design.name)),
+        ),
+    )
+
+
+def control_plane_config(design: Design) -> KubeadmConfigSpec:
+    """The kubeadm configuration of control plane machines."""
+    asked = linked.of_group(design, None)
+    if asked.os == BOTTLEROCKET:
+        return _control_plane_of_bottlerocket(design, asked)
+    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(design.control_plane.kubelet_configuration)
+    config = kubeadm.control_plane_config(design, kubelet_args=kubelet_args, cri_socket="", usual_taints=_TAINTS)
+    made = kube_vip.joins(
+        _of_machine(_with_etcd(config), asked, kube_vip.first_machine(design.of_control_plane.version))
+    )
+    vip = kube_vip.file(image(design, "kube_vip"), design.spec.endpoint_host)
+    return replace(made, files=[vip, *made.files])
+
+
+def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
+    """The kubeadm configuration of workers."""
+    asked = linked.of_group(design, group)
+    if asked.os == BOTTLEROCKET:
+        config = kubeadm.worker_config(design, group, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True)
+        containers = _containers(design.of_group(group).bundle)
+        made = bottlerocket.worker_config(design, group, config, asked.host_os_configuration, containers)
+        return replace(made, ntp=host_os.ntp(asked.host_os_configuration))
+    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration)
+    config = kubeadm.worker_config(design, group, kubelet_args=kubelet_args, cri_socket="")
+    return _of_machine(config, asked)
+
+
+def _control_plane_of_bottlerocket(design: Design, asked: SnowMachineConfigSpec) -> KubeadmConfigSpec:
+    config = kubeadm.control_plane_config(
+        design, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True, usual_taints=_TAINTS
+    )
+    variant = kube_vip.Variant(kubeconfig=bottlerocket.KUBECONFIG)
+    vip = kube_vip.file(image(design, "kube_vip"), design.spec.endpoint_host, variant)
+    containers = _containers(design.of_control_plane.bundle)
+    made = bottlerocket.control_plane_config(design, _with_etcd(config), asked.host_os_configuration, containers)
+    return replace(made, files=[vip, *made.files], ntp=host_os.ntp(asked.host_os_configuration))
+
+
+def _containers(bundle: VersionsBundle) -> bottlerocket.Containers:
+    """Containers of Bottlerocket on devices: one sets up network interfaces and disks, whenever the machine boots."""
+    host, of_snow = bundle.bottlerocket_host_containers, bundle.snow
+    at_boot = bottlerocket.uri(of_snow.bottlerocket_bootstrap_snow if of_snow is not None else None)
+    return bottlerocket.Containers(
+        admin=bottlerocket.uri(host.admin if host is not None else None),
+        control=bottlerocket.uri(host.control if host is not None else None),
+        at_boot=[bottlerocket.AtBoot(_AT_BOOT, at_boot, "always")],
+    )
+
+
+def _of_machine(
+    config: KubeadmConfigSpec, asked: SnowMachineConfigSpec, commands: Sequence[str] = ()
+) -> KubeadmConfigSpec:
+    """The same with time servers, and with commands that begin with the image's own."""
+    return replace(
+        config,
+        ntp=host_os.ntp(asked.host_os_configuration),
+        pre_kubeadm_commands=[_BOOTSTRAP, *commands, *config.pre_kubeadm_commands],
+    )
+
+
+def lacks_images_of_bottlerocket(design: Design) -> Iterator[str]:
+    """The images of Bottlerocket's containers that the release has not."""
+    for one in design.components.values():
+        found = _containers(one.bundle)
+        if not (found.admin and found.control):
+            yield "bottlerocketHostContainers.admin and control"
+        if not found.at_boot[0].image:
+            yield "snow.bottlerocketBootstrapSnow"
+
+
+def _with_etcd(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
+    """The same, where an etcd beside the API server is reached at all addresses of its machine."""
+    cluster = config.cluster_configuration
+    local = cluster.etcd.local if cluster is not None and cluster.etcd is not None else None
+    if cluster is None or cluster.etcd is None or local is None:
+        return config
+    args = [*local.extra_args, *(Arg(name=name, value=value) for name, value in _ETCD_ARGS.items())]
+    found = replace(cluster.etcd, local=replace(local, extra_args=args))
+    return replace(config, cluster_configuration=replace(cluster, etcd=found))
+
+
+def machine_template(
+    design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
+) -> AWSSnowMachineTemplate:
+    """The AWSSnowMachineTemplate of the control plane or of a group."""
+    return _template(design, name, linked.of_group(design, group))
+
+
+def etcd_config(design: Design) -> EtcdadmConfigSpec:
+    """How a machine becomes a member of etcd."""
+    asked = linked.of_etcd(design)
+    config = replace(
+        etcd.config(design, install_dir="/usr/bin", format="cloud-config"), ntp=host_os.ntp(asked.host_os_configuration)
+    )
+    if asked.os == BOTTLEROCKET:
+        containers = _containers(design.of_control_plane.bundle)
+        return bottlerocket.etcd_config(design, config, asked.host_os_configuration, containers)
+    return replace(config, pre_etcdadm_commands=[_BOOTSTRAP])
+
+
+def etcd_machine_template(design: Design, name: str) -> AWSSnowMachineTemplate:
+    """What the machines of etcd are made of."""
+    return _template(design, name, linked.of_etcd(design))
+
+
+def settings(design: Design) -> Settings:
+    """As in EKS Anywhere."""
+    return Settings(feature_gates=kubeadm.members_at_once(design))
+
+
+def no_proxy(design: Design) -> Sequence[str]:
+    """The API server."""
+    return [design.spec.endpoint_host]
+
+
+def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
+    """The Secret with credentials, and IP pools."""
+    yield Name(SECRET, credentials_name(name))
+    for pool in linked.of_kind(SnowIPPool, children):
+        yield Name(AWSSnowIPPool.resource, pool_name(name, pool))
+
+
+def extras(design: Design) -> Iterable[KubeObject]:
+    """The same, with content."""
+    metadata = meta(design, credentials_name(design.name))
+    metadata.labels = metadata.labels | MOVED
+    yield Secret(metadata=metadata, type="Opaque", data=dict(linked.credentials(design)))
+    for name, pool in linked.of_kind(SnowIPPool, design.children).items():
+        ranges = [AddressRange(one.ip_start, one.ip_end, one.subnet, one.gateway) for one in pool.spec.pools]
+        yield AWSSnowIPPool(metadata=meta(design, pool_name(design.name, name)), spec=AWSSnowIPPoolSpec(pools=ranges))
+
+
+def credentials_name(cluster: str) -> str:
+    """Of the Secret by which the machines of a cluster are made, as in EKS Anywhere."""
+    return f"{cluster}-snow-credentials"
+
+
+def pool_name(cluster: str, pool: str) -> str:
+    """Of the AWSSnowIPPool for a SnowIPPool: of each cluster, for pools of several namespaces have the same name."""
+    return f"{cluster}-{pool}"
+
+
+def image(design: Design, name: str) -> str:
+    """An image of the release for Snow; `lacks` says which there must be."""
+    found = getattr(design.of_control_plane.bundle.snow, name, None)
+    return str(found.uri) if found is not None else ""
+
+
+def _template(design: Design, name: str, asked: SnowMachineConfigSpec) -> AWSSnowMachineTemplate:
+    interfaces = [_interface(design, one) for one in asked.network.direct_network_interfaces]
+    machine = AWSSnowMachineSpec(
+        ami=AWSResource(id=asked.ami_id) if asked.ami_id else None,
+        cloud_init=CloudInit(insecure_skip_secrets_manager=True),
+        containers_volume=_volume(asked.containers_volume) if asked.containers_volume is not None else None,
+        devices=asked.devices,
+        iam_instance_profile=INSTANCE_PROFILE,
+        image_lookup_base_os=BOTTLEROCKET if asked.os == BOTTLEROCKET else "",
+        instance_type=asked.instance_type or DEFAULT_INSTANCE_TYPE,
+        network=MachineNetwork(direct_network_interfaces=interfaces),
+        non_root_volumes=[_volume(one) for one in asked.non_root_volumes],
+        os_family=asked.os,
+        physical_network_connector_type=asked.physical_network_connector or DEFAULT_CONNECTOR,
+        ssh_key_name=asked.ssh_key_name,
+    )
+    return AWSSnowMachineTemplate(
+        metadata=meta(design, name),
+        spec=AWSSnowMachineTemplateSpec(template=AWSSnowMachineTemplateResource(spec=machine)),
+    )
+
+
+def _interface(design: Design, asked: DirectNetworkInterface) -> MachineInterface:
+    pool = asked.ip_pool_ref
+    named = pool_name(design.name, pool.name) if pool is not None else ""
+    return MachineInterface(
+        index=asked.index,
+        vlan_id=asked.vlan_id,
+        dhcp=asked.dhcp,
+        primary=asked.primary,
+        ip_pool=PoolReference(kind=AWSSnowIPPool.resource.kind, name=named) if named else None,
+    )
+
+
+def _volume(asked: Volume) -> MachineVolume:
+    return MachineVolume(size=asked.size, device_name=asked.device_name, type=asked.type or "")

@@ -1,0 +1,171 @@
+"""Validation of Clusters on Snow: by their spec, and together with what they link."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.host_os import BOTTLEROCKET
+from espalier.api.violations import Violation
+from espalier.clusters import addresses
+from espalier.clusters.addresses import Address
+from espalier.clusters.machine_groups import references_to
+from espalier.clusters.rules import endpoint
+from espalier.kube.objects import Object
+from espalier.providers.snow.kinds import IPPool, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
+from espalier.providers.snow.linked import credentials_of, of_kind
+from espalier.providers.snow.render import credentials_name
+
+_GROUPS = "spec.workerNodeGroupConfigurations"
+_KIND = SnowMachineConfig.resource.kind
+_LEAST_OF_BOTTLEROCKET = 25
+"""GiB, as in EKS Anywhere."""
+
+
+def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Fields that are missing or refused."""
+    yield from endpoint.violations(spec)
+    yield from references_to(_KIND, spec)
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        if group.failure_domains:
+            field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
+            message = "Snow has none; name other devices in a machine config, for a group of its own"
+            yield Violation(field, found, "nothing", message)
+
+
+def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
+    """Fields that are accepted and have no effect."""
+    yield from endpoint.warnings(spec)
+
+
+def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
+    """What only shows together with the datacenter, machine configs and IP pools."""
+    name, configs = cluster.metadata.name, of_kind(SnowMachineConfig, children)
+    for datacenter in of_kind(SnowDatacenterConfig, children).values():
+        if credentials_of(datacenter.spec) == credentials_name(name):
+            field = f"{datacenter.kind} {datacenter.metadata.name}: spec.identityRef.name"
+            message = "this Secret is written for the cluster; keep the credentials in another one"
+            yield Violation(field, credentials_name(name), "the name of another Secret", message)
+    for config in configs.values():
+        if config.spec.os == BOTTLEROCKET:
+            yield from _containers_volume(config)
+    devices = _devices(configs)
+    for device, field in devices.items():
+        if addresses.parsed(device) == addresses.parsed(cluster.spec.endpoint_host):
+            message = f"{field} has it: the API server would have the address of a device; choose a free one"
+            yield Violation(endpoint.FIELD, device, "a free address", message)
+    for pool in of_kind(SnowIPPool, children).values():
+        owners = [one.name for one in pool.metadata.owner_references if one.kind == eksa.Cluster.resource.kind]
+        if owners and owners[0] != name:
+            message = f"Cluster {owners[0]} has its addresses, and machines of two clusters would get the same; name "
+            yield Violation(f"{pool.kind} {pool.metadata.name}", name, owners[0], f"{message}another SnowIPPool")
+        for index, range_ in enumerate(pool.spec.pools):
+            of = f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]"
+            with suppress(ValueError):  # the rules of the CRD say so
+                yield from _range(of, range_, cluster.spec, devices)
+        yield from _overlaps(pool)
+
+
+def _containers_volume(config: SnowMachineConfig) -> Iterator[Violation]:
+    volume = config.spec.containers_volume
+    if volume is None or volume.size < _LEAST_OF_BOTTLEROCKET:
+        field, found = f"{_KIND} {config.metadata.name}: spec.containersVolume", volume.size if volume else "nothing"
+        message = "Bottlerocket keeps images and containers on a disk of its own"
+        yield Violation(field, str(found), f"{_LEAST_OF_BOTTLEROCKET} GiB or more", message)
+
+
+def _devices(configs: Mapping[str, SnowMachineConfig]) -> dict[str, str]:
+    """Addresses of devices, with a field that names each."""
+    return {
+        device: f"{_KIND} {name}: spec.devices[{index}]"
+        for name, config in configs.items()
+        for index, device in enumerate(config.spec.devices)
+    }
+
+
+def _overlaps(pool: SnowIPPool) -> Iterator[Violation]:
+    """Ranges that have addresses of a range before them."""
+    before: list[tuple[Address, Address, int]] = []
+    for index, range_ in enumerate(pool.spec.pools):
+        first, last = addresses.parsed(range_.ip_start), addresses.parsed(range_.ip_end)
+        if first is None or last is None:
+            continue  # the rules of the CRD say so
+        for start, end, other in before:
+            if start.version == first.version and int(start) <= int(last) and int(first) <= int(end):
+                message = f"spec.pools[{other}] has some of these addresses, and two machines would get the same"
+                field = f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]"
+                yield Violation(field, f"{first} to {last}", f"addresses outside of {start} to {end}", message)
+        before.append((first, last, index))
+
+
+def clashes(mine: Sequence[Object], theirs: Sequence[Object]) -> Iterator[str]:
+    """Addresses that pools of two clusters give to machines in one network.
+
+    A network is one of both if a device is, or if both have devices in it: the manager reaches these by their
+    addresses. Of other networks nobody here knows whether they are one, or two with the same addresses.
+    """
+    my_devices, their_devices = (
+        {found for device in _devices(of_kind(SnowMachineConfig, one)) if (found := addresses.parsed(device))}
+        for one in (mine, theirs)
+    )
+    others = [found for pool in of_kind(SnowIPPool, theirs).values() for _, found in _ranges(pool)]
+    for pool in of_kind(SnowIPPool, mine).values():
+        for index, one in _ranges(pool):
+            together = bool(my_devices & their_devices) or (
+                any(map(one.has_in_network, my_devices)) and any(map(one.has_in_network, their_devices))
+            )
+            for other in others:
+                if together and one.overlaps(other):
+                    yield (
+                        f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]: found {one.first} to {one.last}, of "
+                        f"which machines of another cluster get {max(one.first, other.first, key=int)} to "
+                        f"{min(one.last, other.last, key=int)}; name another SnowIPPool, with other addresses"
+                    )
+
+
+class _Range(NamedTuple):
+    """Addresses from one to another, of one version, and their network."""
+
+    first: Address
+    last: Address
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network
+
+    def overlaps(self, other: _Range) -> bool:
+        if self.first.version != other.first.version:
+            return False
+        return int(self.first) <= int(other.last) and int(other.first) <= int(self.last)
+
+    def has_in_network(self, address: Address) -> bool:
+        return address in self.network
+
+
+def _ranges(pool: SnowIPPool) -> Iterator[tuple[int, _Range]]:
+    """Those of a pool that can be read, each with its place."""
+    for index, one in enumerate(pool.spec.pools):
+        first, last = addresses.parsed(one.ip_start), addresses.parsed(one.ip_end)
+        with suppress(ValueError):  # the rules of the CRD say so
+            if first is not None and last is not None and first.version == last.version:
+                yield index, _Range(first, last, ipaddress.ip_network(one.subnet, strict=False))
+
+
+def _range(of: str, pool: IPPool, spec: eksa.ClusterSpec, devices: Mapping[str, str]) -> Iterator[Violation]:
+    subnet = ipaddress.ip_network(pool.subnet, strict=False)
+    for name, text in (("ipStart", pool.ip_start), ("ipEnd", pool.ip_end), ("gateway", pool.gateway)):
+        if ipaddress.ip_address(text) not in subnet:
+            yield Violation(f"{of}.{name}", text, f"an address in {pool.subnet}", "it is not in the subnet")
+    first, last = ipaddress.ip_address(pool.ip_start), ipaddress.ip_address(pool.ip_end)
+    if first.version != last.version or int(first) >= int(last):
+        allowed = f"an address after {pool.ip_start}"
+        yield Violation(f"{of}.ipEnd", pool.ip_end, allowed, "the range ends before it begins, or with its beginning")
+        return
+    for field, text, whose in (
+        (endpoint.FIELD, spec.endpoint_host, "the API server would have the address of a machine"),
+        (f"{of}.gateway", pool.gateway, "a machine would have the address of the gateway"),
+        *((field, device, "a machine would have the address of the device") for device, field in devices.items()),
+    ):
+        address = addresses.parsed(text)
+        if address is not None and address.version == first.version and int(first) <= int(address) <= int(last):
+            yield Violation(field, text, f"an address outside of {first} to {last}", f"{of} gives it out: {whose}")

@@ -1,0 +1,33 @@
+"""A cluster on Snow, as it is asked for step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from espalier.api.core import SECRET
+from espalier.api.resource import Key
+from tests.journeys.asking import NAMESPACE, AccountedClusters
+from tests.journeys.planned_steps import PlannedSteps
+from tests.support.snow import CREDENTIALS, MACHINES, credentials, manifest, of
+
+GLACIER = Key(NAMESPACE, "glacier")
+
+
+async def put_credentials(
+    env: AccountedClusters, data: Mapping[str, str] = CREDENTIALS, servers: str = "192.0.2.100,192.0.2.101"
+) -> None:
+    """The Secret that an administrator makes."""
+    await env.client.apply(SECRET, credentials(data, NAMESPACE, servers), field_manager="administrator")
+
+
+class Glacier(PlannedSteps):
+    """The manifest of the example."""
+
+    def __init__(self, env: AccountedClusters, *, machines: int = 1) -> None:
+        super().__init__(env, GLACIER, manifest(NAMESPACE), machines=machines)
+
+    def kubernetes(self, version: str) -> None:
+        """Kubernetes, and the images with it."""
+        self.spec["kubernetesVersion"] = version
+        for name in ("glacier-cp", "glacier"):
+            of(self.trees, MACHINES, name)["amiID"] = f"s.ami-{version}"

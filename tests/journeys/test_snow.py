@@ -1,0 +1,127 @@
+"""What a cluster on Snow has beside what all have: devices, pools of addresses, and credentials for each device."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from espalier.api.core import CONFIG_MAP, SECRET, Secret
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.providers.snow.cluster_api import AWSSnowCluster, AWSSnowIPPool, AWSSnowMachine, AWSSnowMachineTemplate
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.glaciers import GLACIER, Glacier, put_credentials
+from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.snow import AUTHORITY, MACHINES, OTHER_DEVICE, PROFILES, another_pool, of
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+CONTROL_PLANE, WORKERS = "", "glacier-md-0"
+
+
+async def other_addresses(glacier: Glacier) -> None:
+    """Workers get addresses of another pool; the one before stays for the control plane, and goes when unused."""
+    env = glacier.env
+    assert await names(env.client, AWSSnowIPPool) == ["glacier-glacier"]
+    glacier.trees.append(another_pool(NAMESPACE))
+    pools = {name: of(glacier.trees, MACHINES, name)["network"] for name in ("glacier", "glacier-cp")}
+    pools["glacier"]["directNetworkInterfaces"][0]["ipPoolRef"]["name"] = "crevasse"
+    await glacier.step(WORKERS)
+    assert await names(env.client, AWSSnowIPPool) == ["glacier-crevasse", "glacier-glacier"]
+    pools["glacier-cp"]["directNetworkInterfaces"][0]["ipPoolRef"]["name"] = "crevasse"
+    await glacier.step(CONTROL_PLANE)
+    await asyncio.sleep(CALM)
+    assert await names(env.client, AWSSnowIPPool) == ["glacier-crevasse"]
+
+
+async def rotate(env: ManagedEnvironment) -> None:
+    """New credentials reach the Secret that needs them, nothing in the workload cluster, and replace no machine."""
+    before = await env.machine_names("glacier")
+    templates = await names(env.client, AWSSnowMachineTemplate)
+    await put_credentials(env, {"credentials": PROFILES + "# another-canary", "ca-bundle": AUTHORITY})
+    await asyncio.sleep(CALM)
+    await env.until_ready(GLACIER)
+    made = (await env.client.get(SECRET, "glacier-snow-credentials", SYSTEM_NAMESPACE)).decode(Secret)
+    assert made.data == {"credentials": (PROFILES + "# another-canary").encode(), "ca-bundle": AUTHORITY.encode()}
+    assert await env.machine_names("glacier") == before
+    assert await names(env.client, AWSSnowMachineTemplate) == templates
+    workload = await env.workload(GLACIER)
+    found = [one.raw for kind in (SECRET, CONFIG_MAP) for one in (await workload.list(kind)).items]
+    canary = base64.b64encode(made.data["credentials"])
+    assert not [raw for raw in found if canary in raw or b"canary" in raw]
+
+
+async def names(client: Client, kind: type[Any]) -> list[str]:
+    return [one.name for one in (await client.list(kind.resource)).items]
+
+
+async def delete(env: ManagedEnvironment) -> None:
+    """Nothing is left."""
+    await env.client.delete(Cluster.resource, "glacier", NAMESPACE)
+    await env.until_gone(GLACIER)
+    for made in (AWSSnowCluster, AWSSnowMachine, AWSSnowMachineTemplate, AWSSnowIPPool):
+        assert await names(env.client, made) == []
+    assert "glacier-snow-credentials" not in await names(env.client, Secret)
+
+
+def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            await put_credentials(env)
+            await simulate(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_machines_get_on_another_device_and_other_addresses_and_new_credentials_replace_none() -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        glacier = Glacier(env)
+        await glacier.make()
+        of(glacier.trees, MACHINES)["devices"].append(OTHER_DEVICE)
+        await glacier.step(WORKERS)
+        await other_addresses(glacier)
+        await rotate(env)
+        await delete(env)
+
+    told_as(life)
+
+
+def test_credentials_are_sent_to_no_device_that_the_secret_does_not_permit() -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        await put_credentials(env, servers=OTHER_DEVICE)
+        glacier = Glacier(env)
+        await glacier.apply()
+        waits = await env.until(lambda found: "credentials-servers" in (found.status.failure_message or ""), GLACIER)
+        assert "SnowMachineConfig glacier-cp: spec.devices" in (waits.status.failure_message or "")
+        assert "glacier-snow-credentials" not in await names(env.client, Secret)
+        await put_credentials(env)
+        await env.until_ready(GLACIER)
+
+    told_as(life)
+
+
+def test_a_pool_is_of_the_cluster_that_named_it_first() -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        glacier = Glacier(env)
+        await glacier.make()
+        moraine = copy.deepcopy(glacier.trees[0])
+        moraine["metadata"]["name"] = "moraine"
+        moraine["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = "192.0.2.11"
+        await env.client.apply(Cluster.resource, moraine, field_manager="kubectl")
+        key = Key(NAMESPACE, "moraine")
+        waits = await env.until(lambda found: "another SnowIPPool" in (found.status.failure_message or ""), key)
+        assert "SnowIPPool glacier: Cluster glacier has its addresses" in (waits.status.failure_message or "")
+        assert await names(env.client, AWSSnowIPPool) == ["glacier-glacier"]
+        glacier.spec["controlPlaneConfiguration"]["certSans"] = ["glacier.example.com"]
+        await glacier.step(CONTROL_PLANE)
+
+    told_as(life)

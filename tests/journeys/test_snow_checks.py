@@ -1,0 +1,380 @@
+"""What Snow devices lack stands in the status of what names them; the Cluster waits, and goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api import conditions
+from espalier.api.capi import cluster as capi
+from espalier.api.core import EVENT, SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.clusters import credentials as permissions
+from espalier.clusters.checks import caution, controller
+from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.providers.registry import providers
+from espalier.providers.snow.checks import devices as real
+from espalier.providers.snow.checks.questions import REACHABLE, Answers, Asked, LookUp
+from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.glaciers import GLACIER, Glacier, put_credentials
+from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.journeys.test_snow import EPOCH
+from tests.support.snow import (
+    AUTHORITY,
+    CANARY,
+    CREDENTIALS,
+    DATACENTER,
+    DEVICE,
+    MACHINES,
+    OTHER_DEVICE,
+    PROFILES,
+    another_pool,
+    credentials,
+    of,
+)
+
+pytestmark = pytest.mark.embedded
+
+KIND = SnowMachineConfig.resource
+PERIOD = controller.SOON * 1.1 + CALM
+"""Seconds after which what was not valid has been checked again."""
+AMI = "s.ami-0123456789abcdef0"
+THERE = Answers("108", {"sbe-c.large": 2, "sbe-c.xlarge": 4}, frozenset({"default"}), frozenset({AMI}))
+BOTH = PROFILES + PROFILES.replace(DEVICE, OTHER_DEVICE).replace("maker", "other")
+AWAY = LookUpError("Unreachable", f"device {DEVICE} can't be reached")
+
+
+class Devices:
+    """Have what the example names, and remember who asked."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, Answers | LookUpError] = {DEVICE: THERE, OTHER_DEVICE: THERE}
+        self.hangs: set[str] = set()
+        self.refused: dict[str, LookUpError] = {}
+        """By access key."""
+        self.asked: list[tuple[Asked, Credentials]] = []
+
+    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
+        self.asked.append((asked, credentials))
+        if asked.server.host in self.hangs:
+            await asyncio.sleep(real.LONGEST)
+            raise LookUpError("Unreachable", f"device {asked.server.host} did not answer in time")
+        told = self.refused.get(credentials.username) or self.there[asked.server.host]
+        if isinstance(told, LookUpError):
+            raise told
+        return told
+
+    def lacks(self, device: str = DEVICE, **there: Any) -> None:
+        self.there[device] = msgspec.structs.replace(THERE, **there)
+
+
+Story = Callable[[ManagedEnvironment, Devices, Glacier], Awaitable[None]]
+
+
+def tell(story: Story, *, look_up: LookUp | None = None) -> None:
+    async def main(simulation: Simulation) -> None:
+        devices = Devices()
+        known = providers(snow_devices=look_up or devices)
+        async with managed_environment(simulation.clock, providers=known) as env:
+            await put_credentials(env)
+            await story(env, devices, Glacier(env))
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def apply(glacier: Glacier) -> None:
+    """Apply all, and wait until nothing more happens."""
+    await glacier.apply()
+    await asyncio.sleep(CALM)
+
+
+async def told(env: ManagedEnvironment, name: str = GLACIER.name) -> tuple[str, str]:
+    """Why a Cluster makes no progress."""
+    found = (await env.client.get(Cluster.resource, name, NAMESPACE)).decode(Cluster).status
+    return str(found.failure_reason or ""), str(found.failure_message or "")
+
+
+async def machines(env: ManagedEnvironment, name: str = "glacier") -> SnowMachineConfig:
+    return (await env.client.get(KIND, name, NAMESPACE)).decode(SnowMachineConfig)
+
+
+async def is_made(env: ManagedEnvironment) -> bool:
+    return bool((await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items)
+
+
+async def second(glacier: Glacier, *, host: str = "192.0.2.11", device: str = OTHER_DEVICE, secret: str = "") -> Key:
+    """Another Cluster, with a machine config and a pool of its own, and with a datacenter for another Secret."""
+    client, made = glacier.env.client, Key(NAMESPACE, "moraine")
+    await put_credentials(glacier.env, CREDENTIALS | {"credentials": BOTH})
+    pool = another_pool(NAMESPACE)
+    await client.apply(SnowIPPool.resource, pool, field_manager="kubectl")
+    config = copy.deepcopy(next(one for one in glacier.trees if one["kind"] == MACHINES))
+    config["metadata"]["name"] = "moraine"
+    config["spec"]["devices"] = [device]
+    config["spec"]["network"]["directNetworkInterfaces"][0]["ipPoolRef"]["name"] = pool["metadata"]["name"]
+    await client.apply(KIND, config, field_manager="kubectl")
+    cluster = copy.deepcopy(glacier.trees[0])
+    cluster["metadata"]["name"] = "moraine"
+    cluster["spec"]["controlPlaneConfiguration"]["endpoint"] = {"host": host}
+    if secret:
+        datacenter = copy.deepcopy(next(one for one in glacier.trees if one["kind"] == DATACENTER))
+        datacenter["metadata"]["name"] = cluster["spec"]["datacenterRef"]["name"] = "moraine"
+        datacenter["spec"]["identityRef"]["name"] = secret
+        await client.apply(SnowDatacenterConfig.resource, datacenter, field_manager="kubectl")
+    for part in (cluster["spec"]["controlPlaneConfiguration"], *cluster["spec"]["workerNodeGroupConfigurations"]):
+        part["machineGroupRef"]["name"] = "moraine"
+    await client.apply(Cluster.resource, cluster, field_manager="kubectl")
+    return made
+
+
+FAULTS: dict[str, tuple[Answers | LookUpError, str]] = {
+    "image": (msgspec.structs.replace(THERE, images=frozenset()), f"spec.amiID: found {AMI}; device {DEVICE} has no"),
+    "key": (msgspec.structs.replace(THERE, key_pairs=frozenset()), "spec.sshKeyName: found default; device"),
+    "type": (msgspec.structs.replace(THERE, instance_types={}), "spec.instanceType: found sbe-c.large; device"),
+    "cpus": (msgspec.structs.replace(THERE, instance_types={"sbe-c.large": 1}), "which has 1 virtual CPU on device"),
+    "software": (msgspec.structs.replace(THERE, software="101"), f"spec.devices[0]: found {DEVICE}, whose software"),
+    "away": (AWAY, f"spec.devices[0]: device {DEVICE} can't be reached"),
+    "locked": (LookUpError("DeviceLocked", "it is not unlocked"), "spec.devices[0]: it is not unlocked"),
+    "keys": (LookUpError("LoginRefused", "it refuses the keys"), "spec.devices[0]: it refuses the keys"),
+    "certificate": (LookUpError("CertificateNotVerified", "it expired"), "spec.devices[0]: it expired"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
+    answer, message = FAULTS[fault]
+
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        devices.there[DEVICE] = answer
+        await apply(glacier)
+        reason, said = await told(env)
+        assert reason == "MachineConfigInvalid"
+        assert said.startswith("SnowMachineConfig glacier")
+        assert message in said
+        status = (await machines(env)).status
+        assert (status.spec_valid, message in status.failure_message) == (False, True)
+        assert conditions.is_false(status.conditions, REACHABLE) is isinstance(answer, LookUpError)
+        assert not await is_made(env)
+
+        devices.there[DEVICE] = THERE
+        await asyncio.sleep(PERIOD)
+        await env.until_ready(GLACIER)
+        status = (await machines(env)).status
+        assert (status.spec_valid, status.failure_reason, status.failure_message) == (True, "", "")
+
+    tell(story)
+
+
+def test_what_one_device_lacks_is_named_while_another_is_away() -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        await put_credentials(env, CREDENTIALS | {"credentials": BOTH})
+        of(glacier.trees, MACHINES)["devices"].append(OTHER_DEVICE)
+        devices.there[DEVICE] = AWAY
+        devices.lacks(OTHER_DEVICE, images=frozenset())
+        await apply(glacier)
+        status = (await machines(env)).status
+        assert status.failure_reason == "SpecInvalid"
+        assert f"spec.amiID: found {AMI}; device {OTHER_DEVICE} has no such image" in status.failure_message
+        assert status.failure_message.endswith(f"spec.devices[0]: device {DEVICE} can't be reached")
+        devices.lacks(OTHER_DEVICE)
+        await asyncio.sleep(PERIOD)
+        status = (await machines(env)).status
+        assert status.failure_message == f"spec.devices[0]: device {DEVICE} can't be reached"
+        assert not await is_made(env)
+
+    tell(story)
+
+
+def test_a_device_that_goes_away_stops_nothing_that_is_settled() -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        await glacier.make()
+        before = await env.machine_names("glacier")
+        devices.there[DEVICE] = AWAY
+        await asyncio.sleep(controller.AGAIN * 1.1 + CALM)
+        status = (await machines(env)).status
+        assert status.spec_valid
+        assert conditions.is_false(status.conditions, REACHABLE)
+        await env.until_ready(GLACIER)
+        glacier.spec["controlPlaneConfiguration"]["certSans"] = ["glacier.example.com"]
+        await glacier.step("")
+        devices.there[DEVICE] = THERE
+        await asyncio.sleep(PERIOD)
+        assert conditions.is_true((await machines(env)).status.conditions, REACHABLE)
+        assert (await env.machine_names("glacier"))["glacier-md-0"] == before["glacier-md-0"]
+
+    tell(story)
+
+
+def test_a_device_that_hangs_holds_up_no_cluster_on_another() -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        devices.hangs.add(DEVICE)
+        await glacier.apply()
+        moraine = await second(glacier)
+        await asyncio.sleep(CALM)
+        await env.until_ready(moraine)
+        waits = (await env.client.get(Cluster.resource, "glacier", NAMESPACE)).decode(Cluster)
+        assert not conditions.is_true(waits.status.conditions, "Ready")
+        await asyncio.sleep(2 * real.LONGEST)
+        assert f"device {DEVICE} did not answer in time" in (await told(env))[1]
+        devices.hangs.clear()
+        await asyncio.sleep(PERIOD)
+        await env.until_ready(GLACIER)
+
+    tell(story)
+
+
+def test_an_image_that_is_deleted_under_way_is_named_and_replaces_nothing() -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        await glacier.make()
+        before = await env.machine_names("glacier")
+        devices.lacks(images=frozenset({"s.ami-other"}))
+        await asyncio.sleep(controller.AGAIN * 1.1 + CALM)
+        message = "has no such image, but s.ami-other; correct the field"
+        assert message in (await machines(env)).status.failure_message
+        await env.until_ready(GLACIER)
+        glacier.spec["workerNodeGroupConfigurations"][0]["count"] += 1
+        await apply(glacier)
+        assert message in (await told(env))[1]  # new machines need it
+        assert await env.machine_names("glacier") == before
+        devices.there[DEVICE] = THERE
+        await asyncio.sleep(PERIOD)
+        await env.until_ready(GLACIER)
+        after = await env.machine_names("glacier")
+        assert [before[group] <= after[group] for group in before] == [True, True]
+
+    tell(story)
+
+
+def test_an_upgrade_waits_for_the_image_of_its_version() -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        await glacier.make()
+        glacier.kubernetes("1.36")
+        await apply(glacier)
+        assert "spec.amiID: found s.ami-1.36; device" in (await told(env))[1]
+        assert {one.split("-")[0] for one in await env.versions(GLACIER)} == {"v1.35.4"}
+        devices.lacks(images=frozenset({AMI, "s.ami-1.36"}))
+        await asyncio.sleep(PERIOD)
+        await env.until_ready(GLACIER)
+        assert {one.split("-")[0] for one in await env.versions(GLACIER)} == {"v1.36.3"}
+
+    tell(story)
+
+
+def test_each_device_gets_the_keys_of_its_profile_and_new_ones_at_once() -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        await put_credentials(env, CREDENTIALS | {"credentials": BOTH})
+        of(glacier.trees, MACHINES)["devices"].append(OTHER_DEVICE)
+        await glacier.make()
+        sent = {(asked.server.host, keys) for asked, keys in devices.asked}
+        assert sent == {
+            (DEVICE, Credentials("maker", CANARY, AUTHORITY)),
+            (OTHER_DEVICE, Credentials("other", CANARY, AUTHORITY)),
+        }
+        devices.asked.clear()
+        await put_credentials(env, CREDENTIALS | {"credentials": BOTH.replace(CANARY, "a-new-canary")})
+        await asyncio.sleep(CALM)
+        assert {keys.password for _, keys in devices.asked} == {"a-new-canary"}
+
+    tell(story)
+
+
+def test_a_device_without_a_profile_is_named_and_nothing_is_sent_to_it() -> None:
+    async def story(env: ManagedEnvironment, _devices: Devices, glacier: Glacier) -> None:
+        await put_credentials(env, CREDENTIALS | {"credentials": PROFILES.replace(DEVICE, OTHER_DEVICE)})
+        await apply(glacier)
+        said = (await told(env))[1]
+        assert f"spec.devices[0]: field credentials of the Secret has no profile [{DEVICE}] with aws_access" in said
+
+    def nobody(host: str, _port: int) -> list[tuple[str, int]]:
+        raise AssertionError(f"{host} is asked")
+
+    tell(story, look_up=real.SnowDevices(nobody))
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{permissions.SERVERS: OTHER_DEVICE}, {permissions.NAMESPACES: "team-b"}, {permissions.NAMESPACES: ""}],
+)
+def test_keys_go_to_no_device_that_their_secret_does_not_permit(annotations: dict[str, str]) -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        secret = credentials(CREDENTIALS, NAMESPACE, DEVICE)
+        secret["metadata"]["annotations"] |= annotations
+        await env.client.apply(SECRET, secret, field_manager="administrator")
+        await apply(glacier)
+        assert devices.asked == []
+        status = (await machines(env)).status
+        assert (status.spec_valid, status.failure_reason) == (False, "CredentialsNotPermitted")
+        assert f"credentials-servers with {DEVICE}, and" in status.failure_message
+        assert not await is_made(env)
+        await put_credentials(env)
+        await asyncio.sleep(CALM)
+        await env.until_ready(GLACIER)
+
+    tell(story)
+
+
+@pytest.mark.parametrize("reason", ["CertificateNotVerified", "LoginRefused"])
+def test_a_secret_that_is_not_right_holds_up_no_cluster_with_another_on_the_same_device(reason: str) -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        devices.refused["wrong"] = LookUpError(reason, "it is not right", refused=True)
+        wrong = credentials(CREDENTIALS | {"credentials": PROFILES.replace("maker", "wrong")}, NAMESPACE)
+        wrong["metadata"]["name"] = "wrong"
+        await env.client.apply(SECRET, wrong, field_manager="administrator")
+        await second(glacier, device=DEVICE, secret="wrong")
+        await asyncio.sleep(CALM)
+        assert "spec.devices[0]: it is not right" in (await told(env, "moraine"))[1]
+        assert len(devices.asked) <= 1 + CALM / caution.REFUSED  # again in five minutes, or with other keys
+        await glacier.make()
+        await env.client.apply(
+            SECRET, wrong | credentials() | {"metadata": wrong["metadata"]}, field_manager="administrator"
+        )
+        await asyncio.sleep(PERIOD)
+        await env.until_ready(Key(NAMESPACE, "moraine"))
+
+    tell(story)
+
+
+def test_settled_objects_are_asked_for_seldom() -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        await glacier.make()
+        await asyncio.sleep(controller.AGAIN)
+        devices.asked.clear()
+        await asyncio.sleep(3600)
+        assert 2 * 5 <= len(devices.asked) <= 2 * 7  # two machine configs, each about every ten minutes
+
+    tell(story)
+
+
+def test_two_clusters_do_not_share_an_address() -> None:
+    async def story(env: ManagedEnvironment, _devices: Devices, glacier: Glacier) -> None:
+        await apply(glacier)
+        await second(glacier, host="192.0.2.10")
+        await env.until_ready(GLACIER)
+        await asyncio.sleep(PERIOD)
+        assert (await told(env, "moraine"))[0] == "ControlPlaneAddressTaken"
+        datacenter = await env.client.get(SnowDatacenterConfig.resource, "glacier", NAMESPACE)
+        assert datacenter.decode(SnowDatacenterConfig).status.conditions == []  # no device was asked for it
+
+    tell(story)
+
+
+def test_nothing_that_is_told_has_keys_in_it() -> None:
+    async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
+        devices.there[DEVICE] = AWAY
+        await apply(glacier)
+        devices.lacks(images=frozenset())
+        await asyncio.sleep(PERIOD)
+        for resource in (Cluster.resource, KIND, SnowDatacenterConfig.resource, EVENT):
+            found = (await env.client.list(resource)).items
+            assert found
+            assert not [one for one in found if CANARY.encode() in one.raw or b"maker" in one.raw]
+
+    tell(story)

@@ -1,0 +1,300 @@
+"""A Snow device is asked over HTTPS, by signed requests, and trusted with nothing but answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from espalier.clusters.checks import hosts
+from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.providers.snow import linked
+from espalier.providers.snow.checks import devices
+from espalier.providers.snow.checks.controller import configs
+from espalier.providers.snow.checks.devices import SnowDevices
+from espalier.providers.snow.checks.questions import Answers, Asked
+from tests.support.snow_devices import ACCESS_KEY, SECRET_KEY, Device, failed, listed, never, snow_device
+
+ALL = ["snowballdevice DescribeDevice", "snowballdevice DescribeDeviceSoftware"]
+ALL += [f"ec2 Describe{one}" for one in ("InstanceTypes", "KeyPairs", "Images")]
+
+Change = Callable[[Device], Any]
+
+
+def answers(change: Change = lambda _device: None, *, images: bool = True) -> Answers:
+    """What one says; `change` is made before."""
+
+    async def main() -> Answers:
+        async with snow_device() as device:
+            change(device)
+            return await SnowDevices(device.resolve, device.ports)(Asked(device.server, images), device.account)
+
+    return asyncio.run(main())
+
+
+def refusal(
+    change: Change = lambda _device: None,
+    account: Callable[[Credentials], Credentials] = lambda found: found,
+    **certificate: Any,
+) -> LookUpError:
+    """Why there are no answers."""
+    seen: list[str] = []
+
+    async def main() -> None:
+        async with snow_device(**certificate) as device:
+            device.seen = seen
+            change(device)
+            asked = Asked(device.server, images=True)
+            await SnowDevices(device.resolve, device.ports)(asked, account(device.account))
+
+    with pytest.raises(LookUpError) as told:
+        asyncio.run(main())
+    assert SECRET_KEY not in str(told.value) + "".join(seen)
+    return told.value
+
+
+def test_a_device_is_asked_for_everything_in_one_session() -> None:
+    asked: list[list[str]] = []
+    assert answers(lambda device: asked.append(device.asked)) == Answers(
+        software="108",
+        instance_types={"sbe-c.large": 2, "sbe-c.small": 1},
+        key_pairs=frozenset({"operators"}),
+        images=frozenset({"s.ami-1"}),  # the other is not there yet
+    )
+    assert asked == [ALL]
+
+
+def test_the_secret_of_an_administrator_opens_a_device() -> None:
+    profile = f"# from the field\n[127.0.0.1]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n"
+
+    async def main() -> None:
+        async with snow_device() as device, snow_device() as other:
+            look_up = SnowDevices(device.resolve, device.ports)
+            bundle = f"# Gerät\n{other.authority}\n{device.authority}"
+            data = {"credentials": profile.encode(), "ca-bundle": bundle.encode()}
+            asked = Asked(device.server)
+            told = await look_up(asked, configs(look_up).api.credentials(data, asked))
+            assert told.software == "108"
+
+    asyncio.run(main())
+
+
+def test_images_that_nobody_names_are_not_asked_for() -> None:
+    asked: list[list[str]] = []
+    assert answers(lambda device: asked.append(device.asked), images=False).images is None
+    assert asked == [ALL[:-1]]
+
+
+def test_pages_are_gone_through_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def many(device: Device) -> None:
+        device.images = {f"s.ami-{number}": "available" for number in range(7)}
+        device.page = 3
+
+    assert len(answers(many).images or ()) == 7
+    monkeypatch.setattr(devices, "MOST_PAGES", 2)
+    assert str(refusal(many)).endswith("(there are more than 2 pages)")
+
+
+def test_too_much_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "LARGEST", 1 << 20)
+    said = refusal(lambda device: device.key_pairs.append("a" * (2 << 20)))
+    assert (said.reason, str(said)) == ("UnexpectedAnswer", "device 127.0.0.1 sent more than 1 MiB")
+
+
+def test_a_locked_device_is_asked_for_nothing_more() -> None:
+    asked: list[list[str]] = []
+
+    def lock(device: Device) -> None:
+        device.state = "LOCKED"
+        asked.append(device.asked)
+
+    said = refusal(lock)
+    assert (said.reason, asked) == ("DeviceLocked", [ALL[:1]])
+    assert str(said).startswith("device 127.0.0.1 is not unlocked: found LOCKED; unlock it")
+
+
+@pytest.mark.parametrize("keys", [("other", SECRET_KEY), (ACCESS_KEY, "other")])
+def test_refused_keys_are_told_and_count(keys: tuple[str, str]) -> None:
+    said = refusal(account=lambda found: Credentials(*keys, found.authorities))
+    assert (said.reason, said.refused) == ("LoginRefused", True)
+    assert "refuses the keys of its profile; correct the Secret" in str(said)
+
+
+def test_keys_that_may_not_ask_are_told() -> None:
+    said = refusal(on(IMAGES, lambda: failed(403, "UnauthorizedOperation")))
+    assert (said.reason, said.refused) == ("LoginRefused", True)
+    assert str(said) == "the keys for device 127.0.0.1 may not DescribeImages; allow it, or take other keys"
+
+
+@pytest.mark.parametrize("keys", [("", SECRET_KEY), (ACCESS_KEY, "")])
+def test_without_a_profile_nothing_is_sent(keys: tuple[str, str]) -> None:
+    asked: list[list[str]] = []
+    said = refusal(lambda device: asked.append(device.asked), lambda found: Credentials(*keys, found.authorities))
+    assert (said.reason, said.refused, asked) == ("LoginRefused", True, [[]])
+    assert "has no profile [127.0.0.1] with aws_access_key_id and aws_secret_access_key; add it" in str(said)
+
+
+CERTIFICATES: dict[str, tuple[str | None, dict[str, Any], str]] = {
+    "of another device": ("other", {}, "self-signed certificate; put the certificate of the device"),
+    "for another address": (None, {"name": "192.0.2.1"}, "IP address mismatch, certificate is not valid"),
+    "expired": (None, {"expired": True}, "certificate has expired"),
+    "none": ("", {}, "field ca-bundle of the Secret has no certificates that can be read"),
+    "no certificate": ("MIIB", {}, "field ca-bundle of the Secret has no certificates that can be read"),
+}
+
+
+@pytest.mark.parametrize("name", CERTIFICATES)
+def test_nothing_is_sent_before_the_certificate_is_verified(name: str) -> None:
+    authorities, certificate, sentence = CERTIFICATES[name]
+    if authorities == "other":
+        authorities = linked.authorities({"ca-bundle": _another_certificate()})
+    asked: list[list[str]] = []
+
+    def account(found: Credentials) -> Credentials:
+        return found if authorities is None else found._replace(authorities=authorities)
+
+    said = refusal(lambda device: asked.append(device.asked), account, **certificate)
+    assert (said.reason, said.refused) == ("CertificateNotVerified", True)  # with another Secret it may be
+    assert sentence in str(said)
+    assert asked == [[]]
+
+
+def _another_certificate() -> bytes:
+    async def main() -> bytes:
+        async with snow_device() as device:
+            return device.authority.encode()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254", "::1", "snow.example.com"])
+def test_no_machine_of_the_manager_is_asked(host: str) -> None:
+    with pytest.raises(LookUpError) as told:
+        asyncio.run(
+            SnowDevices(hosts.resolved)(
+                Asked(msgspec.structs.replace(_server(), host=host)), Credentials("a", "b", "c")
+            )
+        )
+    assert told.value.reason == "Unreachable"
+    assert "infrastructure is not on the machine of the manager" in str(told.value) or "not an IP" in str(told.value)
+
+
+def _server() -> Any:
+    return Device(devices.PORTS, "").server
+
+
+def on(action: str, answer: Callable[[], web.StreamResponse]) -> Change:
+    async def fault(asked: str, _request: web.Request) -> web.StreamResponse | None:
+        return answer() if asked == action else None
+
+    return lambda device: setattr(device, "fault", fault)
+
+
+def text(content: str | bytes, status: int = 200) -> Callable[[], web.StreamResponse]:
+    return lambda: web.Response(body=content, status=status)
+
+
+IMAGES, DEVICE = "DescribeImages", "DescribeDevice"
+BOMB = '<!DOCTYPE a [<!ENTITY b "bbb">]><a>&b;</a>'
+FAULTS: dict[str, tuple[Change, str, str]] = {
+    "500": (on(IMAGES, lambda: failed(500, "InternalError", "a\nb" * 999)), "UnexpectedAnswer", "answered 500 to Desc"),
+    "500 of the device": (on(DEVICE, text("oops", 500)), "UnexpectedAnswer", "answered 500 to DescribeDevice: no reas"),
+    "503 without XML": (on(IMAGES, text("<html>", 503)), "UnexpectedAnswer", "answered 503 to DescribeImages"),
+    "an error of text": (on(IMAGES, text("<a><Error>b</Error></a>", 500)), "UnexpectedAnswer", "answered 500 to Desc"),
+    "an empty error": (on(IMAGES, text("<a><Errors><Error/></Errors></a>", 500)), "UnexpectedAnswer", "answered 500"),
+    "elsewhere": (
+        on(IMAGES, lambda: web.Response(status=307, headers={"Location": "/elsewhere"})),
+        "UnexpectedAnswer",
+        "answered 307 to DescribeImages",
+    ),
+    "clock": (
+        on(IMAGES, lambda: failed(400, "RequestExpired", "too old")),
+        "UnexpectedAnswer",
+        "RequestExpired too old",
+    ),
+    "no XML": (on(IMAGES, text("hello")), "UnexpectedAnswer", "does not answer DescribeImages as a Snow device does"),
+    "other XML": (on(IMAGES, text("<html/>")), "UnexpectedAnswer", "there are no Images"),
+    "half of it": (on(IMAGES, text("<a><imagesSet>")), "UnexpectedAnswer", "(ResponseParserError)"),
+    "entities": (on(IMAGES, text(BOMB)), "UnexpectedAnswer", "the document defines a type of its own"),
+    "deep": (on(IMAGES, text(b"<a>" * 99_999)), "UnexpectedAnswer", "(ResponseParserError)"),
+    "deep error": (on(IMAGES, text(b"<a>" * 9999 + b"</a>" * 9999, 500)), "UnexpectedAnswer", "answered 500"),
+    "no number": (
+        on("DescribeInstanceTypes", lambda: listed("a", "instanceTypeSet", ["<vCpuInfo><defaultVCpus/></vCpuInfo>"])),
+        "UnexpectedAnswer",
+        "does not answer DescribeInstanceTypes",
+    ),
+    "no JSON": (on(DEVICE, text("<html>")), "UnexpectedAnswer", "does not answer DescribeDevice as a Snow device does"),
+    "other JSON": (on(DEVICE, text("[]")), "UnexpectedAnswer", "does not answer DescribeDevice as a Snow device does"),
+    "deep JSON": (on(DEVICE, text('{"a":' * 999)), "UnexpectedAnswer", "nested more than 128 levels"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_are_told(name: str) -> None:
+    change, reason, sentence = FAULTS[name]
+    said = refusal(change)
+    assert (said.reason, said.refused) == (reason, False)
+    assert sentence in str(said)
+    assert len(str(said)) < 500
+    assert "\n" not in str(said)
+
+
+def test_a_device_that_is_silent_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "LONGEST", 0.2)
+
+    async def fault(_action: str, request: web.Request) -> None:
+        await never(request)
+
+    said = refusal(lambda device: setattr(device, "fault", fault))
+    assert (said.reason, "did not answer in time" in str(said)) == ("Unreachable", True)
+
+
+def test_a_device_that_is_not_there_is_told() -> None:
+    def gone(device: Device) -> None:
+        device.ports = devices.Ports(1, 1)
+
+    assert refusal(gone).reason == "Unreachable"
+
+
+def test_no_log_has_signatures(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        answers()
+    assert not [one for one in caplog.records if ACCESS_KEY in one.getMessage() or "Signature" in one.getMessage()]
+
+
+PROFILES = b"""# of the snow field
+[192.0.2.100]
+aws_access_key_id = maker
+aws_secret_access_key = a%b=c/+
+region = snow
+
+[2001:db8::1]
+aws_access_key_id=other
+aws_secret_access_key=b
+[incomplete]
+aws_access_key_id = c
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "keys"),
+    [
+        ("192.0.2.100", ("maker", "a%b=c/+")),
+        ("2001:DB8::1", ("other", "b")),
+        ("incomplete", ("c", "")),
+        ("192.0.2.1", ("", "")),
+        ("", ("", "")),
+    ],
+)
+def test_a_device_has_the_keys_of_its_profile(device: str, keys: tuple[str, str]) -> None:
+    assert linked.keys_of({"credentials": PROFILES}, device) == keys
+
+
+@pytest.mark.parametrize("content", [b"", b"aws = 1", b"\xff", b"[a\n[", b"[192.0.2.100]\nnothing"])
+def test_what_is_no_file_of_profiles_has_no_keys(content: bytes) -> None:
+    assert linked.keys_of({"credentials": content}, "192.0.2.100") == ("", "")

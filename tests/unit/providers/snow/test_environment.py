@@ -1,0 +1,104 @@
+"""Credentials in files that environment variables name: the Secret that commands make of them, and whom it permits."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from espalier.api.core import NAMESPACE, SECRET, Secret
+from espalier.cli.failures import Failure
+from espalier.cli.preflight import bring_credentials
+from espalier.clusters.credentials import NAMESPACES, SERVERS
+from espalier.providers.snow.environment import secrets
+from tests.support.embedded_server import client_of, new_server
+from tests.support.snow import (
+    AUTHORITY,
+    CANARY,
+    CREDENTIALS,
+    DATACENTER,
+    DEVICE,
+    MACHINES,
+    OTHER_DEVICE,
+    PROFILES,
+    manifest,
+    of,
+)
+
+CONTENT = {"EKSA_AWS_CREDENTIALS_FILE": PROFILES, "EKSA_AWS_CA_BUNDLES_FILE": AUTHORITY}
+
+
+@pytest.fixture
+def variables(tmp_path: Path) -> dict[str, str]:
+    """They name files with this content."""
+    for name, content in CONTENT.items():
+        (tmp_path / name).write_text(content)
+    return {name: str(tmp_path / name) for name in CONTENT}
+
+
+def test_the_secret_permits_the_devices_and_namespaces_of_the_manifest_and_those_of_before(
+    variables: dict[str, str],
+) -> None:
+    async def main() -> None:
+        running = new_server()
+        await running.start()
+        client = client_of(running)
+        await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
+        said = await bring_credentials(client, manifest(), variables)
+        assert said == "Secret eksa-system/snow-credentials has the credentials of the environment"
+        made = (await client.get(SECRET, "snow-credentials", "eksa-system")).decode(Secret)
+        assert {name: content.decode() for name, content in made.data.items()} == CREDENTIALS
+        assert made.metadata.annotations == {SERVERS: "192.0.2.100", NAMESPACES: "team-a"}
+
+        more = manifest("team-b")
+        of(more, MACHINES)["devices"] = [OTHER_DEVICE]
+        with pytest.raises(Failure, match=rf"no profile \[{OTHER_DEVICE}\], which the manifest names; found {DEVICE}"):
+            await bring_credentials(client, more, variables)
+        Path(variables["EKSA_AWS_CREDENTIALS_FILE"]).write_text(PROFILES + PROFILES.replace(DEVICE, OTHER_DEVICE))
+        await bring_credentials(client, more, variables)
+        changed = (await client.get(SECRET, "snow-credentials", "eksa-system")).decode(Secret)
+        assert changed.metadata.annotations == {SERVERS: "192.0.2.100,192.0.2.101", NAMESPACES: "team-a,team-b"}
+
+    asyncio.run(main())
+
+
+def test_it_has_the_name_that_the_datacenter_gives() -> None:
+    trees = manifest()
+    of(trees, DATACENTER)["identityRef"]["name"] = "of-team-a"
+    (found,) = secrets(CONTENT, trees)
+    assert found["metadata"]["name"] == "of-team-a"
+    assert sorted(found["data"]) == ["ca-bundle", "credentials"]
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_without_profiles_or_certificates_nothing_is_written(name: str) -> None:
+    assert list(secrets({one: value for one, value in CONTENT.items() if one != name}, manifest())) == []
+
+
+def test_clusters_of_others_need_none() -> None:
+    assert list(secrets(CONTENT, [{"kind": "DockerDatacenterConfig"}])) == []
+
+
+UNUSABLE: dict[str, tuple[bytes | None, str]] = {
+    "absent": (None, "No such file or directory"),
+    "not text": (b"\xff" + CANARY.encode(), "it is not text"),
+    "large": (CANARY.encode() * 50_000, "it has more than 1048576 bytes, the most that a Secret has"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_file_that_can_not_be_used_is_named_and_not_quoted(
+    variables: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    content, reason = UNUSABLE[name]
+    path = tmp_path / "profiles"
+    if content is not None:
+        path.write_bytes(content)
+    wrong = variables | {"EKSA_AWS_CREDENTIALS_FILE": str(path)}
+    with pytest.raises(Failure) as caught:
+        asyncio.run(bring_credentials(client_of(new_server()), manifest(), wrong))
+    told = str(caught.value)
+    assert told == (
+        f"EKSA_AWS_CREDENTIALS_FILE names {path}, which can't be used: {reason}; correct the variable, or unset it"
+    )

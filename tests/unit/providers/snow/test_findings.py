@@ -1,0 +1,100 @@
+"""What the answers of Snow devices mean: each problem is named, with the field and the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.clusters.checks.questions import Credentials, Server
+from espalier.providers.snow.checks import findings
+from espalier.providers.snow.checks.questions import Answers, Asked
+from espalier.providers.snow.checks.simulated import everything_is_there
+from espalier.providers.snow.kinds import SnowMachineConfig, SnowMachineConfigSpec
+from tests.support.snow import DEVICE, MACHINES, OTHER_DEVICE, manifest, of
+
+SPEC = of(manifest(), MACHINES)
+THERE = Answers(
+    "108",
+    {SPEC["instanceType"]: 4, "sbe-c.small": 1},
+    frozenset({SPEC["sshKeyName"]}),
+    frozenset({SPEC["amiID"], "s.ami-other"}),
+)
+
+
+def spec_of(**changes: Any) -> SnowMachineConfigSpec:
+    """That of the example, changed."""
+    return msgspec.convert({"spec": SPEC | changes}, SnowMachineConfig).spec
+
+
+def said(*answers: Answers | None, **changes: Any) -> list[str]:
+    """What is wrong with the example, where devices answer so."""
+    devices = [DEVICE, OTHER_DEVICE][: len(answers)]
+    return list(findings.judge_machines(spec_of(devices=devices, **changes), answers))
+
+
+def lacking(**without: Any) -> Answers:
+    return msgspec.structs.replace(THERE, **without)
+
+
+def test_the_example_is_right() -> None:
+    assert said(THERE) == said(THERE, THERE) == said(lacking(images=None), amiID="") == []
+
+
+@pytest.mark.parametrize(
+    ("field", "answer", "sentence"),
+    [
+        ("amiID", "images", "has no such image, but s.ami-other; correct the field, or bring the image to each device"),
+        ("instanceType", "instance_types", "has no such instance type, but sbe-c.small; name one that each device"),
+        ("sshKeyName", "key_pairs", "has no such key pair; correct the field, or import the key pair on each device"),
+    ],
+)
+def test_what_a_device_lacks_is_named(field: str, answer: str, sentence: str) -> None:
+    there = getattr(THERE, answer)
+    without = type(there)(
+        one for one in (there.items() if isinstance(there, dict) else there) if SPEC[field] not in one
+    )
+    (found,) = said(THERE, lacking(**{answer: without}))
+    assert found.startswith(f"spec.{field}: found {SPEC[field]}; device {OTHER_DEVICE} {sentence}")
+
+
+def test_devices_that_lack_the_same_are_named_together() -> None:
+    (found,) = said(lacking(images=frozenset({"a", "b"})), lacking(images=frozenset({"b", "c"})))
+    assert f"devices {DEVICE}, {OTHER_DEVICE} have no such image, but b; correct" in found
+
+
+def test_what_a_device_has_is_not_told_at_length() -> None:
+    (found,) = said(lacking(images=frozenset("s.ami-" + "a\n" * 99 + str(number) for number in range(99))))
+    assert len(found) < 500
+    assert "\n" not in found
+
+
+def test_the_default_instance_type_must_be_there() -> None:
+    (found,) = said(lacking(instance_types={"sbe-c.xlarge": 4}), instanceType="")
+    assert found.startswith(f"spec.instanceType: found sbe-c.large; device {DEVICE} has no such instance type")
+
+
+@pytest.mark.parametrize(("number", "right"), [(1, False), (2, True), (0, True)])
+def test_machines_need_two_cpus(number: int, *, right: bool) -> None:
+    found = said(lacking(instance_types={SPEC["instanceType"]: number}))
+    assert (found == []) is right
+    assert right or f"which has 1 virtual CPU on device {DEVICE}; machines with Kubernetes need 2" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "right"), [("101", False), ("99", False), ("102", True), ("1000", True), ("", True)]
+)
+def test_the_software_of_a_device_must_be_new_enough(version: str, *, right: bool) -> None:
+    found = said(THERE, lacking(software=version))
+    assert (found == []) is right
+    assert right or found[0].startswith(f"spec.devices[1]: found {OTHER_DEVICE}, whose software has version {version};")
+
+
+def test_a_device_that_said_nothing_lacks_nothing() -> None:
+    assert said(None, THERE) == said(None) == []
+    assert len(said(None, lacking(images=frozenset()))) == 1
+
+
+async def test_simulated_devices_have_everything() -> None:
+    assert said(await everything_is_there(Asked(Server(DEVICE), images=True), Credentials("a", "b"))) == []

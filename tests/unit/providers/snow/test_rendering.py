@@ -1,0 +1,278 @@
+"""What a cluster on Snow becomes, whole; and that credentials stand where they are needed, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.clusters.admission import Admission
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
+from espalier.clusters.validity import missing_objects, problem
+from espalier.kube.objects import Object, to_bytes
+from espalier.kube.wire import ADMIN
+from espalier.providers.snow.rules import clashes
+from espalier.runtime.admission import AdmissionRequest
+from tests.support.snow import (
+    CANARY,
+    CREDENTIALS,
+    DATACENTER,
+    DEVICE,
+    GLACIER,
+    KEY,
+    MACHINES,
+    OTHER_DEVICE,
+    POOL,
+    credentials,
+    everything,
+    everything_with_bottlerocket,
+    manifest,
+    of,
+    stored,
+    with_bottlerocket,
+)
+from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
+from tests.unit.clusters.test_story import compare_with_golden, text_of
+from tests.unit.providers.vsphere.test_rendering import FORK, objects, redacted
+
+
+def seen(trees: list[Tree], secret: Tree | None = None) -> Scope:
+    found = observer(*stored(trees), secret or credentials(), FORK).scope(KEY)
+    assert found is not None
+    return found
+
+
+def made(trees: list[Tree]) -> Rendered:
+    found = seen(trees)
+    assert problem(found) is None
+    assert found.design is not None, found.missing
+    return rendered(found.design)
+
+
+STORIES = {
+    "snow": manifest,
+    "snow-everything": everything,
+    "snow-bottlerocket": with_bottlerocket,
+    "snow-bottlerocket-everything": everything_with_bottlerocket,
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_cluster_on_snow_becomes_these_objects(name: str) -> None:
+    compare_with_golden(name, text_of(redacted(objects(made(STORIES[name]())))))
+
+
+def test_credentials_stand_in_the_one_secret_that_needs_them() -> None:
+    trees = objects(made(everything()))
+    encoded = base64.b64encode(CREDENTIALS["credentials"].encode()).decode()
+    assert [one["metadata"]["name"] for one in trees if encoded in json.dumps(one)] == ["glacier-snow-credentials"]
+    assert not [one for one in trees if CANARY in json.dumps(one)]
+
+
+@pytest.mark.parametrize("field", CREDENTIALS)
+@pytest.mark.parametrize("content", [None, ""])
+def test_credentials_without_profiles_or_certificates_are_waited_for(field: str, content: str | None) -> None:
+    data = {name: value for name, value in CREDENTIALS.items() if name != field}
+    waits = missing_objects(seen(manifest(), credentials(data | ({} if content is None else {field: content}))).missing)
+    assert waits is not None
+    assert waits.reason == "CredentialsNotPermitted"
+    assert "fields credentials and ca-bundle of the Secret" in waits.message
+    assert CANARY not in waits.message
+
+
+def test_each_device_needs_a_permission_of_its_own() -> None:
+    trees = manifest()
+    of(trees, MACHINES)["devices"].append(OTHER_DEVICE)
+    waits = missing_objects(seen(trees).missing)
+    assert waits is not None
+    assert "SnowMachineConfig glacier: spec.devices: waiting for Secret eksa-system/snow-credentials" in waits.message
+    assert f"credentials-servers with {OTHER_DEVICE}," in waits.message
+    assert f"{DEVICE}," not in waits.message
+    assert seen(trees, credentials(servers=f"{OTHER_DEVICE}, {DEVICE}")).missing == ()
+
+
+def test_another_secret_is_used_if_the_datacenter_names_it_and_it_permits_that() -> None:
+    trees, other = manifest(), credentials()
+    of(trees, DATACENTER)["identityRef"]["name"] = "of-team-a"
+    waits = missing_objects(seen(trees).missing)
+    assert waits is not None
+    assert "spec.devices: waiting for Secret eksa-system/of-team-a" in waits.message
+    other["metadata"]["name"] = "of-team-a"
+    assert seen(trees, other).missing == ()
+    del of(trees, DATACENTER)["identityRef"]
+    assert seen(trees).missing == ()
+
+
+def test_a_pool_that_is_not_there_is_waited_for() -> None:
+    trees = [one for one in manifest() if one["kind"] != POOL]
+    waits = missing_objects(seen(trees).missing)
+    assert waits is not None
+    assert "spec.network.directNetworkInterfaces" in waits.message
+    assert "SnowIPPool glacier" in waits.message
+
+
+def test_a_release_before_snow_is_refused() -> None:
+    trees = manifest(eksaVersion="v0.25.1")
+    found = problem(seen(trees))
+    assert found is not None
+    assert found.reason == "EksaVersionInvalid"
+    assert "spec.eksaVersion: the release has no images for clusters with SnowDatacenterConfig" in found.message
+    assert any("snow.kubeVip" in one for one in refused(trees))
+
+
+def refused(trees: list[Tree]) -> list[str]:
+    """What admission says of a Cluster beside these."""
+    known = observer(*stored(trees)[1:], credentials(), laptop(), FORK)
+    request = AdmissionRequest("CREATE", "Cluster", NAMESPACE, "glacier", ADMIN, as_object(trees[0]), None)
+    answer = Admission(known, lambda: NOW).validate(request)
+    return [] if answer.allowed else answer.message.split("; spec.")
+
+
+PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
+OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
+    "no endpoint": ({PLANE: {"endpoint": None}}, "say at which address the API server is reached"),
+    "a name": ({PLANE: {"endpoint": {"host": "api.example.com"}}}, "kube-vip keeps an IP address"),
+    "an address of pods": ({PLANE: {"endpoint": {"host": "192.168.0.9"}}}, "addresses there are given to pods"),
+    "no machines": ({PLANE: {"machineGroupRef": None}}, "say what the machines are like"),
+    "other machines": (
+        {PLANE: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},
+        "not a kind of machine config for this datacenter; found VSphereMachineConfig; allowed: SnowMachineConfig",
+    ),
+    "a failure domain": ({GROUP: {"failureDomains": ["east"]}}, "Snow has none; name other devices"),
+}
+RANGE = {"ipStart": "192.0.2.20", "ipEnd": "192.0.2.60", "subnet": "192.0.2.0/24", "gateway": "192.0.2.1"}
+OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "its own credentials": (
+        DATACENTER,
+        {"identityRef": {"kind": "Secret", "name": "glacier-snow-credentials"}},
+        "this Secret is written for the cluster; keep the credentials in another one",
+    ),
+    "Bottlerocket without a disk": (
+        MACHINES,
+        {"osFamily": "bottlerocket", "containersVolume": {"size": 24}},
+        "spec.containersVolume: Bottlerocket keeps images and containers on a disk of its own; found 24; "
+        "allowed: 25 GiB or more",
+    ),
+    "Bottlerocket, unsaid": (
+        MACHINES,
+        {"osFamily": "", "containersVolume": None},
+        "SnowMachineConfig glacier: spec.containersVolume: Bottlerocket keeps images",
+    ),
+    "a first address elsewhere": (
+        POOL,
+        {"pools": [RANGE | {"ipStart": "192.0.1.20"}]},
+        "SnowIPPool glacier: spec.pools[0].ipStart: it is not in the subnet; found 192.0.1.20",
+    ),
+    "a last address elsewhere": (POOL, {"pools": [RANGE | {"ipEnd": "192.0.3.2"}]}, "spec.pools[0].ipEnd: it is not"),
+    "a gateway elsewhere": (POOL, {"pools": [RANGE, RANGE | {"gateway": "fd00::1"}]}, "spec.pools[1].gateway: it is"),
+    "a range that ends first": (
+        POOL,
+        {"pools": [RANGE | {"ipEnd": "192.0.2.20"}]},
+        "spec.pools[0].ipEnd: the range ends before it begins, or with its beginning",
+    ),
+    "the gateway given out": (
+        POOL,
+        {"pools": [RANGE | {"gateway": "192.0.2.30"}]},
+        "spec.pools[0] gives it out: a machine would have the address of the gateway",
+    ),
+    "the API server's address given out": (
+        POOL,
+        {"pools": [RANGE | {"ipStart": "192.0.2.2"}]},
+        "spec.pools[0] gives it out: the API server would have the address of a machine",
+    ),
+    "a device's address given out": (
+        POOL,
+        {"pools": [RANGE | {"ipEnd": "192.0.2.100"}]},
+        "SnowMachineConfig glacier: spec.devices[0]: SnowIPPool glacier: spec.pools[0] gives it out: a machine",
+    ),
+    "an address given out twice": (
+        POOL,
+        {"pools": [RANGE, RANGE | {"ipStart": "192.0.2.60", "ipEnd": "192.0.2.90"}]},
+        "SnowIPPool glacier: spec.pools[1]: spec.pools[0] has some of these addresses, and two machines would get the",
+    ),
+    "the API server on a device": (
+        MACHINES,
+        {"devices": ["192.0.2.101", "192.0.2.10"]},
+        "spec.controlPlaneConfiguration.endpoint.host: SnowMachineConfig glacier: spec.devices[1] has it: the API",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_CLUSTER)
+def test_a_cluster_that_can_not_be_made_is_refused_at_once(name: str) -> None:
+    changes, sentence = OF_CLUSTER[name]
+    trees = manifest()
+    assert refused(trees) == []
+    for field, value in changes.items():
+        part = trees[0]["spec"].setdefault(field, {})
+        (part[0] if isinstance(part, list) else part).update(value)
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert stopped.reason == "ClusterInvalid"
+    assert sentence in stopped.message
+    assert any(sentence in f"spec.{one}" for one in refused(trees))
+
+
+@pytest.mark.parametrize("name", OF_LINKED)
+def test_what_only_shows_together_stops_the_cluster(name: str) -> None:
+    kind, changes, sentence = OF_LINKED[name]
+    trees = manifest()
+    of(trees, kind).update(changes)
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert stopped.reason == "ClusterInvalid"
+    assert sentence in stopped.message
+    assert refused(trees) == []
+
+
+def owner(name: str) -> Tree:
+    """A reference to a Cluster that links an object."""
+    return {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "Cluster", "name": name, "uid": f"of-{name}"}
+
+
+@pytest.mark.parametrize(("owners", "refuses"), [(("glacier", "moraine"), False), (("moraine", "glacier"), True)])
+def test_two_clusters_do_not_give_out_the_same_addresses(owners: tuple[str, ...], *, refuses: bool) -> None:
+    trees = manifest()
+    pool = next(one for one in trees if one["kind"] == POOL)
+    pool["metadata"]["ownerReferences"] = [owner(name) for name in owners]
+    stopped = problem(seen(trees))
+    assert (stopped is not None) is refuses
+    if stopped is not None:
+        assert "SnowIPPool glacier: Cluster moraine has its addresses" in stopped.message
+
+
+def linked(trees: list[Tree], **of_pool: str) -> list[Object]:
+    """What a cluster links, with another range in its pool."""
+    trees = copy.deepcopy(trees)
+    pool = of(trees, POOL)
+    pool["pools"] = [pool["pools"][0] | of_pool]
+    return [Object(to_bytes(one)) for one in trees if one["kind"] != "Cluster"]
+
+
+@pytest.mark.parametrize(
+    ("of_pool", "device", "common"),
+    [
+        ({}, DEVICE, "192.0.2.20 to 192.0.2.60"),
+        ({"ipStart": "192.0.2.60", "ipEnd": "192.0.2.99"}, DEVICE, "192.0.2.60 to 192.0.2.60"),
+        ({"ipStart": "192.0.2.61", "ipEnd": "192.0.2.99"}, DEVICE, ""),
+        ({}, OTHER_DEVICE, "192.0.2.20 to 192.0.2.60"),
+        ({}, "203.0.113.5", ""),
+        ({"ipStart": "fd00::20", "ipEnd": "fd00::60", "subnet": "fd00::/64"}, DEVICE, ""),
+    ],
+)
+def test_pools_of_two_clusters_in_one_network_exclude_each_other(
+    of_pool: dict[str, str], device: str, common: str
+) -> None:
+    """A device of the same address, or one in the same network, tells that it is one network."""
+    theirs = manifest("team-b")
+    for name in (GLACIER, "glacier-cp"):
+        of(theirs, MACHINES, name)["devices"] = [device]
+    said = list(clashes(linked(manifest()), linked(theirs, **of_pool)))
+    assert [one.partition("another cluster get ")[2].partition(";")[0] for one in said] == ([common] if common else [])
+    assert all("team-b" not in one for one in said)
