@@ -1,0 +1,89 @@
+"""Rules about machines with Bottlerocket, for any provider that makes them: what nobody could tell them is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.host_os import BOTTLEROCKET, HostOSConfiguration
+from espalier.api.violations import Violation, shown
+from espalier.clusters.provider import Provider
+from espalier.clusters.render.bottlerocket import bootstrap_image, unknown_to_kubelets
+from espalier.clusters.render_input import Design
+from espalier.clusters.rules.connections import is_certificates
+from espalier.kube.objects import Object
+
+_PLANE, _GROUPS = "spec.controlPlaneConfiguration", "spec.workerNodeGroupConfigurations"
+_IN_PLACE = "InPlace"
+
+
+def groups(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Collection[str]:
+    """The fields of a Cluster's spec that ask for machines with Bottlerocket."""
+    made = provider.bottlerocket if provider is not None else None
+    return made.groups(spec, children) if made is not None else ()
+
+
+def violations(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:
+    """What is asked of such machines and can't be."""
+    found = groups(provider, spec, children)
+    if not found:
+        return
+    mirror, network = spec.registry_mirror_configuration, spec.cluster_network
+    if mirror is not None and mirror.insecure_skip_verify:
+        field = "spec.registryMirrorConfiguration.insecureSkipVerify"
+        message = "machines with Bottlerocket verify the mirror; give the certificate of its authority"
+        yield Violation(field, "true", "false, with caCertContent", message)
+    if network is not None and network.dns and network.dns.resolv_conf and network.dns.resolv_conf.path:
+        field, path = "spec.clusterNetwork.dns.resolvConf.path", network.dns.resolv_conf.path
+        message = "kubelets of machines with Bottlerocket have no such setting; remove the field"
+        yield Violation(field, path, "nothing", message)
+    yield from _certificates(children)
+    yield from in_place(provider, spec, children)
+    for field, _, kubelet in _machines(spec):
+        if field in found and (unknown := unknown_to_kubelets(kubelet)):
+            message = f"{BOTTLEROCKET} has no such settings of kubelets; remove them"
+            yield Violation(f"{field}.kubeletConfiguration", ", ".join(unknown), "", message)
+
+
+def in_place(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:
+    """Groups of such machines that are to be upgraded where they stand."""
+    found = groups(provider, spec, children)
+    for field, strategy, _ in _machines(spec):
+        if field in found and strategy == _IN_PLACE:
+            message = "machines with Bottlerocket are replaced: their programs are in an image that nothing changes"
+            yield Violation(f"{field}.upgradeRolloutStrategy.type", _IN_PLACE, "RollingUpdate", message)
+
+
+def _certificates(children: Sequence[Object]) -> Iterator[Violation]:
+    """Machines do not boot with bundles that hold anything else."""
+    for child in children:
+        asked = msgspec.convert(child.tree.get("spec", {}).get("hostOSConfiguration"), HostOSConfiguration | None)
+        for index, bundle in enumerate(asked.cert_bundles if asked is not None else []):
+            if not is_certificates(bundle.data):
+                field = f"{child.kind} {child.name}: spec.hostOSConfiguration.certBundles[{index}].data"
+                yield Violation(field, shown("…"), "certificates as PEM", "machines trust them")
+
+
+def _machines(spec: eksa.ClusterSpec) -> Iterator[tuple[str, str, dict[str, object] | None]]:
+    """By field: how its machines are upgraded, and the configuration of their kubelets."""
+    if (plane := spec.control_plane_configuration) is not None:
+        own = plane.upgrade_rollout_strategy
+        yield _PLANE, (own.type if own else "") or "", plane.kubelet_configuration
+    for index, group in enumerate(spec.worker_node_group_configurations):
+        of_group = group.upgrade_rollout_strategy
+        yield f"{_GROUPS}[{index}]", (of_group.type if of_group else "") or "", group.kubelet_configuration
+
+
+def lacks(design: Design) -> list[str]:
+    """The images of the release that such machines of a cluster need and are not there."""
+    made = design.provider.bottlerocket
+    if made is None or not made.groups(design.spec, design.children):
+        return []
+    own = (
+        "bottlerocketHostContainers.kubeadmBootstrap"
+        for one in design.components.values()
+        if bootstrap_image(one.bundle) is None
+    )
+    return list(dict.fromkeys((*own, *made.lacks(design))))

@@ -1,0 +1,62 @@
+"""Machines with Bottlerocket, as a real API server with the CRDs of EKS Anywhere's build of Cluster API takes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from espalier.api.meta import Tree
+from tests.envtest.fork_crds import widened
+from tests.envtest.provider_crds import accepted_strictly, refusal, with_crds
+from tests.support import snow, vsphere
+from tests.support.control_plane import ControlPlane
+from tests.unit.providers.snow import test_rendering as on_snow
+from tests.unit.providers.vsphere import test_rendering as on_vsphere
+
+pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
+
+STORIES = {
+    "vsphere": lambda: on_vsphere.made(vsphere.with_bottlerocket()),
+    "vsphere-everything": lambda: on_vsphere.made(vsphere.everything_with_bottlerocket()),
+    "snow": lambda: on_snow.made(snow.with_bottlerocket()),
+    "snow-everything": lambda: on_snow.made(snow.everything_with_bottlerocket()),
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def providers(control_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
+    """The control plane with the CRDs of that build, and of the providers."""
+    async with with_crds(control_plane, "capv.yaml", "capas.yaml", "etcdadm.yaml", change=widened) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_each_object_is_accepted_strictly(providers: ControlPlane, name: str) -> None:
+    await accepted_strictly(providers, on_vsphere.objects(STORIES[name]()), is_stock=False)
+
+
+def template() -> Tree:
+    """A KubeadmConfigTemplate of workers."""
+    trees = on_vsphere.objects(STORIES["vsphere"]())
+    return next(one for one in trees if one["kind"] == "KubeadmConfigTemplate")
+
+
+@pytest.mark.parametrize("name", ["bottlerocketBootstrap", "format"])
+async def test_what_the_build_does_not_have_is_refused(providers: ControlPlane, name: str) -> None:
+    """The test above can fail."""
+    tree = template()
+    spec = tree["spec"]["template"]["spec"]
+    if name == "format":
+        spec["format"] = "toml"
+        assert "spec.template.spec.format" in await refusal(providers, tree)
+    else:
+        spec["joinConfiguration"]["bottlerocketBootstrap"]["image"] = "bottlerocket"
+        assert "spec.template.spec.joinConfiguration.bottlerocketBootstrap.image" in await refusal(providers, tree)
+
+
+async def test_stock_cluster_api_has_none_of_it(control_plane: ControlPlane) -> None:
+    async with with_crds(control_plane) as stock:
+        said = await refusal(stock, template())
+    assert "not declared in schema" in said or "unknown field" in said

@@ -1,0 +1,192 @@
+"""Machines with Bottlerocket, as EKS Anywhere's build of Cluster API makes them; on stock they are refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.etcdadm import EtcdadmCluster
+from espalier.api.capi.machine import Machine
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, SECRET, Secret
+from espalier.api.crd import crd_of
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.clusters import names
+from espalier.kube.errors import Invalid
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys import glaciers, vineyards
+from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.journeys.planned_steps import PlannedSteps
+from tests.support import snow, vsphere
+from tests.support.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
+
+pytestmark = pytest.mark.embedded
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+CONTROL_PLANE = ""
+Story = Callable[[ManagedEnvironment], Coroutine[Any, Any, None]]
+
+
+def told_as(tell: Story) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            await vineyards.put_credentials(env)
+            await glaciers.put_credentials(env)
+            await tell(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def vineyard(env: ManagedEnvironment) -> PlannedSteps:
+    return PlannedSteps(env, vineyards.VINEYARD, vsphere.with_bottlerocket(NAMESPACE))
+
+
+def glacier(env: ManagedEnvironment) -> PlannedSteps:
+    return PlannedSteps(env, glaciers.GLACIER, snow.with_bottlerocket(NAMESPACE))
+
+
+PLACES: dict[str, tuple[Callable[[ManagedEnvironment], PlannedSteps], str]] = {
+    "vsphere": (vineyard, "template"),
+    "snow": (glacier, "amiID"),
+}
+
+
+async def formats(env: ManagedEnvironment, key: Key) -> set[str]:
+    """Of the data that machines boot with."""
+    found = await env.client.list(SECRET, SYSTEM_NAMESPACE, labels=f"{capi.CLUSTER_NAME_LABEL}={key.name}")
+    secrets = [one.decode(Secret) for one in found.items]
+    return {one.data["format"].decode() for one in secrets if "format" in one.data}
+
+
+async def change(steps: PlannedSteps, image: str) -> None:
+    """Whatever is changed, one thing after the other; the plan says which machines are replaced."""
+    spec, name = steps.spec, steps.key.name
+    workers = f"{name}-md-0"
+    groups = spec["workerNodeGroupConfigurations"]
+    groups[0]["count"] = 3
+    await steps.step()
+    groups[0]["count"] = 1
+    await steps.step()
+    groups[0]["labels"] = {"slope": "south"}
+    await steps.step(workers)
+    groups[0]["taints"] = [{"key": "frost", "value": "late", "effect": "PreferNoSchedule"}]
+    await steps.step(workers)
+    nodes = await steps.env.nodes(steps.key)
+    assert [one["spec"]["taints"][0]["key"] for one in nodes if one["metadata"]["labels"].get("slope")] == ["frost"]
+    groups[0]["kubeletConfiguration"] = {"maxPods": 50}
+    await steps.step(workers)
+    on_bottlerocket(steps.trees, hostOSConfiguration=SETTINGS)
+    await steps.step(CONTROL_PLANE, workers)
+    spec["proxyConfiguration"]["httpsProxy"] = "http://ann:canary@proxy:3129"
+    assert "canary" not in str(await steps.env.preview(steps.key, steps.trees))
+    await steps.step(CONTROL_PLANE, workers)
+    spec["kubernetesVersion"] = "1.36"
+    on_bottlerocket(steps.trees, **{image: "bottlerocket-1-36"})
+    await steps.step(CONTROL_PLANE, workers)
+    assert {version.split("-")[0] for version in await steps.env.versions(steps.key)} == {"v1.36.3"}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_cluster_with_bottlerocket_lives_and_ends(place: str) -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        make, image = PLACES[place]
+        steps = make(env)
+        steps.spec.update(copy.deepcopy(CONNECTED))
+        await steps.make()
+        assert await formats(env, steps.key) == {"bottlerocket"}
+        await change(steps, image)
+        await asyncio.sleep(CALM)
+        steady = await env.until_ready(steps.key)
+        assert {one.type: one.reason for one in steady.status.conditions}[names.SYNCED] == "AsRendered"
+        await env.client.delete(Cluster.resource, steps.key.name, NAMESPACE)
+        await env.until_gone(steps.key)
+        assert (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items == []
+
+    told_as(life)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_machines_with_bottlerocket_have_an_etcd_of_their_own(place: str) -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        make, _ = PLACES[place]
+        steps = make(env)
+        reference = dict(steps.spec["controlPlaneConfiguration"]["machineGroupRef"])
+        steps.spec["externalEtcdConfiguration"] = {"count": 3, "machineGroupRef": reference}
+        await steps.make()
+        found = (await env.client.get(EtcdadmCluster.resource, f"{steps.key.name}-etcd", SYSTEM_NAMESPACE)).decode(
+            EtcdadmCluster
+        )
+        assert found.status.ready
+        assert found.spec.etcdadm_config_spec.format == "bottlerocket"
+        assert found.spec.etcdadm_config_spec.cloud_init_config is None
+
+    told_as(life)
+
+
+def test_stock_cluster_api_makes_no_bottlerocket_until_the_other_build_is_there() -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        whole = crd_of(capi.Cluster)
+        stock = copy.deepcopy(whole)
+        versions = stock["spec"]["versions"]
+        del versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["managedExternalEtcdRef"]
+        await env.client.apply(CUSTOM_RESOURCE_DEFINITION, stock, force=True)
+        await asyncio.sleep(1)
+        steps = vineyard(env)
+        await steps.apply()
+        waits = await env.until(lambda one: "RequiresEKS" in (one.status.failure_reason or ""), steps.key)
+        assert "machines with Bottlerocket need EKS Anywhere's build" in (waits.status.failure_message or "")
+        preview = await env.preview(steps.key, steps.trees)
+        assert preview.stops.startswith("RequiresEKSAnywhereClusterAPI: ")
+        assert (await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items == []
+        await env.client.apply(CUSTOM_RESOURCE_DEFINITION, whole, force=True)
+        await env.until_ready(steps.key)
+
+    told_as(life)
+
+
+def test_an_upgrade_in_place_of_bottlerocket_is_refused_by_name_and_replaces_nothing() -> None:
+    async def life(env: ManagedEnvironment) -> None:
+        steps = vineyard(env)
+        await steps.make()
+        before = await env.machine_names(steps.key.name)
+        steps.spec["controlPlaneConfiguration"]["upgradeRolloutStrategy"] = {"type": "InPlace"}
+        steps.spec["kubernetesVersion"] = "1.36"
+        preview = await env.preview(steps.key, steps.trees)
+        assert ["machines with Bottlerocket are replaced" in one.message for one in preview.refusals] == [True]
+        with pytest.raises(Invalid, match="machines with Bottlerocket are replaced: their programs are in an image"):
+            await steps.apply()
+        del steps.spec["controlPlaneConfiguration"]["upgradeRolloutStrategy"]
+        await steps.step(CONTROL_PLANE, "vineyard-md-0")
+        assert not before[CONTROL_PLANE] & (await env.machine_names(steps.key.name))[CONTROL_PLANE]
+
+    told_as(life)
+
+
+def test_a_mirrors_password_is_permitted_before_machines_are_made() -> None:
+    """The Secret may come after the manifest, and permits nothing until it says so."""
+
+    async def life(env: ManagedEnvironment) -> None:
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "registry-credentials", "namespace": SYSTEM_NAMESPACE, "annotations": {}},
+            "data": {name: base64.b64encode(b"canary").decode() for name in ("username", "password")},
+        }
+        await env.client.apply(SECRET, secret, field_manager="administrator")
+        steps = glacier(env)
+        steps.spec["registryMirrorConfiguration"] = {"endpoint": "mirror.example.com", "port": "5000"}
+        await steps.apply()
+        await env.until(lambda one: "registry-credentials" in (one.status.failure_message or ""), steps.key)
+        assert (await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items == []
+        await env.client.delete(SECRET, "registry-credentials", SYSTEM_NAMESPACE)
+        await env.until_ready(steps.key)
+
+    told_as(life)

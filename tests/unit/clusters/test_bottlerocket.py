@@ -1,0 +1,242 @@
+"""Machines with Bottlerocket: what can't be said of them is refused by name, and passwords reach none unasked."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.meta import Tree
+from espalier.clusters.credentials import NAMESPACES, SERVERS
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
+from espalier.clusters.validity import missing_objects, problem
+from tests.support import snow, vsphere
+from tests.support.bottlerocket import on_bottlerocket
+from tests.unit.clusters.seen import observer
+from tests.unit.providers.snow import test_rendering as on_snow
+from tests.unit.providers.vsphere.test_rendering import FORK, made, objects, seen
+
+PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
+MIRROR = {"endpoint": "mirror.example.com", "port": "5000"}
+
+
+def asked(**spec: Any) -> list[Tree]:
+    """The example with Bottlerocket; `spec` adds to fields of the Cluster's spec."""
+    trees = vsphere.with_bottlerocket()
+    for field, value in spec.items():
+        part = trees[0]["spec"].setdefault(field, {})
+        (part[0] if isinstance(part, list) else part).update(value)
+    return trees
+
+
+def with_password(trees: list[Tree], **annotations: str) -> Scope:
+    """What is seen beside the Secret for mirrors that ask for a password."""
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "registry-credentials", "namespace": "eksa-system", "annotations": annotations},
+        "data": {name: base64.b64encode(name.encode()).decode() for name in ("username", "password")},
+    }
+    found = observer(*vsphere.stored(trees), vsphere.credentials(), secret, FORK).scope(vsphere.KEY)
+    assert found is not None
+    return found
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "the control plane in place": (
+        {PLANE: {"upgradeRolloutStrategy": {"type": "InPlace"}}},
+        "spec.controlPlaneConfiguration.upgradeRolloutStrategy.type: machines with Bottlerocket are replaced: their "
+        "programs are in an image that nothing changes; found InPlace; allowed: RollingUpdate",
+    ),
+    "workers in place": (
+        {GROUP: {"upgradeRolloutStrategy": {"type": "InPlace"}}},
+        "spec.workerNodeGroupConfigurations[0].upgradeRolloutStrategy.type: machines with Bottlerocket are replaced",
+    ),
+    "a setting that kubelets lack": (
+        {PLANE: {"kubeletConfiguration": {"maxPods": 50, "serializeImagePulls": False, "failSwapOn": False}}},
+        "spec.controlPlaneConfiguration.kubeletConfiguration: bottlerocket has no such settings of kubelets; remove "
+        "them; found failSwapOn, serializeImagePulls",
+    ),
+    "the same for workers": (
+        {GROUP: {"kubeletConfiguration": {"resolvConf": "/a"}}},
+        "spec.workerNodeGroupConfigurations[0].kubeletConfiguration: bottlerocket has no such settings",
+    ),
+    "a resolv.conf": (
+        {"clusterNetwork": {"dns": {"resolvConf": {"path": "/etc/resolv.conf"}}}},
+        "spec.clusterNetwork.dns.resolvConf.path: kubelets of machines with Bottlerocket have no such setting",
+    ),
+    "a mirror that nobody verifies": (
+        {"registryMirrorConfiguration": MIRROR | {"insecureSkipVerify": True}},
+        "spec.registryMirrorConfiguration.insecureSkipVerify: machines with Bottlerocket verify the mirror",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_bottlerocket_can_not_be_told_is_refused_by_name(name: str) -> None:
+    fields, sentence = REFUSED[name]
+    stopped = problem(seen(asked(**fields)))
+    assert stopped is not None
+    assert stopped.reason == "ClusterInvalid"
+    assert sentence in stopped.message
+    of_ubuntu = vsphere.manifest()
+    for field, value in fields.items():
+        part = of_ubuntu[0]["spec"].setdefault(field, {})
+        (part[0] if isinstance(part, list) else part).update(value)
+    assert problem(seen(of_ubuntu)) is None, "other machines can be told"
+
+
+def test_certificates_that_are_none_are_refused_without_quoting_them() -> None:
+    data = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    trees = on_bottlerocket(asked(), hostOSConfiguration={"certBundles": [{"name": "company", "data": data}]})
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert (
+        "VSphereMachineConfig vineyard: spec.hostOSConfiguration.certBundles[0].data: machines trust" in stopped.message
+    )
+    assert "MIIB" not in stopped.message
+
+
+MANIFESTS: dict[str, Callable[[], list[Tree]]] = {"vsphere": asked, "snow": snow.with_bottlerocket}
+SECRETS: dict[str, Callable[..., Tree]] = {"vsphere": vsphere.credentials, "snow": snow.credentials}
+KEYS = {"vsphere": vsphere.KEY, "snow": snow.KEY}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_stock_cluster_api_is_refused_by_name(name: str) -> None:
+    found = observer(*vsphere.stored(MANIFESTS[name]()), SECRETS[name]()).scope(KEYS[name])
+    assert found is not None
+    stopped = problem(found)
+    assert stopped is not None
+    assert stopped.reason == "RequiresEKSAnywhereClusterAPI"
+    assert stopped.message.startswith(
+        "spec.controlPlaneConfiguration.machineGroupRef, spec.workerNodeGroupConfigurations[0].machineGroupRef: "
+        "RequiresEKSAnywhereClusterAPI: machines with Bottlerocket need EKS Anywhere's build of Cluster API"
+    )
+
+
+def test_stock_cluster_api_makes_other_machines() -> None:
+    found = observer(*vsphere.stored(vsphere.manifest()), vsphere.credentials()).scope(vsphere.KEY)
+    assert found is not None
+    assert problem(found) is None
+
+
+PARTS = {
+    "bottlerocketHostContainers": "bottlerocketHostContainers.kubeadmBootstrap",
+    "bottlerocketBootstrapContainers": "bottlerocketBootstrapContainers.multiNetworkBootstrap",
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_release_without_images_of_bottlerocket_is_refused(part: str) -> None:
+    trees = asked()
+    vsphere.of(trees, "VSphereMachineConfig")["networks"] = ["Rows", "Barn"]
+    stopped = problem(without(seen(trees), part))
+    assert stopped is not None
+    assert stopped.reason == "EksaVersionInvalid"
+    assert f"no images for machines with Bottlerocket ({PARTS[part]})" in stopped.message
+    assert problem(without(seen(vsphere.manifest()), part)) is None, "others need none"
+
+
+def test_devices_of_snow_need_images_of_their_own() -> None:
+    stopped = problem(without(on_snow.seen(snow.with_bottlerocket()), "bottlerocketHostContainers"))
+    assert stopped is not None
+    assert "kubeadmBootstrap, bottlerocketHostContainers.admin and control)" in stopped.message
+
+
+def without(found: Scope, part: str) -> Scope:
+    """The same with a release that lacks a part."""
+    assert found.design is not None
+    components = {
+        version: msgspec.structs.replace(one, bundle=msgspec.structs.replace(one.bundle, **{_field(part): None}))
+        for version, one in found.design.components.items()
+    }
+    return msgspec.structs.replace(found, design=msgspec.structs.replace(found.design, components=components))
+
+
+def _field(name: str) -> str:
+    return "".join(f"_{one.lower()}" if one.isupper() else one for one in name)
+
+
+def test_the_password_of_mirrors_reaches_no_mirror_that_its_secret_does_not_name() -> None:
+    """EKS Anywhere's build gives it to machines that have a mirror, asked or not."""
+    trees = asked(registryMirrorConfiguration=MIRROR)
+    assert seen(trees).missing == ()
+    waits = missing_objects(with_password(trees).missing)
+    assert waits is not None
+    assert waits.reason == "CredentialsNotPermitted"
+    assert "spec.registryMirrorConfiguration: waiting for Secret eksa-system/registry-credentials" in waits.message
+    assert with_password(trees, **{SERVERS: "mirror.example.com:5000", NAMESPACES: "*"}).missing == ()
+    of_ubuntu = vsphere.manifest(registryMirrorConfiguration=MIRROR)
+    assert with_password(of_ubuntu).missing == (), "other machines are not given it"
+
+
+def test_files_with_passwords_are_made_for_machines_that_read_them() -> None:
+    permitted = {SERVERS: "mirror.example.com:5000", NAMESPACES: "*"}
+
+    def names(trees: list[Tree]) -> list[str]:
+        design = with_password(trees, **permitted).design
+        assert design is not None
+        return [one.metadata.name for one in rendered(design).extras if one.metadata.name.endswith("-node-files")]
+
+    trees = asked(registryMirrorConfiguration=MIRROR | {"authenticate": True})
+    assert names(trees) == []
+    workers = vsphere.of(trees, "VSphereMachineConfig")
+    workers["osFamily"] = "ubuntu"
+    assert names(trees) == ["vineyard-node-files"]
+
+
+def control_plane(found: Rendered) -> KubeadmControlPlane:
+    return found.control_plane
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "expected"),
+    [
+        ({}, {"endpoint": "mirror.example.com:5000"}),
+        ({"public.ecr.aws": "eks"}, {"endpoint": "mirror.example.com:5000/v2/eks"}),
+        (
+            {"quay.io": "quay"},
+            {"mirrors": [{"registry": "quay.io", "endpoints": ["mirror.example.com:5000/v2/quay"]}]},
+        ),
+    ],
+)
+def test_a_mirror_stands_in_for_the_registries_that_it_is_given(namespaces: dict[str, str], expected: Tree) -> None:
+    given = [{"registry": registry, "namespace": name} for registry, name in namespaces.items()]
+    found = made(asked(registryMirrorConfiguration=MIRROR | {"ociNamespaces": given}))
+    config = control_plane(found).spec.kubeadm_config_spec
+    for one in (config.cluster_configuration, config.join_configuration):
+        assert one is not None
+        assert msgspec.to_builtins(one.registry_mirror) == expected
+
+
+def test_workers_alone_may_have_bottlerocket() -> None:
+    trees = vsphere.manifest()
+    vsphere.of(trees, "VSphereMachineConfig").update(osFamily="", users=vsphere.EC2_USER)
+    found = made(trees)
+    assert control_plane(found).spec.kubeadm_config_spec.format == ""
+    config = found.groups[0].config_template.spec.template.spec
+    assert (config.format, config.files, config.pre_kubeadm_commands) == ("bottlerocket", [], [])
+    assert config.join_configuration is not None
+    assert config.join_configuration.bottlerocket is None, "nothing was asked for"
+
+
+def test_machines_with_bottlerocket_have_neither_commands_nor_flags_of_kubelets_that_nobody_reads() -> None:
+    for trees, of in (
+        (vsphere.everything_with_bottlerocket(), made),
+        (snow.everything_with_bottlerocket(), on_snow.made),
+    ):
+        text = str([one for one in objects(of(trees)) if one["kind"].startswith("Kubeadm")])
+        assert "KubeadmCommands" not in text
+        assert "/etc/containerd" not in text, "neither its configuration nor certificates"
+        config = control_plane(of(trees)).spec.kubeadm_config_spec
+        assert config.join_configuration is not None
+        node = config.join_configuration.node_registration
+        assert node is not None
+        assert {one.name for one in node.kubelet_extra_args} <= {"cloud-provider", "node-labels", "provider-id"}
