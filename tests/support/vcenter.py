@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,11 +18,16 @@ from cryptography.x509.oid import NameOID
 
 from espalier.assets.cache import assets_folder
 from espalier.assets.recipes import VCENTER
-from espalier.providers.vsphere.checks.questions import Credentials, Server
+from espalier.clusters.checks.questions import Credentials
+from espalier.providers.vsphere.checks import vcenter as session
+from espalier.providers.vsphere.checks.questions import Server
 from espalier.providers.vsphere.checks.vcenter import split
 
 connect: Any = importlib.import_module("pyVim.connect")  # its types are incomplete
 vim: Any = importlib.import_module("pyVmomi").vim
+vmodl: Any = importlib.import_module("pyVmomi").vmodl
+
+Gone: type[Exception] = vmodl.fault.ManagedObjectNotFound
 
 PROGRAM = VCENTER.home(assets_folder()) / "vcenter"
 MISSING = "" if PROGRAM.exists() else "there is no simulator of a vCenter; run make real-assets"
@@ -42,7 +47,7 @@ class VCenter:
     @property
     def server(self) -> Server:
         """As a spec names it."""
-        return Server(f"{NAME}:{self.address[1]}", self.thumbprint)
+        return Server(f"{NAME}:{self.address[1]}", thumbprint=self.thumbprint)
 
     def resolve(self, _host: str, _port: int) -> list[tuple[str, int]]:
         """The address, whatever is asked."""
@@ -63,6 +68,19 @@ class VCenter:
             instance._stub.DropConnections()
 
 
+def properties(content: Any, objects: Sequence[Any], *paths: str) -> list[dict[str, Any]]:
+    """Properties of virtual machines, by their paths: the simulator leaves some that are near them invalid."""
+    if not objects:
+        return []
+    collector: Any = vmodl.query.PropertyCollector
+    asked = collector.FilterSpec(
+        objectSet=[collector.ObjectSpec(obj=one) for one in objects],
+        propSet=[collector.PropertySpec(type=vim.VirtualMachine, pathSet=list(paths))],
+    )
+    found = content.propertyCollector.RetrieveContents([asked])
+    return [{"self": one.obj} | {each.name: each.val for each in one.propSet} for one in found]
+
+
 @contextmanager
 def vcenter(*arguments: str) -> Iterator[VCenter]:
     """Run a simulator."""
@@ -76,6 +94,23 @@ def vcenter(*arguments: str) -> Iterator[VCenter]:
             yield VCenter(split(url.removeprefix("https://")), thumbprint)
         finally:
             process.communicate("")
+
+
+def tag(center: VCenter, path: str, *names: str, category: str = "") -> None:
+    """Attach new tags to an inventory object, each of a new category: of its own name, unless another one is given."""
+    with center.administrator() as content:
+        found = content.searchIndex.FindByInventoryPath(path)
+        of = {"object_id": {"id": found._moId, "type": type(found).__name__.rpartition(".")[2]}}
+    connection = session._Session(center.server, center.resolve)._connection()
+    rest = session._Tags(connection, ACCOUNT)
+    for name in names:
+        spec = {"name": category or name, "description": "", "cardinality": "MULTIPLE", "associable_types": []}
+        made = rest._call("POST", "tagging/category", {"create_spec": spec})
+        made = rest._call(
+            "POST", "tagging/tag", {"create_spec": {"name": name, "description": "", "category_id": made}}
+        )
+        rest._call("POST", f"tagging/tag-association/id:{made}?~action=attach", of)
+    connection.close()
 
 
 def certificate(folder: Path, *, expired: bool = False) -> tuple[Path, Path]:

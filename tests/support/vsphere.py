@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import base64
+import copy
 from collections.abc import Mapping
 from typing import Any
 
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.credentials import NAMESPACES, SERVERS
-from tests.unit.clusters.seen import EXAMPLES, NAMESPACE
+from tests.support import examples
+from tests.support.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
+from tests.unit.clusters.seen import NAMESPACE
 
 VINEYARD = "vineyard"
 KEY = Key(NAMESPACE, VINEYARD)
@@ -31,30 +30,17 @@ DOMAIN = {
 
 def credentials(data: Mapping[str, str] = CREDENTIALS, namespace: str = NAMESPACE, **annotations: str) -> Tree:
     """The Secret that an administrator makes."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": "vsphere-credentials",
-            "namespace": SYSTEM_NAMESPACE,
-            "annotations": {SERVERS: SERVER, NAMESPACES: namespace} | annotations,
-        },
-        "data": {name: base64.b64encode(value.encode()).decode() for name, value in data.items()},
-    }
+    return examples.secret("vsphere-credentials", SERVER, namespace, data, annotations)
 
 
 def manifest(namespace: str = NAMESPACE, **spec: Any) -> list[Tree]:
     """The documents of the example, as somebody would apply them; `spec` replaces fields of the Cluster's spec."""
-    trees = [one.tree for one in read_manifests((EXAMPLES / "vsphere.yaml").read_bytes(), source="vsphere.yaml")]
-    for tree in trees:
-        tree["metadata"]["namespace"] = namespace
-    trees[0]["spec"] |= spec
-    return trees
+    return examples.documents("vsphere.yaml", namespace, spec)
 
 
 def of(trees: list[Tree], kind: str, name: str = VINEYARD) -> Any:
     """The spec of one of them, to be changed."""
-    return next(one["spec"] for one in trees if (one["kind"], one["metadata"]["name"]) == (kind, name))
+    return examples.spec_of(trees, kind, name)
 
 
 def everything() -> list[Tree]:
@@ -82,6 +68,25 @@ def everything() -> list[Tree]:
             }
         )
     of(trees, "VSphereMachineConfig")["networks"] = ["Rows", "/Datacenter/network/Cellar"]
+    return trees
+
+
+EC2_USER = [{"name": "ec2-user", "sshAuthorizedKeys": [KEY_OF_ANN]}]
+"""Bottlerocket has this user alone."""
+
+
+def with_bottlerocket(namespace: str = NAMESPACE) -> list[Tree]:
+    """The example, with another operating system."""
+    return on_bottlerocket(manifest(namespace), users=EC2_USER, template="bottlerocket-1-35", diskGiB=22)
+
+
+def everything_with_bottlerocket() -> list[Tree]:
+    """All that can be asked for, with that operating system."""
+    trees = on_bottlerocket(everything(), users=EC2_USER, hostOSConfiguration=SETTINGS)
+    trees[0]["spec"] |= copy.deepcopy(CONNECTED)
+    plane = trees[0]["spec"]["controlPlaneConfiguration"]
+    plane["kubeletConfiguration"] = {"maxPods": 20, "clusterDNS": ["::1"]}
+    plane["skipAdmissionForSystemResources"] = True
     return trees
 
 

@@ -4,20 +4,48 @@ from __future__ import annotations
 
 from espalier.clusters.provider import Providers
 from espalier.clusters.shared_parts import with_shared_parts
+from espalier.providers.cloudstack.checks import questions as cloudstack_questions
+from espalier.providers.cloudstack.checks import simulated as simulated_cloudstack
+from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks
+from espalier.providers.cloudstack.provider import cloudstack
 from espalier.providers.docker.provider import DOCKER
+from espalier.providers.nutanix.checks import questions as nutanix_questions
+from espalier.providers.nutanix.checks import simulated as simulated_prism
+from espalier.providers.nutanix.checks.prism import PrismCentrals
+from espalier.providers.nutanix.provider import nutanix
+from espalier.providers.snow.checks import questions as snow_questions
+from espalier.providers.snow.checks import simulated as simulated_devices
+from espalier.providers.snow.checks.devices import SnowDevices
+from espalier.providers.snow.provider import snow
+from espalier.providers.tinkerbell.provider import TINKERBELL
 from espalier.providers.vsphere.checks.questions import LookUp
 from espalier.providers.vsphere.checks.simulated import everything_is_there
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from espalier.providers.vsphere.provider import vsphere
 
 
-def providers(vcenters: LookUp) -> Providers:
+def providers(
+    vcenters: LookUp = everything_is_there,
+    prism_centrals: nutanix_questions.LookUp = simulated_prism.everything_is_there,
+    cloudstacks: cloudstack_questions.LookUp = simulated_cloudstack.everything_is_there,
+    snow_devices: snow_questions.LookUp = simulated_devices.everything_is_there,
+) -> Providers:
     """The providers by the kind of `spec.datacenterRef`, with what they ask the APIs of infrastructure by."""
-    return {one.links.datacenter.kind: with_shared_parts(one) for one in (DOCKER, vsphere(vcenters))}
+    return {
+        one.links.datacenter.kind: with_shared_parts(one)
+        for one in (
+            DOCKER,
+            vsphere(vcenters),
+            TINKERBELL,
+            nutanix(prism_centrals),
+            cloudstack(cloudstacks),
+            snow(snow_devices),
+        )
+    }
 
 
-PROVIDERS = providers(VCenters())
-SIMULATED = providers(everything_is_there)
+PROVIDERS = providers(VCenters(), PrismCentrals(), CloudStacks(), SnowDevices())
+SIMULATED = providers()
 """The same, where machines are simulated."""
 
 LOCAL = DOCKER

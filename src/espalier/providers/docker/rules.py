@@ -12,10 +12,8 @@ _MACHINE_GROUP = "machineGroupRef: Docker has no machine configs; the reference 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """Fields that are refused."""
-    control_plane = spec.control_plane_configuration
-    if control_plane is not None and control_plane.endpoint is not None and control_plane.endpoint.host:
+    if host := spec.endpoint_host:
         message = "the endpoint of a Docker cluster is its load balancer's; remove the field"
-        host = control_plane.endpoint.host
         yield Violation("spec.controlPlaneConfiguration.endpoint.host", host, "nothing", message)
     for index, group in enumerate(spec.worker_node_group_configurations):
         if group.failure_domains:

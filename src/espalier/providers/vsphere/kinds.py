@@ -6,27 +6,24 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from espalier.api.eksa import host_os
+from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
 from espalier.api.eksa.fields import unchanged
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostOSConfiguration, Users
-from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind, listing
-from espalier.api.meta import Condition, Observed, Part
+from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS
+from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind
+from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
 _PATH = {"maxLength": 2048}
 _NAME = {"maxLength": 253}
 _COUNT = {"minimum": 0, "maximum": LARGEST_INT32}
 
-_LOCAL_HOSTS = (
-    *("localhost", ".*[.]localhost", "0[.]0[.]0[.]0", "127[.].*", "169[.]254[.].*"),
-    *("[[]?::1?[]]?", "[[]?fe[89ab][0-9a-f]:[^]]*[]]?"),
-)
-"""Hosts that are the manager's own, or its network's: a vCenter is elsewhere (decision 0095)."""
-
-_HOST = "[A-Za-z0-9._-]+|[[][0-9A-Fa-f:]+[]]|[0-9A-Fa-f:]+"
+LEAST_DISK = 20
+"""GiB of a disk, as in EKS Anywhere: smaller numbers are raised."""
 
 _OS_FAMILIES = (BOTTLEROCKET, UBUNTU, REDHAT)
-_IS_BOTTLEROCKET = f"self.osFamily in ['', '{BOTTLEROCKET}']"
 
 DATACENTER_CHANGED = (
     "it can't be changed, because machines run there; create another VSphereDatacenterConfig for new clusters"
@@ -37,6 +34,10 @@ MACHINE_CHANGED = "it can't be changed; create another VSphereMachineConfig, and
 def _given(*fields: str) -> tuple[Rule, ...]:
     """Fields that must not be empty."""
     return tuple(Rule(f"self.{name} != ''", f"say which {name}", f".{name}", found="'nothing'") for name in fields)
+
+
+LEAST_DISK = 20
+"""GiB of a disk, as in EKS Anywhere: smaller numbers are raised."""
 
 
 class FailureDomain(Part):
@@ -69,14 +70,14 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
     validations: ClassVar[tuple[Rule, ...]] = (
         *_given("server", "datacenter", "network"),
         Rule(
-            f"!self.server.lowerAscii().matches('^({'|'.join(_LOCAL_HOSTS)})[.]?(:[0-9]+)?$')",
+            f"!self.server.lowerAscii().matches('^({LOCAL_HOSTS})[.]?(:[0-9]+)?$')",
             "a vCenter is not on the machine of the manager, nor on a link-local address",
             ".server",
             found="self.server",
             allowed="host name or address of a vCenter",
         ),
         Rule(
-            f"self.server == '' || self.server.matches('^({_HOST})(:[0-9]+)?$')",
+            f"self.server == '' || self.server.matches('^({HOST})(:[0-9]+)?$')",
             "not a host; leave out https:// and what follows the host",
             ".server",
             found="self.server",
@@ -101,6 +102,12 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
             "!has(self.failureDomains)"
             " || self.failureDomains.all(one, self.failureDomains.exists_one(other, other.name == one.name))",
             "two failure domains have the same name",
+            ".failureDomains",
+        ),
+        Rule(
+            "!has(self.failureDomains) || !has(oldSelf.failureDomains) || self.failureDomains.all(one,"
+            " oldSelf.failureDomains.all(old, old.name != one.name || old == one))",
+            "a failure domain is where machines run: it can't be changed; add one with another name, and move groups",
             ".failureDomains",
         ),
         *unchanged(DATACENTER_CHANGED, "server", "datacenter", "network"),
@@ -128,33 +135,13 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
     ] = []
 
 
-class VSphereDatacenterConfigStatus(Observed, frozen=True):
-    """What the vCenter said of a datacenter."""
-
-    spec_valid: Annotated[bool | None, Meta(description="True if the vCenter has what the spec names.")] = None
-    failure_reason: Annotated[str, Meta(description="CamelCase word for why it is not valid.")] = ""
-    failure_message: Annotated[str, Meta(description="Why it is not valid, and what to do.")] = ""
-    observed_generation: Annotated[int, Meta(description="Generation that was checked.")] = 0
-    conditions: Annotated[
-        list[Condition],
-        Meta(description="Result of each check.", extra_json_schema=listing("type")),
-    ] = []
-    addresses: Annotated[
-        dict[str, str],
-        Meta(description="Endpoints of new clusters as CLUSTER/ADDRESS, and who has the address; empty: it is free."),
-    ] = {}
-
-
-_VALID = Column("Valid", ".status.specValid", "boolean", "True if the vCenter has what the spec names")
-
-
 @kind(
     Resource(GROUP, VERSION, "vspheredatacenterconfigs", "VSphereDatacenterConfig"),
     categories=("eks-anywhere",),
     columns=(
         Column("Server", ".spec.server", "string", "vCenter"),
         Column("Datacenter", ".spec.datacenter", "string", "Datacenter of the vCenter"),
-        _VALID,
+        VALID,
         AGE,
     ),
     status=True,
@@ -163,7 +150,7 @@ class VSphereDatacenterConfig(KubeObject, kw_only=True):
     """Where the machines of a vSphere cluster run."""
 
     spec: VSphereDatacenterConfigSpec
-    status: VSphereDatacenterConfigStatus = VSphereDatacenterConfigStatus()
+    status: CheckedDatacenter = CheckedDatacenter()
 
 
 class VSphereMachineConfigSpec(Part, kw_only=True):
@@ -179,35 +166,12 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
             allowed=", ".join(_OS_FAMILIES),
         ),
         Rule(
-            f"!({_IS_BOTTLEROCKET}) || !has(self.users) || self.users.all(user, user.name == 'ec2-user')",
+            f"!({host_os.IS_BOTTLEROCKET}) || !has(self.users) || self.users.all(user, user.name == 'ec2-user')",
             "Bottlerocket has this user alone",
             ".users",
             allowed="ec2-user",
         ),
-        Rule(
-            f"{_IS_BOTTLEROCKET} || !has(self.hostOSConfiguration)"
-            " || !has(self.hostOSConfiguration.bottlerocketConfiguration)",
-            "machines with another operating system have no such settings; remove the field",
-            ".hostOSConfiguration.bottlerocketConfiguration",
-            found="self.osFamily",
-            allowed=BOTTLEROCKET,
-        ),
-        Rule(
-            f"{_IS_BOTTLEROCKET} || !has(self.hostOSConfiguration)"
-            " || !has(self.hostOSConfiguration.certBundles) || self.hostOSConfiguration.certBundles.size() == 0",
-            "EKS Anywhere gives certificates to machines with Bottlerocket alone; remove the field, and put them "
-            "into the template",
-            ".hostOSConfiguration.certBundles",
-            found="self.osFamily",
-            allowed=BOTTLEROCKET,
-        ),
-        Rule(
-            "oldSelf.hasValue() || has(self.users) && self.users.size() > 0",
-            "say who may log in to the machines, like name: capv with a public key of SSH",
-            ".users",
-            found="'nothing'",
-            creation=True,
-        ),
+        *host_os.RULES,
         *unchanged(MACHINE_CHANGED, "osFamily", "storagePolicyName"),
     )
 
@@ -245,7 +209,10 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
     ] = ""
     clone_mode: Annotated[
         Literal["fullClone", "linkedClone"] | None,
-        Meta(description="How a template is cloned; linkedClone if left out and the template has a snapshot."),
+        Meta(
+            description="How a template is cloned; linkedClone if left out, the template has a snapshot, and its disk "
+            "is as large as asked for."
+        ),
     ] = None
     storage_policy_name: Annotated[
         str, Meta(description="Storage policy of the machines.", extra_json_schema=_PATH)
@@ -282,23 +249,16 @@ class Resolved(Observed, frozen=True):
     templates: Annotated[
         dict[str, str], Meta(description="Path of the template for each Kubernetes version, if the spec names none.")
     ] = {}
+    clone_mode: Annotated[
+        str,
+        Meta(description="fullClone where the spec does not say how, and linked clones would have too small a disk."),
+    ] = ""
 
 
-class VSphereMachineConfigStatus(Observed, frozen=True):
+class VSphereMachineConfigStatus(CheckedMachines, frozen=True):
     """What the vCenter said of a machine config."""
 
-    spec_valid: Annotated[bool | None, Meta(description="True if the vCenter has what the spec names.")] = None
-    failure_reason: Annotated[str, Meta(description="CamelCase word for why it is not valid.")] = ""
-    failure_message: Annotated[str, Meta(description="Why it is not valid, and what to do.")] = ""
-    observed_generation: Annotated[int, Meta(description="Generation that was checked.")] = 0
     resolved: Annotated[Resolved, Meta(description="Inventory paths that were found.")] = Resolved()
-    kubernetes_versions: Annotated[
-        list[str], Meta(description="Kubernetes versions for which it was checked.", extra_json_schema=ATOMIC)
-    ] = []
-    conditions: Annotated[
-        list[Condition],
-        Meta(description="Result of each check.", extra_json_schema=listing("type")),
-    ] = []
 
 
 @kind(
@@ -309,7 +269,7 @@ class VSphereMachineConfigStatus(Observed, frozen=True):
         Column("CPUs", ".spec.numCPUs", "integer", "Virtual CPUs"),
         Column("Memory", ".spec.memoryMiB", "integer", "Memory in MiB"),
         Column("Template", ".spec.template", "string", "Template that machines are cloned from", 1),
-        _VALID,
+        VALID,
         AGE,
     ),
     status=True,

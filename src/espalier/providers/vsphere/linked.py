@@ -8,8 +8,11 @@ from typing import NamedTuple
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.fields import Ref
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS
+from espalier.clusters.machine_groups import kubernetes_versions, machine_groups
 from espalier.clusters.provider import Dependency
 from espalier.clusters.render_input import Design
 from espalier.kube.objects import Object
@@ -21,10 +24,6 @@ CREDENTIALS = "vsphere-credentials"
 
 USER, PASSWORD = "username", "password"
 CP_USER, CP_PASSWORD = "usernameCP", "passwordCP"
-
-IN_WORKLOAD_CLUSTERS = f"{GROUP}/credentials-in-workload-clusters"
-ALLOWED = "allowed"
-"""Annotation of that Secret: the user that makes machines may be the one of cloud controllers as well."""
 
 
 class Login(NamedTuple):
@@ -74,10 +73,11 @@ def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
     own = data.get(CP_USER) and data.get(CP_PASSWORD) and data[CP_USER] != data[USER]
     if own or annotations.get(IN_WORKLOAD_CLUSTERS) == ALLOWED:
         return ""
+    found = "; found the user that makes machines" if data.get(CP_USER) == data[USER] else ""
     return (
-        f"fields {CP_USER} and {CP_PASSWORD} of Secret {SYSTEM_NAMESPACE}/{CREDENTIALS}, of a user that may only read "
-        "the vCenter: cloud controllers have them in workload clusters. To have the user that makes machines there as "
-        f"well, set annotation {IN_WORKLOAD_CLUSTERS}: {ALLOWED} on the Secret"
+        f"fields {CP_USER} and {CP_PASSWORD} of Secret {SYSTEM_NAMESPACE}/{CREDENTIALS}, of another user, that may "
+        f"only read the vCenter{found}: cloud controllers have them in workload clusters. To have the user that makes "
+        f"machines there as well, set annotation {IN_WORKLOAD_CLUSTERS}: {ALLOWED} on the Secret"
     )
 
 
@@ -140,8 +140,10 @@ def resolve(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, 
             "template": (asked.template, resolved.template),
         }
         found |= {value(config, field): path for field, (given, path) in paths.items() if _is_pattern(given)}
+        if resolved.clone_mode and not asked.clone_mode:
+            found[value(config, "cloneMode")] = resolved.clone_mode
         if not asked.template:
-            needed = versions(spec, name)
+            needed = kubernetes_versions(spec, name)
             found |= {value(config, for_version(one)): resolved.templates.get(one, "") for one in needed}
     return found
 
@@ -150,21 +152,13 @@ def _is_pattern(given: str) -> bool:
     return any(sign in given for sign in "*?[")
 
 
-def versions(spec: eksa.ClusterSpec, config: str) -> list[str]:
-    """The Kubernetes versions that machines with a machine config run."""
-    groups = {
-        f"spec.workerNodeGroupConfigurations[{n}]": g for n, g in enumerate(spec.worker_node_group_configurations)
-    }
-    named = [place for place, reference, _ in machines(spec) if reference is not None and reference.name == config]
-    of = ((groups[one].kubernetes_version if one in groups else "") or spec.kubernetes_version for one in named)
-    return list(dict.fromkeys(of))
-
-
-def machines(spec: eksa.ClusterSpec) -> Iterator[tuple[str, Ref | None, str]]:
-    """All machines of a cluster: the field that asks for them, their machine config, and what they are there for."""
-    if (control_plane := spec.control_plane_configuration) is not None:
-        yield "spec.controlPlaneConfiguration", control_plane.machine_group_ref, "control plane"
-    if (etcd := spec.external_etcd_configuration) is not None:
-        yield "spec.externalEtcdConfiguration", etcd.machine_group_ref, "etcd"
-    for index, group in enumerate(spec.worker_node_group_configurations):
-        yield f"spec.workerNodeGroupConfigurations[{index}]", group.machine_group_ref, "workers"
+def with_bottlerocket(spec: eksa.ClusterSpec, children: Sequence[Object]) -> list[str]:
+    """The fields of a Cluster's spec that ask for machines with Bottlerocket."""
+    configs = machine_configs(children)
+    return [
+        one.field
+        for one in machine_groups(spec)
+        if one.reference is not None
+        and (config := configs.get(one.reference.name)) is not None
+        and config.spec.os == BOTTLEROCKET
+    ]

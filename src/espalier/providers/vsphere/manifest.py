@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from espalier.clusters.starting_manifest import CLUSTER_NETWORK, ENDPOINT, EXTERNAL_ETCD
+from espalier.clusters.starting_manifest import management_cluster as manager
+
 
 def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
     """As the CLI of EKS Anywhere generates it, with comments."""
@@ -15,42 +18,25 @@ kind: Cluster
 metadata:
   name: {name}
 spec:
-  clusterNetwork:
-    cniConfig:
-      cilium: {{}}
-    # One range each; they can't be changed later.
-    pods:
-      cidrBlocks:
-      - 192.168.0.0/16
-    services:
-      cidrBlocks:
-      - 10.96.0.0/12
+{CLUSTER_NETWORK}
   controlPlaneConfiguration:
     # 1, 3 or 5.
     count: 3
-    endpoint:
-      # The address of the API server: free, in the network of the machines, and not given out by DHCP.
-      # kube-vip keeps it on one of the machines. It can't be changed later.
-      host: "192.0.2.10"
+{ENDPOINT}
     machineGroupRef:
       kind: VSphereMachineConfig
       name: {name}-cp
   datacenterRef:
     kind: VSphereDatacenterConfig
     name: {name}
-  # etcd on machines of its own. It needs EKS Anywhere's build of Cluster API; without the field,
-  # etcd runs on the machines of the control plane. It can't be changed later.
-  externalEtcdConfiguration:
-    # 1, 3 or 5.
+{EXTERNAL_ETCD}
     count: 3
     machineGroupRef:
       kind: VSphereMachineConfig
       name: {name}-etcd
   # One minor version at a time; the template of the machines below must be of the same.
   kubernetesVersion: "{kubernetes_version}"
-  # The cluster that manages this one; with its own name, this one is a management cluster.
-  managementCluster:
-    name: {management_cluster}
+{manager(management_cluster)}
   workerNodeGroupConfigurations:
   - count: 2
     name: md-0

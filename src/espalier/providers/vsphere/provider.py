@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.release import VersionsBundle
-from espalier.clusters.provider import EtcdRenderer, Extras, Links, Provider
+from espalier.clusters.checks.problems import problems_of
+from espalier.clusters.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
 from espalier.kube.rbac import Right
 from espalier.providers.vsphere import cloud_controller, environment, linked, render, rules
-from espalier.providers.vsphere.checks.controller import datacenters, machines
-from espalier.providers.vsphere.checks.problems import problems
-from espalier.providers.vsphere.checks.questions import LookUp
+from espalier.providers.vsphere.checks.controller import configs
+from espalier.providers.vsphere.checks.questions import REACHABLE, LookUp
 from espalier.providers.vsphere.cluster_api import INFRASTRUCTURE, VSphereDeploymentZone, VSphereFailureDomain
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 
@@ -35,22 +35,30 @@ def vsphere(look_up: LookUp) -> Provider:
             zone=linked.zone,
             violations=rules.linked_violations,
             resolve=linked.resolve,
-            problems=problems,
+            problems=problems_of(
+                VSphereDatacenterConfig.resource,
+                VSphereMachineConfig.resource,
+                server="the vCenter",
+                reachable=REACHABLE,
+            ),
         ),
         infrastructure=INFRASTRUCTURE,
         render=render,
         rules=rules,
         extras=Extras(
-            kinds=(SECRET, VSphereFailureDomain.resource, VSphereDeploymentZone.resource),
-            names=render.extra_names,
-            render=render.extras,
+            kinds=(VSphereFailureDomain.resource, VSphereDeploymentZone.resource, *cloud_controller.SET.resources),
+            names=cloud_controller.extra_names,
+            render=cloud_controller.extras,
         ),
-        brought=environment.secret,
+        brought=environment.secrets,
+        brought_together=environment.ACCOUNTS,
         lacks=lambda bundle: tuple(_lacks(bundle)),
+        bottlerocket=Bottlerocket(linked.with_bottlerocket, render.lacks_images_of_bottlerocket),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
+        encryption_file="/var/lib/kubeadm/encryption-config.yaml",
         settings=render.settings,
         no_proxy=render.no_proxy,
         workload=cloud_controller.workload,
-        controllers=(datacenters(look_up), machines(look_up)),
+        controllers=configs(look_up).controllers,
         rights=(Right((VSphereDatacenterConfig.resource, VSphereMachineConfig.resource), ("patch",), "status"),),
     )

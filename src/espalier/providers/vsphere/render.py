@@ -11,10 +11,13 @@ from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.core import SECRET, Secret
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.host_os import BOTTLEROCKET
+from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
+from espalier.clusterapi.contract import MOVED
 from espalier.clusters.provider import Name
-from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design
 from espalier.clusters.rendered import Settings
@@ -37,7 +40,13 @@ from espalier.providers.vsphere.cluster_api import (
     VSphereMachineTemplateResource,
     VSphereMachineTemplateSpec,
 )
-from espalier.providers.vsphere.kinds import FailureDomain, VSphereDatacenterConfigSpec, VSphereMachineConfig
+from espalier.providers.vsphere.kinds import (
+    LEAST_DISK,
+    FailureDomain,
+    VSphereDatacenterConfigSpec,
+    VSphereMachineConfig,
+    VSphereMachineConfigSpec,
+)
 from espalier.providers.vsphere.linked import (
     administrator,
     datacenter,
@@ -53,17 +62,20 @@ CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 API_PORT = 6443
 
 _KUBELET_ARGS = {"cloud-provider": "external"}
-_OWN_KUBELET_ARGS = {"anonymous-auth": "false", "read-only-port": "0", "tls-cipher-suites": kubeadm.CIPHER_SUITES}
-"""A KubeletConfiguration can say these: where one is given, they are left to it and to the defaults of kubeadm."""
 
 _LEAST_MEMORY, _USUAL_MEMORY, _ETCD_MEMORY = 2048, 8192, 8192
-_LEAST_CPUS, _LEAST_DISK = 2, 20
+_LEAST_CPUS = 2
 """As in EKS Anywhere, and CAPV: smaller numbers are raised."""
+
+SECOND_NETWORK = "second-network-interface-bootstrap-container"
+"""Name of that container, as in EKS Anywhere."""
+
+CLUSTER_LABEL = "infrastructure.cluster.x-k8s.io/cluster-name"
+DATACENTER_LABEL = "infrastructure.cluster.x-k8s.io/vsphere-datacenter-config-name"
+"""Of a VSphereDeploymentZone, as in EKS Anywhere, which finds those of a datacenter by them."""
 
 REGION, ZONE = "k8s-region", "k8s-zone"
 """Categories of tags in the vCenter."""
-
-_MOVE = {"clusterctl.cluster.x-k8s.io/move": "true"}
 
 
 def infrastructure_cluster(design: Design) -> VSphereCluster:
@@ -75,40 +87,46 @@ def infrastructure_cluster(design: Design) -> VSphereCluster:
             server=spec.server,
             thumbprint=thumbprint(spec),
             identity_ref=IdentityReference(kind=SECRET.kind, name=credentials_name(design.name)),
-            control_plane_endpoint=Endpoint(host=host(design.spec), port=API_PORT),
+            control_plane_endpoint=Endpoint(host=design.spec.endpoint_host, port=API_PORT),
         ),
     )
 
 
 def control_plane_config(design: Design) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
+    asked = of_group(design, None)
+    if asked.spec.os == BOTTLEROCKET:
+        return _control_plane_of_bottlerocket(design, asked.spec)
     configuration = design.control_plane.kubelet_configuration
     config = kubeadm.control_plane_config(
-        design, kubelet_args=_kubelet_args(configuration), cri_socket=CRI_SOCKET, node_name=host_os.NODE_NAME
+        design,
+        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
+        cri_socket=CRI_SOCKET,
+        node_name=host_os.NODE_NAME,
+        usual_taints=[kubeadm.CONTROL_PLANE_TAINT],
     )
-    vip = kube_vip.file(image(design, "kube_vip"), host(design.spec))
-    made = _of_machine(config, of_group(design, None))
+    vip = kube_vip.file(image(design, "kube_vip"), design.spec.endpoint_host)
+    made = _of_machine(config, asked)
     return replace(
         made,
         files=[vip, *made.files],
-        pre_kubeadm_commands=[*made.pre_kubeadm_commands, kube_vip.FIRST_MACHINE],
+        pre_kubeadm_commands=[*made.pre_kubeadm_commands, *kube_vip.first_machine(design.of_control_plane.version)],
     )
 
 
 def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
+    asked = of_group(design, group)
+    if asked.spec.os == BOTTLEROCKET:
+        return _worker_of_bottlerocket(design, group, asked.spec)
     config = kubeadm.worker_config(
         design,
         group,
-        kubelet_args=_kubelet_args(group.kubelet_configuration),
+        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    return _of_machine(config, of_group(design, group))
-
-
-def _kubelet_args(configuration: object) -> dict[str, str]:
-    return _KUBELET_ARGS | ({} if configuration else _OWN_KUBELET_ARGS)
+    return _of_machine(config, asked)
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: VSphereMachineConfig) -> KubeadmConfigSpec:
@@ -121,6 +139,55 @@ def _of_machine(config: KubeadmConfigSpec, asked: VSphereMachineConfig) -> Kubea
     )
 
 
+def _control_plane_of_bottlerocket(design: Design, asked: VSphereMachineConfigSpec) -> KubeadmConfigSpec:
+    config = kubeadm.control_plane_config(
+        design,
+        kubelet_args=_KUBELET_ARGS,
+        cri_socket=CRI_SOCKET,
+        node_name=host_os.NODE_NAME,
+        by_settings=True,
+        usual_taints=[kubeadm.CONTROL_PLANE_TAINT],
+    )
+    variant = kube_vip.Variant(kubeconfig=bottlerocket.KUBECONFIG)
+    vip = kube_vip.file(image(design, "kube_vip"), design.spec.endpoint_host, variant)
+    made = bottlerocket.control_plane_config(design, config, asked.host_os_configuration)
+    users, ntp = host_os.users(asked.users), host_os.ntp(asked.host_os_configuration)
+    return replace(made, files=[vip, *made.files], users=users, ntp=ntp)
+
+
+def _worker_of_bottlerocket(
+    design: Design, group: WorkerNodeGroupConfiguration, asked: VSphereMachineConfigSpec
+) -> KubeadmConfigSpec:
+    config = kubeadm.worker_config(
+        design,
+        group,
+        kubelet_args=_KUBELET_ARGS,
+        cri_socket=CRI_SOCKET,
+        node_name=host_os.NODE_NAME,
+        by_settings=True,
+    )
+    containers = bottlerocket.Containers()
+    if len(asked.networks) > 1:
+        second = multi_network_image(design.of_group(group).bundle)
+        containers = bottlerocket.Containers(at_boot=[bottlerocket.AtBoot(SECOND_NETWORK, second, "once")])
+    made = bottlerocket.worker_config(design, group, config, asked.host_os_configuration, containers)
+    return replace(made, users=host_os.users(asked.users), ntp=host_os.ntp(asked.host_os_configuration))
+
+
+def lacks_images_of_bottlerocket(design: Design) -> Iterator[str]:
+    """The image for a second network, where workers with Bottlerocket have one and the release has no image for it."""
+    for group in design.groups:
+        asked, bundle = of_group(design, group).spec, design.of_group(group).bundle
+        if asked.os == BOTTLEROCKET and len(asked.networks) > 1 and not multi_network_image(bundle):
+            yield "bottlerocketBootstrapContainers.multiNetworkBootstrap"
+
+
+def multi_network_image(bundle: VersionsBundle) -> str:
+    """Of the container that sets up the second network interface of Bottlerocket; empty if there is none."""
+    images = bundle.bottlerocket_bootstrap_containers
+    return bottlerocket.uri(images.multi_network_bootstrap if images is not None else None)
+
+
 def machine_template(
     design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> VSphereMachineTemplate:
@@ -131,12 +198,14 @@ def machine_template(
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
     """How a machine becomes a member of etcd."""
     asked = _etcd_machines(design).spec
-    return replace(
+    config = replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
         users=host_os.users(asked.users),
         ntp=host_os.ntp(asked.host_os_configuration),
-        pre_etcdadm_commands=list(host_os.NAMED),
     )
+    if asked.os == BOTTLEROCKET:
+        return bottlerocket.etcd_config(design, config, asked.host_os_configuration)
+    return replace(config, pre_etcdadm_commands=list(host_os.NAMED))
 
 
 def etcd_machine_template(design: Design, name: str) -> VSphereMachineTemplate:
@@ -149,14 +218,15 @@ def _etcd_machines(design: Design) -> VSphereMachineConfig:
     return machine_config(design, asked.machine_group_ref if asked is not None else None)
 
 
-def settings(_design: Design) -> Settings:
-    """A cloud controller of its own knows the machines."""
-    return Settings(controller_manager={"cloud-provider": "external"})
+def settings(design: Design) -> Settings:
+    """As in EKS Anywhere; a cloud controller of its own knows the machines."""
+    external = kubeadm.with_cloud_controller(design)
+    return replace(external, feature_gates=kubeadm.members_at_once(design), empty_worker_taints=True)
 
 
 def no_proxy(design: Design) -> Sequence[str]:
     """The vCenter, and the API server."""
-    return [datacenter(design).spec.server, host(design.spec)]
+    return [datacenter(design).spec.server, design.spec.endpoint_host]
 
 
 def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
@@ -172,7 +242,7 @@ def extras(design: Design) -> Iterable[KubeObject]:
     """The same, with content."""
     login, where = administrator(design), datacenter(design)
     metadata = meta(design, credentials_name(design.name))
-    metadata.labels = metadata.labels | _MOVE
+    metadata.labels = metadata.labels | MOVED
     yield Secret(metadata=metadata, type="Opaque", data={"username": login.user, "password": login.password})
     for domain in where.spec.failure_domains:
         yield from _failure_domain(design, where.metadata.name, where.spec, domain)
@@ -195,8 +265,10 @@ def _failure_domain(
             ),
         ),
     )
+    metadata = meta(design, name, namespaced=False)
+    metadata.labels = metadata.labels | {CLUSTER_LABEL: design.name, DATACENTER_LABEL: of}
     yield VSphereDeploymentZone(
-        metadata=meta(design, name, namespaced=False),
+        metadata=metadata,
         spec=VSphereDeploymentZoneSpec(
             server=spec.server,
             failure_domain=name,
@@ -214,12 +286,6 @@ def image(design: Design, name: str) -> str:
     """An image of the release for vSphere; `lacks` says which there must be."""
     found = getattr(design.of_control_plane.bundle.v_sphere, name, None)
     return str(found.uri) if found is not None else ""
-
-
-def host(spec: eksa.ClusterSpec) -> str:
-    """The address of the API server."""
-    endpoint = spec.control_plane_configuration.endpoint if spec.control_plane_configuration else None
-    return endpoint.host if endpoint is not None else ""
 
 
 def thumbprint(spec: VSphereDatacenterConfigSpec) -> str:
@@ -244,10 +310,10 @@ def _template(
         resource_pool=path("resourcePool", asked.resource_pool),
         storage_policy_name=asked.storage_policy_name,
         template=path("template", asked.template) or path(for_version(components.bundle.kube_version), ""),
-        clone_mode=asked.clone_mode or "",
+        clone_mode=asked.clone_mode or path("cloneMode", ""),
         num_cpus=max(asked.num_cpus, _LEAST_CPUS),
         memory_mi_b=max(asked.memory_mi_b or _USUAL_MEMORY, least_memory, _LEAST_MEMORY),
-        disk_gi_b=max(asked.disk_gi_b, _LEAST_DISK) if asked.disk_gi_b else None,
+        disk_gi_b=max(asked.disk_gi_b, LEAST_DISK) if asked.disk_gi_b else None,
         network=MachineNetwork(devices=[_device(where, one) for one in networks]),
         tag_ids=asked.tags,
     )

@@ -12,7 +12,7 @@ from espalier.cli.preflight import bring_credentials
 from espalier.clusters.credentials import NAMESPACES, SERVERS
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden
-from espalier.providers.vsphere.environment import VARIABLES, secret
+from espalier.providers.vsphere.environment import VARIABLES, secrets
 from tests.support.embedded_server import client_of, new_server
 from tests.support.vsphere import manifest, of
 
@@ -58,7 +58,7 @@ def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those
 
 @pytest.mark.parametrize("name", ["EKSA_VSPHERE_USERNAME", "EKSA_VSPHERE_PASSWORD"])
 def test_without_user_or_password_nothing_is_written(name: str) -> None:
-    assert secret({one: value for one, value in GIVEN.items() if one != name}, manifest()) is None
+    assert list(secrets({one: value for one, value in GIVEN.items() if one != name}, manifest())) == []
 
 
 def test_clusters_of_others_need_none() -> None:

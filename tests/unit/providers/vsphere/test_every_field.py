@@ -7,32 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.crd import crd_of
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.validity import problem, unresolved_values
-from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
 from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
-from tests.support.embedded_server import client_of, new_server
-from tests.support.vsphere import DOMAIN, KEY_OF_ANN, everything, of
-from tests.unit.clusters.test_every_field import leaves
+from tests.support.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, of
+from tests.unit.providers import bottlerocket_fields
+from tests.unit.providers.sweep import Values, all_leaves, put, server, verdict
 from tests.unit.providers.vsphere.test_rendering import made, objects, seen
 
 DATACENTER, MACHINE = VSphereDatacenterConfig, VSphereMachineConfig
-
-
-class Values(NamedTuple):
-    """What is written into a field."""
-
-    accepted: list[Any]
-    refused: list[Any]
+Example = Callable[[], list[Tree]]
 
 
 PRINT = ":".join(["0f"] * 20)
@@ -88,55 +79,19 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
 """By path, of values in the example with everything: `[]` is the whole list."""
 
 SYSTEM = "hostOSConfiguration."
-ELSEWHERE = {
-    f"{SYSTEM}bottlerocketConfiguration.": "refused for other operating systems, and Bottlerocket as a whole",
-    f"{SYSTEM}certBundles[].": "likewise",
-}
-
-
 REFUSED_FOR_UBUNTU = {
     f"{SYSTEM}certBundles": [{"name": "a", "data": "b"}],
     f"{SYSTEM}bottlerocketConfiguration": {"kernel": {"sysctlSettings": {"a": "b"}}},
 }
 
 
-def all_leaves(kind: type[KubeObject]) -> list[str]:
-    schema = crd_of(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return list(leaves(schema["properties"]["spec"]))
-
-
-def written(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
+def written(kind: type[KubeObject], path: str, value: Any, example: Example = everything) -> list[Tree]:
     """The example with everything, in which a field has another value."""
-    trees = copy.deepcopy(everything())
-    at = of(trees, kind.resource.kind)
-    *parts, last = path.partition("[]")[0].split(".")
-    for part in parts:
-        at = at.setdefault(part, {})
-    at[last] = value
-    if last == "failureDomains":  # groups name what is there
+    trees = copy.deepcopy(example())
+    put(of(trees, kind.resource.kind), path, value)
+    if path.startswith("failureDomains"):  # groups name what is there
         trees[0]["spec"]["workerNodeGroupConfigurations"][0]["failureDomains"] = [one["name"] for one in value][:1]
     return trees
-
-
-async def server() -> Client:
-    """An API server that knows the kinds."""
-    found = new_server()
-    await found.start()
-    client = client_of(found)
-    await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
-    for kind in KINDS:
-        await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
-    return client
-
-
-async def verdict(client: Client, kind: type[KubeObject], trees: list[Tree]) -> str:
-    """Why the object is refused; empty if it is not."""
-    tree = next(one for one in trees if one["kind"] == kind.resource.kind and one["metadata"]["name"] == "vineyard")
-    try:
-        await client.create(kind.resource, tree, dry_run=True)
-    except ApiError as error:
-        return str(error)
-    return ""
 
 
 def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
@@ -151,27 +106,50 @@ WITHOUT_EFFECT = {
 }
 
 
-def shows(trees: list[Tree]) -> bool:
+def shows(trees: list[Tree], before: list[Tree]) -> bool:
     """Whether a value shows: in objects, in what the cluster waits for, or for which permission it waits."""
     found = seen(trees)
     if found.missing or unresolved_values(found) is not None:
         return True
     assert problem(found) is None
-    return objects(made(trees)) != BEFORE
+    return objects(made(trees)) != before
 
 
 BEFORE = objects(made(everything()))
 
 
+def test_each_setting_of_bottlerocket_shows_or_is_refused() -> None:
+    """Certificates that are none are refused by the controller, which reads them."""
+
+    async def main() -> list[str]:
+        client, wrong = await server(KINDS), []
+        before = objects(made(everything_with_bottlerocket()))
+        for field, values in bottlerocket_fields.FIELDS.items():
+            path = bottlerocket_fields.path_of(field)
+            for value in values.accepted:
+                trees = written(MACHINE, path, value, everything_with_bottlerocket)
+                if said := await verdict(client, MACHINE, trees):
+                    wrong.append(f"{path} {value!r} is refused: {said}")
+                elif not (problem(seen(trees)) is not None or shows(trees, before)):
+                    wrong.append(f"{path} {value!r} shows nowhere")
+            for value in values.refused:
+                trees = written(MACHINE, path, value, everything_with_bottlerocket)
+                if not (said := await verdict(client, MACHINE, trees)) or "PRIVATE" in said:
+                    wrong.append(f"{path} {value!r} is accepted or quoted: {said}")
+        return wrong
+
+    assert asyncio.run(main()) == []
+
+
 def test_each_value_shows_or_is_refused() -> None:
     async def main() -> list[str]:
-        client, wrong = await server(), []
+        client, wrong = await server(KINDS), []
         for kind, path, values in swept():
             for value in values.accepted:
                 trees = written(kind, path, value)
                 if said := await verdict(client, kind, trees):
                     wrong.append(f"{path} {value!r} is refused: {said}")
-                elif not shows(trees) and (path, value) not in list(WITHOUT_EFFECT):
+                elif not shows(trees, BEFORE) and (path, value) not in list(WITHOUT_EFFECT):
                     wrong.append(f"{path} {value!r} shows nowhere")
             for value in values.refused:
                 if not (said := await verdict(client, kind, written(kind, path, value))):
@@ -186,7 +164,7 @@ def test_each_value_shows_or_is_refused() -> None:
 @pytest.mark.parametrize("path", REFUSED_FOR_UBUNTU)
 def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
     async def main() -> str:
-        return await verdict(await server(), MACHINE, written(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
+        return await verdict(await server(KINDS), MACHINE, written(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
 
     assert "found ubuntu; allowed: bottlerocket" in asyncio.run(main())
 
@@ -200,11 +178,27 @@ def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
             (DATACENTER, "network", "Other"),
         ),
         *((MACHINE, "osFamily", "redhat"), (MACHINE, "storagePolicyName", "slow")),
+        *(
+            (DATACENTER, "failureDomains", [DOMAIN | {name: "/Datacenter/vm/other"}])
+            for name in DOMAIN
+            if name != "name"
+        ),
     ],
 )
-def test_what_machines_were_made_of_stays(kind: type[KubeObject], field: str, value: str) -> None:
+def test_what_machines_were_made_of_stays(kind: type[KubeObject], field: str, value: Any) -> None:
+    assert "it can't be changed" in changed(kind, field, value)
+
+
+@pytest.mark.parametrize("domains", [[], [DOMAIN, DOMAIN | {"name": "west"}], [DOMAIN | {"name": "west"}]])
+def test_failure_domains_come_and_go(domains: list[Tree]) -> None:
+    assert changed(DATACENTER, "failureDomains", domains) == ""
+
+
+def changed(kind: type[KubeObject], field: str, value: Any) -> str:
+    """Why a field of a stored object can't have another value; empty if it can."""
+
     async def main() -> str:
-        client = await server()
+        client = await server(KINDS)
         tree = next(one for one in everything() if one["kind"] == kind.resource.kind)
         stored = (await client.create(kind.resource, tree)).tree
         try:
@@ -213,12 +207,12 @@ def test_what_machines_were_made_of_stays(kind: type[KubeObject], field: str, va
             return str(error)
         return ""
 
-    assert "it can't be changed" in asyncio.run(main())
+    return asyncio.run(main())
 
 
 def test_users_are_asked_for_when_an_object_is_made_and_may_be_left_out_later() -> None:
     async def main() -> tuple[str, str]:
-        client = await server()
+        client = await server(KINDS)
         tree = next(one for one in everything() if one["kind"] == MACHINE.resource.kind)
         without = tree | {"spec": {name: value for name, value in tree["spec"].items() if name != "users"}}
         said = await verdict(client, MACHINE, [without | {"metadata": {"name": "vineyard", "namespace": "team-a"}}])
@@ -236,7 +230,7 @@ def test_no_field_is_left_out(kind: type[KubeObject]) -> None:
     left = [
         path
         for path in all_leaves(kind)
-        if path.removesuffix("{}") not in FIELDS[kind] and not any(part in f"{path}." for part in ELSEWHERE)
+        if path.removesuffix("{}") not in FIELDS[kind] and not (kind is MACHINE and path in bottlerocket_fields.FIELDS)
     ]
     assert left == []
 

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.meta import ObjectMeta
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.vsphere.checks import findings
-from espalier.providers.vsphere.checks.problems import problems
 from espalier.providers.vsphere.checks.questions import Answers, Question, Sort, Template
+from espalier.providers.vsphere.checks.simulated import everything_is_there
 from espalier.providers.vsphere.kinds import (
     Resolved,
     VSphereDatacenterConfig,
@@ -17,8 +18,10 @@ from espalier.providers.vsphere.kinds import (
     VSphereMachineConfig,
     VSphereMachineConfigSpec,
 )
+from espalier.providers.vsphere.provider import vsphere
 
 GIB = 1024**3
+PROBLEMS = vsphere(everything_is_there).links.problems
 DATACENTER = msgspec.convert(
     {
         "server": "vcenter.example.com",
@@ -42,6 +45,53 @@ MACHINES = msgspec.convert(
     VSphereMachineConfigSpec,
 )
 TEMPLATE = Template(True, (20 * GIB,), True, frozenset({"os:ubuntu", "eksdRelease:kubernetes-1-35-eks-4"}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "mode", "template", "resolved"),
+    [
+        (40, None, TEMPLATE, "fullClone"),
+        (20, None, TEMPLATE, ""),
+        (10, None, TEMPLATE, ""),  # which is raised to 20
+        (None, None, TEMPLATE, ""),
+        (40, "linkedClone", TEMPLATE, ""),
+        (40, None, msgspec.structs.replace(TEMPLATE, has_snapshot=False), ""),
+        (22, None, msgspec.structs.replace(TEMPLATE, disks=(2 * GIB, 20 * GIB)), ""),
+    ],
+)
+def test_no_disk_is_smaller_than_asked_for_because_clones_are_linked(
+    asked: int | None, mode: str | None, template: Template, resolved: str
+) -> None:
+    spec = msgspec.structs.replace(MACHINES, disk_gi_b=asked, clone_mode=mode)
+    config = VSphereMachineConfig(metadata=ObjectMeta(name="m", generation=2), spec=spec)
+    assert concluded(config, template).clone_mode == resolved
+
+
+def concluded(config: VSphereMachineConfig, template: Template) -> Resolved:
+    """What is resolved of a machine config whose template is this one."""
+    path = config.spec.template
+    named = findings.of_machines(config.spec, "DC0")
+    said = msgspec.structs.replace(answers(named), templates={path: template})
+    found, _ = findings.conclude(config, "DC0", named, said, frozenset({"1.35"}), frozenset())
+    return found
+
+
+def test_how_machines_are_cloned_stays_until_the_spec_changes() -> None:
+    spec = msgspec.structs.replace(MACHINES, disk_gi_b=40)
+    config = VSphereMachineConfig(metadata=ObjectMeta(name="m", generation=2), spec=spec)
+    without = msgspec.structs.replace(TEMPLATE, has_snapshot=False)
+    before = concluded(config, without)
+    checked = msgspec.structs.replace(config.status, observed_generation=2, resolved=before)
+    settled = msgspec.structs.replace(config, status=checked)
+    assert concluded(settled, TEMPLATE).clone_mode == ""
+    changed = msgspec.structs.replace(settled, metadata=ObjectMeta(name="m", generation=3))
+    assert concluded(changed, TEMPLATE).clone_mode == "fullClone"
+
+
+def of_bottlerocket(*disks: int) -> Template:
+    """A template with disks of so many GiB."""
+    tags = frozenset({"os:bottlerocket", "eksdRelease:kubernetes-1-35-eks-4"})
+    return Template(True, tuple(one * GIB for one in disks), True, tags)
 
 
 def answers(named: tuple[findings.Named, ...], **of: tuple[str, ...]) -> Answers:
@@ -142,6 +192,20 @@ def test_missing_privileges_are_told_with_the_object() -> None:
         ),
         (TEMPLATE, {"diskGiB": 20}, ""),
         (TEMPLATE, {"diskGiB": 19}, "spec.diskGiB: found 19, and the disk of /DC0/vm/ubuntu-1.35 has 20"),
+        (of_bottlerocket(22), {"osFamily": "", "diskGiB": 22}, ""),
+        (of_bottlerocket(20, 2), {"osFamily": "bottlerocket"}, ""),
+        (
+            of_bottlerocket(20, 20),
+            {"osFamily": "bottlerocket"},
+            "spec.template: /DC0/vm/ubuntu-1.35 has disks of 20 GiB and 20 GiB, and Bottlerocket has one of 22 GiB, "
+            "or one of 2 and one of 20",
+        ),
+        (
+            of_bottlerocket(25),
+            {"osFamily": ""},
+            "spec.template: /DC0/vm/ubuntu-1.35 has disks of 25 GiB, and Bottlerocket has one of 22 GiB, or one of "
+            "2 and one of 20",
+        ),
         (TEMPLATE, {"osFamily": "redhat"}, "spec.template: /DC0/vm/ubuntu-1.35 lacks tag os:redhat"),
         (
             msgspec.structs.replace(TEMPLATE, tags=frozenset({"os:ubuntu", "eksdRelease:kubernetes-1-3-eks-4"})),
@@ -241,7 +305,7 @@ def test_a_cluster_waits_for_the_first_problem(
         child(VSphereMachineConfig, MACHINES, **machines),
         child(VSphereDatacenterConfig, DATACENTER, **datacenter),
     ]
-    found = next(iter(problems(CLUSTER, children, is_new)), None)
+    found = next(iter(PROBLEMS(CLUSTER, children, is_new)), None)
     assert (found.reason if found is not None else "") == reason
 
 

@@ -8,20 +8,35 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from espalier.api.capi import cluster as capi
+from espalier.api.capi.addons import SECRET_TYPE
 from espalier.api.crd import crd_of
+from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
+from espalier.clusters.credentials import IN_WORKLOAD_CLUSTERS
 from espalier.clusters.render.layered import rendered
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem, unresolved_values
 from espalier.kube.objects import to_bytes
 from espalier.kube.wire import ADMIN
-from espalier.providers.vsphere.linked import IN_WORKLOAD_CLUSTERS
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.vsphere import CREDENTIALS, KEY, MAKER, READER, credentials, everything, manifest, of, stored
+from tests.support.vsphere import (
+    CREDENTIALS,
+    KEY,
+    MAKER,
+    READER,
+    credentials,
+    everything,
+    everything_with_bottlerocket,
+    manifest,
+    of,
+    stored,
+    with_bottlerocket,
+)
 from tests.unit.clusters.layers.designs import documents
 from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
 from tests.unit.clusters.test_story import compare_with_golden, text_of
@@ -54,16 +69,37 @@ def redacted(trees: list[Tree]) -> list[Tree]:
     return [{**one, "data": sorted(one["data"])} if one["kind"] == "Secret" else one for one in trees]
 
 
-@pytest.mark.parametrize("name", ["vsphere", "vsphere-everything"])
+STORIES = {
+    "vsphere": manifest,
+    "vsphere-everything": everything,
+    "vsphere-bottlerocket": with_bottlerocket,
+    "vsphere-bottlerocket-everything": everything_with_bottlerocket,
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
 def test_a_cluster_on_vsphere_becomes_these_objects(name: str) -> None:
-    compare_with_golden(name, text_of(redacted(objects(made(manifest() if name == "vsphere" else everything())))))
+    compare_with_golden(name, text_of(redacted(objects(made(STORIES[name]())))))
 
 
-def test_credentials_stand_in_the_two_secrets_that_need_them() -> None:
-    for secret, kinds in ((MAKER, ["vineyard-vsphere-credentials"]), (READER, ["cloud-provider-vsphere-credentials"])):
+def holds(tree: Tree, secret: str) -> bool:
+    """True if the data of a Secret, or of a Secret that is in it, have a text."""
+    for value in tree.get("data", {}).values() if tree["kind"] == "Secret" else ():
+        text = base64.b64decode(value).decode()
+        inner = yaml.safe_load_all(text) if tree.get("type") == SECRET_TYPE else ()
+        if secret in text or any(holds(one, secret) for one in inner):
+            return True
+    return False
+
+
+def test_credentials_stand_in_the_secrets_that_need_them() -> None:
+    name = "cloud-provider-vsphere-credentials"
+    for secret, names in ((MAKER, ["vineyard-vsphere-credentials"]), (READER, [f"vineyard-{name}", name])):
         encoded = base64.b64encode(secret.encode()).decode()
         trees = objects(made(everything()))
-        assert [one["metadata"]["name"] for one in trees if encoded in json.dumps(one)] == kinds
+        assert [one["metadata"]["name"] for one in trees if holds(one, secret)] == names
+        others = [one for one in trees if one["kind"] != "Secret"]
+        assert not [one for one in others if encoded in json.dumps(one)]
         assert not [one for one in trees if secret in json.dumps(one)]
 
 
@@ -76,6 +112,7 @@ def test_the_administrator_is_in_workload_clusters_by_consent_alone(missing: str
     assert waits is not None
     assert waits.reason == "CredentialsNotPermitted"
     assert f"set annotation {IN_WORKLOAD_CLUSTERS}: allowed on the Secret" in waits.message
+    assert ("found the user that makes machines" in waits.message) is (missing == "same")
     consented = seen(manifest(), credentials(data, **{IN_WORKLOAD_CLUSTERS: "allowed"}))
     assert consented.design is not None
     login = next(one for one in rendered(consented.design).workload if one.resource.kind == "Secret").body["data"]
@@ -99,6 +136,12 @@ def test_a_server_that_anybody_may_play_needs_a_permission_of_its_own() -> None:
     assert seen(trees).missing == ()
 
 
+def of_template(template: KubeObject) -> Tree:
+    """What machines are made of."""
+    found: Tree = msgspec.to_builtins(template)["spec"]["template"]["spec"]
+    return found
+
+
 def test_a_pattern_and_a_template_that_is_left_out_wait_for_what_the_vcenter_has() -> None:
     trees = manifest()
     config = of(trees, "VSphereMachineConfig")
@@ -111,9 +154,13 @@ def test_a_pattern_and_a_template_that_is_left_out_wait_for_what_the_vcenter_has
     machines = next(one for one in trees if one["metadata"]["name"] == "vineyard" and one["spec"] is config)
     paths = {"folder": "/Datacenter/vm/Machines", "templates": {"1.35": "/Datacenter/vm/ubuntu-1-35-4"}}
     machines["status"] = {"observedGeneration": 1, "resolved": paths}
-    template = made(trees).groups[0].machine_template
-    spec = msgspec.to_builtins(template)["spec"]["template"]["spec"]
+    spec = of_template(made(trees).groups[0].machine_template)
     assert (spec["folder"], spec["template"]) == ("/Datacenter/vm/Machines", "/Datacenter/vm/ubuntu-1-35-4")
+    assert "cloneMode" not in spec
+    machines["status"]["resolved"] = paths | {"cloneMode": "fullClone"}
+    assert of_template(made(trees).groups[0].machine_template)["cloneMode"] == "fullClone"
+    config["cloneMode"] = "linkedClone"
+    assert of_template(made(trees).groups[0].machine_template)["cloneMode"] == "linkedClone"
     machines["status"]["observedGeneration"] = 0
     assert unresolved_values(seen(trees)) == waits
 
@@ -170,7 +217,6 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "two domains": ({GROUP: {"failureDomains": ["east", "west"]}}, {}, "machines of a group on vSphere are in one"),
     "an unknown domain": ({GROUP: {"failureDomains": ["west"]}}, {}, "has no such failure domain; found west"),
     "networks of a control plane": ({}, {"vineyard-cp": {"networks": ["Rows"]}}, "networks are for workers"),
-    "bottlerocket": ({}, {"vineyard": {"osFamily": "bottlerocket"}}, "machines with Bottlerocket on vSphere are not"),
     "several systems": (
         {
             "externalEtcdConfiguration": {
@@ -184,7 +230,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-TOGETHER = ("an unknown domain", "networks of a control plane", "bottlerocket", "several systems")
+TOGETHER = ("an unknown domain", "networks of a control plane", "several systems")
 """What only shows together with linked objects."""
 
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.providers.vsphere.checks.questions import Answers, Question, Sort, Template
-from espalier.providers.vsphere.kinds import Resolved, VSphereDatacenterConfigSpec, VSphereMachineConfigSpec
+from espalier.providers.vsphere.kinds import (
+    LEAST_DISK,
+    Resolved,
+    VSphereDatacenterConfigSpec,
+    VSphereMachineConfig,
+    VSphereMachineConfigSpec,
+)
 
 GIB = 1024**3
+FULL_CLONE = "fullClone"
 MOST_SHOWN = 5
 
 TEMPLATES = "Templates/*"
@@ -84,12 +94,47 @@ def judge(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = ()) 
                 yield f"{field}: the account lacks privileges on {path}: {', '.join(lacking)}; grant them to it"
 
 
-def resolved(spec: VSphereMachineConfigSpec, datacenter: str, answers: Answers, before: Resolved) -> Resolved:
-    """The paths of what a spec names; the earlier ones while they still match, so that a new match changes nothing."""
+def conclude(
+    config: VSphereMachineConfig,
+    datacenter: str,
+    named: Sequence[Named],
+    answers: Answers,
+    versions: frozenset[str],
+    in_use: frozenset[str],
+) -> tuple[Resolved, list[str]]:
+    """The paths of what a machine config names, and what is wrong with it, for machines with these Kubernetes versions.
+    Machines are made of the paths `in_use` already.
+    """
+    spec, before = config.spec, config.status.resolved
+    kept = {before.datastore, before.folder, before.resource_pool, before.template} | in_use
+    chosen, missing = choose_templates(spec, datacenter, answers, versions, before, in_use)
+    paths = msgspec.structs.replace(resolved(spec, datacenter, answers, before, in_use), templates=chosen)
+    is_same = config.status.observed_generation == config.metadata.generation
+    is_same = is_same and (paths.template, chosen) == (before.template, before.templates)
+    mode = before.clone_mode if is_same else clone_mode(spec, paths, answers)
+    paths = msgspec.structs.replace(paths, clone_mode=mode)
+    wrong = [
+        *missing,
+        *judge(named, answers, kept),
+        *judge_template(spec, paths.template, answers, versions),
+    ]
+    return paths, wrong
+
+
+def resolved(
+    spec: VSphereMachineConfigSpec,
+    datacenter: str,
+    answers: Answers,
+    before: Resolved,
+    in_use: frozenset[str] = frozenset(),
+) -> Resolved:
+    """The paths of what a spec names; the earlier ones while they still match, so that neither a new match nor a lost
+    status changes anything.
+    """
 
     def path(sort: Sort, name: str, earlier: str) -> str:
         paths = answers.paths.get(Question(sort, datacenter, name), ())
-        return earlier if earlier in paths else paths[0] if len(paths) == 1 else ""
+        return _kept(paths, earlier, in_use) or (paths[0] if len(paths) == 1 else "")
 
     return Resolved(
         datastore=path(Sort.DATASTORE, spec.datastore, before.datastore),
@@ -100,8 +145,27 @@ def resolved(spec: VSphereMachineConfigSpec, datacenter: str, answers: Answers, 
     )
 
 
+def clone_mode(spec: VSphereMachineConfigSpec, paths: Resolved, answers: Answers) -> str:
+    """`fullClone` where Cluster API's provider would make linked clones, whose disks stay as large as the template's,
+    and a spec that does not say how asks for another size. Empty where it does right by itself, as in EKS Anywhere: a
+    template without a snapshot is cloned in full.
+    """
+    if spec.clone_mode or not spec.disk_gi_b:
+        return ""
+    size = max(spec.disk_gi_b, LEAST_DISK) * GIB
+    templates = (answers.templates.get(path) for path in (paths.template, *paths.templates.values()))
+    would_be_linked = [one.disks for one in templates if one is not None and one.has_snapshot]
+    # Bottlerocket may have two disks, which count together.
+    return FULL_CLONE if any(size not in (max(disks, default=0), sum(disks)) for disks in would_be_linked) else ""
+
+
 def choose_templates(
-    spec: VSphereMachineConfigSpec, datacenter: str, answers: Answers, versions: Iterable[str], before: Resolved
+    spec: VSphereMachineConfigSpec,
+    datacenter: str,
+    answers: Answers,
+    versions: Iterable[str],
+    before: Resolved,
+    in_use: frozenset[str] = frozenset(),
 ) -> tuple[dict[str, str], list[str]]:
     """A template for each Kubernetes version, where the spec names none, and what is missing. The earlier one while it
     still fits; else of several the last by name.
@@ -114,13 +178,18 @@ def choose_templates(
         fitting = [path for path in paths if _fits(spec, minor, answers.templates.get(path))]
         earlier = before.templates.get(minor, "")
         if fitting:
-            chosen[minor] = earlier if earlier in fitting else fitting[-1]
+            chosen[minor] = _kept(fitting, earlier, in_use) or fitting[-1]
         else:
             wrong.append(
                 f"spec.template: found nothing, and folder Templates of datacenter {datacenter} has no template with "
                 f"tags os:{spec.os} and {_release(minor)}..., for Kubernetes {minor}; import one, or name one"
             )
     return chosen, wrong
+
+
+def _kept(paths: Sequence[str], earlier: str, in_use: frozenset[str]) -> str:
+    """The path that machines are made of already; empty if none of these is."""
+    return earlier if earlier in paths else max((one for one in paths if one in in_use), default="")
 
 
 def _fits(spec: VSphereMachineConfigSpec, minor: str, template: Template | None) -> bool:
@@ -134,6 +203,12 @@ def _fits(spec: VSphereMachineConfigSpec, minor: str, template: Template | None)
 def _release(minor: str) -> str:
     """What tags begin with that tell a release of EKS Distro."""
     return f"eksdRelease:kubernetes-{minor.replace('.', '-')}-"
+
+
+_DISKS_OF_BOTTLEROCKET = ([22 * GIB], [2 * GIB, 20 * GIB])
+"""Of templates, as in EKS Anywhere."""
+
+_SHOWN = 5
 
 
 def judge_template(
@@ -152,6 +227,12 @@ def judge_template(
     if spec.disk_gi_b is not None and spec.disk_gi_b * GIB < largest:
         least = -(-largest // GIB)
         yield f"spec.diskGiB: found {spec.disk_gi_b}, and the disk of {path} has {least}; ask for {least} or more"
+    if spec.os == BOTTLEROCKET and template.disks and sorted(template.disks) not in _DISKS_OF_BOTTLEROCKET:
+        sizes = " and ".join(f"{-(-one // GIB)} GiB" for one in template.disks[:_SHOWN])
+        yield (
+            f"{found} has disks of {sizes}, and Bottlerocket has one of 22 GiB, or one of 2 and one of 20; import "
+            "the template again"
+        )
     if (tag := f"os:{spec.os}") not in template.tags:
         yield f"{found} lacks tag {tag}; tag it, or correct spec.osFamily"
     for minor in sorted(set(versions)):

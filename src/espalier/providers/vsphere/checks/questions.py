@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from espalier.clusters.checks import questions
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfigSpec
 
 REACHABLE = "VCenterReachable"
@@ -54,36 +55,16 @@ class Question(NamedTuple):
         return f"{self.sort.label} {self.name or self.path}"
 
 
-class Server(msgspec.Struct, frozen=True):
-    """A vCenter, and how its certificate is verified."""
+class Server(questions.Server, frozen=True):
+    """A vCenter."""
 
-    host: str
-    """With a port, unless it is 443."""
     thumbprint: str = ""
     """SHA-1 of the certificate; empty: by the authorities that this machine trusts."""
-    insecure: bool = False
-    """Without a thumbprint, the certificate is not verified."""
-
-    @property
-    def permission(self) -> str:
-        """The name by which a Secret must permit that its credentials are sent there: whoever permits a server does not
-        permit what merely answers in its place."""
-        return f"insecure:{self.host}" if self.insecure and not self.thumbprint else self.host
 
 
 def server_of(spec: VSphereDatacenterConfigSpec) -> Server:
-    """The vCenter of a datacenter."""
-    return Server(spec.server, spec.thumbprint, spec.insecure)
-
-
-class Credentials(NamedTuple):
-    """An account. Its repr has no password."""
-
-    username: str
-    password: str
-
-    def __repr__(self) -> str:
-        return f"Credentials({self.username!r})"
+    """The vCenter of a datacenter. A thumbprint says which certificate is the right one."""
+    return Server(spec.server.lower(), spec.insecure and not spec.thumbprint, spec.thumbprint)
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -118,21 +99,8 @@ class Answers(msgspec.Struct, frozen=True):
     """By address: the virtual machine that has it."""
 
 
-class VCenterError(Exception):
-    """The vCenter gave no answers. `reason` is CamelCase, the message says what to do."""
-
-    def __init__(self, reason: str, message: str, *, refused: bool = False) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.refused = refused
-        """True if the account was refused: each further attempt counts."""
-
-
-class LookUp(Protocol):
-    """Asks a vCenter. Raises `VCenterError`."""
-
-    async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
-        """All answers."""
+LookUp: TypeAlias = questions.LookUp[Asked, Answers]
+"""Asks a vCenter."""
 
 
 PRIVILEGES: Mapping[Sort, tuple[str, ...]] = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from espalier.providers.vsphere.checks.questions import Answers, Asked, Credentials, Question
+from espalier.clusters.checks.questions import Credentials
+from espalier.providers.vsphere.checks.questions import Answers, Asked, Question
 
 
 async def everything_is_there(asked: Asked, _credentials: Credentials, /) -> Answers:

@@ -6,7 +6,6 @@ size and time, and nothing is sent before its certificate was verified.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import fnmatch
 import hashlib
@@ -16,25 +15,31 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from espalier.api import json_trees
-from espalier.providers.vsphere import addresses
+from espalier.clusters.checks.hosts import Address, Resolve, brief, connected, resolved
+from espalier.clusters.checks.questions import (
+    LOGIN_REFUSED,
+    NOT_VERIFIED,
+    UNEXPECTED,
+    Credentials,
+    LookUpError,
+)
+from espalier.clusters.checks.threads import Threads
 from espalier.providers.vsphere.checks.questions import (
     PRIVILEGES,
     Answers,
     Asked,
-    Credentials,
     Question,
     Server,
     Sort,
     Template,
-    VCenterError,
 )
 
 CONNECT = 10.0
@@ -48,48 +53,20 @@ MOST_OBJECTS = 20_000
 """Inventory objects of a sort that are gone through for a name without a path."""
 
 UNREACHABLE = "VCenterUnreachable"
-NOT_VERIFIED = "CertificateNotVerified"
-LOGIN_REFUSED = "LoginRefused"
-UNEXPECTED = "UnexpectedAnswer"
-
-Address = tuple[str, int]
-Resolve = Callable[[str, int], Sequence[Address]]
-
-
-def resolved(host: str, port: int) -> Sequence[Address]:
-    """The addresses of a host, of which none may be this machine's own or link-local: a tenant names the server."""
-    found = [entry[4][:2] for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    for address, _ in found:
-        ip = addresses.parsed(str(address))
-        if ip is None or addresses.is_local(ip):
-            raise VCenterError(UNREACHABLE, f"{host} is {ip}; a vCenter is not on the machine of the manager")
-    return [(str(address), int(port)) for address, port in found]
 
 
 class VCenters:
-    """Sessions with vCenters: one at a time with each, in a thread of its own. One that is slow holds up no other."""
+    """Sessions with vCenters, in threads of their own."""
 
     def __init__(self, resolve: Resolve = resolved) -> None:
         self._resolve = resolve
-        self._threads: dict[str, ThreadPoolExecutor] = {}
+        self._threads = Threads("vcenter")
 
     async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
         """All answers, in one session that ends with this."""
-        host = asked.server.host
-        thread = self._threads.get(host)
-        if thread is None:  # as many as Secrets permit
-            thread = self._threads[host] = ThreadPoolExecutor(1, thread_name_prefix=f"vcenter-{len(self._threads)}")
         session = _Session(asked.server, self._resolve)
-        answers = asyncio.get_running_loop().run_in_executor(thread, session.ask, asked, credentials)
-        try:
-            async with asyncio.timeout(LONGEST):
-                return await asyncio.shield(answers)
-        except TimeoutError as error:
-            message = f"{asked.server.host} did not answer all questions within {LONGEST:g} s"
-            raise VCenterError(UNREACHABLE, message) from error
-        finally:
-            session.abort()  # a thread that still reads ends with an error, which nobody waits for
-            answers.add_done_callback(lambda done: done.cancelled() or done.exception())
+        ask = partial(session.ask, asked, credentials)
+        return await self._threads.run(asked.server.host, session, ask, seconds=LONGEST, unreachable=UNREACHABLE)
 
 
 class _Session:
@@ -104,23 +81,23 @@ class _Session:
         self._context = self._tls()
 
     def ask(self, asked: Asked, credentials: Credentials) -> Answers:
-        """All answers. Blocks. Raises `VCenterError`."""
+        """All answers. Blocks. Raises `LookUpError`."""
         host, fault = self._server.host, _pyvmomi().vmodl.MethodFault
         try:
             with _Soap(self._connection, credentials) as soap:
                 return self._answers(soap, asked, credentials)
-        except VCenterError:
+        except LookUpError:
             raise
         except ssl.SSLCertVerificationError as error:
             message = f"the certificate of {host} can't be verified: {error.verify_message or error}; {_HOW_TO_VERIFY}"
-            raise VCenterError(NOT_VERIFIED, message) from error
+            raise LookUpError(NOT_VERIFIED, message) from error
         except fault as error:
-            raise VCenterError(UNEXPECTED, f"{host} refused a request: {_brief(error.msg or repr(error))}") from error
+            raise LookUpError(UNEXPECTED, f"{host} refused a request: {brief(error.msg or repr(error))}") from error
         except (OSError, http.client.HTTPException) as error:
-            raise VCenterError(UNREACHABLE, f"{host} can't be reached: {_brief(error)}") from error
+            raise LookUpError(UNREACHABLE, f"{host} can't be reached: {brief(error)}") from error
         except Exception as error:  # whatever a parser makes of an answer of somebody else's program
-            what = f"{type(error).__name__}: {_brief(error)}"
-            raise VCenterError(UNEXPECTED, f"{host} does not answer as a vCenter does ({what})") from error
+            what = f"{type(error).__name__}: {brief(error)}"
+            raise LookUpError(UNEXPECTED, f"{host} does not answer as a vCenter does ({what})") from error
         finally:
             for one in self._sockets:
                 one.close()
@@ -158,13 +135,7 @@ class _Session:
         return made
 
     def _connect(self, address: Address, timeout: float, _source: object = None) -> socket.socket:
-        failure: OSError | None = None
-        for one in self._resolve(*address):
-            try:
-                return socket.create_connection(one, timeout)
-            except OSError as error:
-                failure = error
-        raise failure or OSError("its name has no address")
+        return connected(self._resolve(*address), timeout)
 
     def _tls(self) -> ssl.SSLContext:
         """A context whose sockets verify, count and can be ended."""
@@ -176,7 +147,7 @@ class _Session:
                 super().do_handshake(block)
                 found = hashlib.sha1(self.getpeercert(binary_form=True) or b"").hexdigest()  # noqa: S324 - vSphere's
                 if pinned and found != pinned:
-                    raise VCenterError(
+                    raise LookUpError(
                         NOT_VERIFIED,
                         f"the certificate of {session._server.host} has thumbprint {_colons(found)}, and "
                         f"spec.thumbprint is {_colons(pinned)}; if it was renewed, correct the field",
@@ -188,7 +159,7 @@ class _Session:
                 read = super().recv_into(*args, **options)
                 session._left -= read
                 if session._left < 0:
-                    raise VCenterError(UNEXPECTED, f"{session._server.host} sent more than {LARGEST >> 20} MiB")
+                    raise LookUpError(UNEXPECTED, f"{session._server.host} sent more than {LARGEST >> 20} MiB")
                 return read
 
         context = ssl.create_default_context()
@@ -213,7 +184,7 @@ class _Soap:
             self._session = self._content.sessionManager.Login(credentials.username, credentials.password)
         except (vim.fault.InvalidLogin, vim.fault.NoPermission) as error:
             message = f"{credentials.username} can't log in; correct the Secret with the credentials"
-            raise VCenterError(LOGIN_REFUSED, message, refused=True) from error
+            raise LookUpError(LOGIN_REFUSED, message, refused=True) from error
 
     def __enter__(self) -> _Soap:
         return self
@@ -398,7 +369,6 @@ class _Tags:
 
 
 _HOW_TO_VERIFY = "set spec.thumbprint, or have this machine trust its authority"
-_LONGEST_SAYING = 300
 
 
 def _pyvmomi() -> Any:
@@ -420,9 +390,3 @@ def _is_pattern(path: str) -> bool:
 
 def _colons(digest: str) -> str:
     return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2)).upper()
-
-
-def _brief(words: object) -> str:
-    """What somebody else's program says, in one line that fits a status."""
-    said = " ".join(str(words).split())
-    return said if len(said) <= _LONGEST_SAYING else f"{said[:_LONGEST_SAYING]}..."

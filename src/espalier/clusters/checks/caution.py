@@ -1,0 +1,67 @@
+"""Caution with servers of infrastructures: one session at a time, none with one that was away or refused an account.
+
+Many objects name the same server. vSphere locks an account after a few refused logins, and a server that is away would
+be asked for each of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Generic, TypeVar
+
+from espalier.clusters.checks.questions import Asked, Credentials, LookUp, LookUpError
+from espalier.runtime.clock import Clock
+
+AWAY = 30.0
+"""Seconds for which a server that was away is not asked again."""
+REFUSED = 300.0
+"""Seconds for which a refused account does not log in again: vSphere counts refusals within three minutes."""
+
+Q = TypeVar("Q", bound=Asked)
+A = TypeVar("A")
+
+
+class Caution(Generic[Q, A]):
+    """Asks through `look_up`, unless the answer would be the same error."""
+
+    def __init__(self, look_up: LookUp[Q, A], clock: Clock) -> None:
+        self._look_up = look_up
+        self._clock = clock
+        self._errors: dict[tuple[object, ...], tuple[float, LookUpError]] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    async def __call__(self, asked: Q, credentials: Credentials, /) -> A:
+        """All answers. Raises `LookUpError`, again for a while. Who waits for its turn is told what the one before was
+        told: time to wait does not count as time without an answer.
+        """
+        async with self._turns.setdefault(asked.server.host, asyncio.Lock()):  # as many as Secrets permit
+            self._raise_again(asked, credentials)
+            try:
+                return await self._look_up(asked, credentials)
+            except LookUpError as error:
+                now = self._clock.monotonic()
+                if error.refused:
+                    self._errors[asked.server, _account(credentials)] = (now + REFUSED, error)
+                elif error.is_there:
+                    self._errors[asked.server, asked] = (now + AWAY, error)
+                else:
+                    self._errors[asked.server,] = (now + AWAY, error)
+                raise
+
+    def _raise_again(self, asked: Q, credentials: Credentials) -> None:
+        now = self._clock.monotonic()
+        self._errors = {key: error for key, error in self._errors.items() if now < error[0]}
+        keys: tuple[tuple[object, ...], ...] = (
+            (asked.server,),
+            (asked.server, _account(credentials)),
+            (asked.server, asked),
+        )
+        for key in keys:
+            if key in self._errors:
+                _, earlier = self._errors[key]
+                raise LookUpError(earlier.reason, str(earlier), refused=earlier.refused, is_there=earlier.is_there)
+
+
+def _account(credentials: Credentials) -> bytes:
+    return hashlib.sha256("\0".join(map(str, credentials)).encode()).digest()

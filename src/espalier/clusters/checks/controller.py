@@ -1,0 +1,270 @@
+"""Controllers that check datacenter and machine configs against an infrastructure's API.
+
+The result is the status of the object, which the Cluster controller reads (proposal full-cluster-lifecycle-api,
+"VSphereDatacenterConfig Validation"). A server that is away changes nothing about what was found valid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple
+
+import msgspec
+
+from espalier.api import conditions
+from espalier.api.core import SECRET, Secret
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.checked import Checked
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Condition, Tree
+from espalier.api.resource import Key, Resource
+from espalier.clusters import credentials as permissions
+from espalier.clusters import references
+from espalier.clusters.checks.caution import Caution
+from espalier.clusters.checks.conclusions import (
+    INVALID,
+    NOT_PERMITTED,
+    A,
+    Conclusion,
+    Inquiry,
+    Q,
+    Request,
+    Silent,
+    conclude,
+    with_result,
+)
+from espalier.clusters.checks.questions import Credentials, LookUp, LookUpError
+from espalier.clusters.provider import NOT_CHECKED
+from espalier.clusters.rules import endpoint
+from espalier.kube.objects import Object
+from espalier.runtime.component import Host
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.predicates import any_of, change_of
+from espalier.runtime.reconciler import Event, Reconciled, Reconciler, Report
+from espalier.runtime.writer import Writer
+
+AGAIN = 600.0
+"""Seconds between two checks of what is valid; 10 % more or less at random."""
+SOON = 60.0
+"""Seconds between two checks of what is not."""
+WORKERS = 64
+"""Checks at the same moment: those of a server wait for each other, and must not hold up others."""
+
+
+@dataclass
+class Check(Generic[Q, A]):
+    """One check of one object."""
+
+    object: Object
+    status: Checked
+    inquiry: Inquiry[Q, A] | None = None
+    """None: no Cluster uses the object, and nobody knows what to ask."""
+    problem: tuple[str, str] | None = None
+    """A reason and a message, where there's nothing to ask."""
+
+
+class Api(NamedTuple, Generic[Q, A]):
+    """An infrastructure's API, as its controllers ask it."""
+
+    look_up: LookUp[Q, A]
+    reachable: str
+    """The condition that it answered."""
+    credentials: Callable[[Mapping[str, bytes], Q], Credentials]
+    """The account in the data of a Secret for what is asked. Pure."""
+
+
+class Checks(Generic[Q, A]):
+    """What the controllers of a provider share: caches, the way to the server, the clock."""
+
+    def __init__(self, host: Host, api: Api[Q, A]) -> None:
+        self.host = host
+        self.api = api
+        self.clusters = host.caches.of(eksa.Cluster.resource, sharded=True)
+        self.secrets = host.caches.of(
+            SECRET, SYSTEM_NAMESPACE, labels=references.OF_OTHERS, transform=references.without_keys_of_others
+        )
+        self._look_up = Caution(api.look_up, host.manager.clock)
+
+    def users(self, namespace: str, resource: Resource, name: str) -> list[eksa.Cluster]:
+        """The Clusters that refer to an object."""
+        found = []
+        for cluster in readable(self.clusters.list(namespace)):
+            named = {(reference.kind, reference.name) for _, reference in references.references(cluster.spec)}
+            if (resource.kind, name) in named and cluster.metadata.deletion_timestamp is None:
+                found.append(cluster)
+        return found
+
+    def holder(self, cluster: eksa.Cluster) -> str:
+        """Another Cluster that names the same endpoint, and was there before; empty for none. It may be a tenant's, so
+        it has no name here.
+        """
+        born = age(cluster)
+        for one in readable(self.clusters.list()):
+            is_other = one.metadata.uid != cluster.metadata.uid and endpoint.is_shared(cluster, one)
+            if is_other and (not is_new(one) or age(one) < born):
+                return "another cluster"
+        return ""
+
+    def controller(
+        self,
+        name: str,
+        resource: Resource,
+        observe: Callable[[Object], Check[Q, A]],
+        uses: Callable[[Object, Key], bool],
+    ) -> Controller:
+        """The controller that checks objects of a kind: when they, Clusters that refer to them, or Secrets change, and
+        from time to time. `uses` says whether the account of an object may be in a Secret.
+        """
+        configs = self.host.caches.of(resource)
+        reconciler = Reconciler(
+            Reconciled(
+                resource,
+                configs.get,
+                lambda found: observe(found) if found.metadata.deletion_timestamp is None else None,
+                lambda _check: (self._run,),
+                lambda check, _outcome: _report(check),
+                unreadable=lambda found, error: (Done(), Report(unreadable(found, error))),
+            ),
+            Writer(self.host.client, {resource: configs}),
+            self.host.manager.recorder,
+        )
+        controller = Controller(name, reconciler.reconcile, workers=WORKERS, rng=self.host.manager.rng)
+        controller.watch(configs, predicate=any_of(GENERATION, lost))
+        controller.watch(self.clusters, lambda found: _named_by(found, resource), predicate=_CLUSTER)
+        controller.watch(
+            self.secrets,
+            lambda found: [one.key for one in configs.list() if uses(one, found.key)],
+            predicate=change_of(lambda found: found.metadata.resource_version),
+        )
+        return controller
+
+    async def _run(self, check: Check[Q, A]) -> Outcome:
+        """Ask, judge, and keep the result for the status."""
+        if check.problem is not None:
+            check.status = with_result(check.status, check.object.metadata.generation, *check.problem)
+            return Done()
+        if check.inquiry is None:  # whoever uses it next waits for a check
+            check.status = msgspec.structs.replace(check.status, spec_valid=None, failure_reason="", failure_message="")
+            return Done()
+        requests, namespace = check.inquiry.requests, check.object.key.namespace
+        told = await asyncio.gather(*(self._ask(one, namespace) for one in requests))
+        found = conclude(check.status, check.object.metadata.generation, check.inquiry, told)
+        check.status = self._with_condition(found)
+        if found.is_settled_by_secrets:
+            return Done()
+        after = (SOON if found.is_soon else AGAIN) * self.host.manager.rng.uniform(0.9, 1.1)
+        if found.away is not None:
+            return Wait(*found.away, after=after)
+        return Wait(NOT_CHECKED, "the next check is due", after=after)
+
+    async def _ask(self, request: Request[Q], namespace: str) -> A | Silent:
+        """What one server says: others are heard, whatever becomes of it."""
+        permission = request.asked.server.permission
+        account = self._account(request, permission, namespace)
+        if account is None:
+            advice = permissions.advice(str(request.account), server=permission, namespace=namespace)
+            return Silent(NOT_PERMITTED, f"waiting for {advice}")
+        try:
+            return await self._look_up(request.asked, account)
+        except LookUpError as error:
+            return Silent(error.reason, str(error))
+
+    def _account(self, request: Request[Q], permission: str, namespace: str) -> Credentials | None:
+        """The account, if its Secret permits that it is sent there for objects of a namespace."""
+        secret = self.secrets.get(request.account)
+        annotations = secret.metadata.annotations if secret is not None else {}
+        if secret is None or not permissions.permits(annotations, server=permission, namespace=namespace):
+            return None
+        return self.api.credentials(secret.decode(Secret).data, request.asked)
+
+    def _with_condition(self, found: Conclusion) -> Checked:
+        """The status, which says whether servers answered; nothing new where none was asked."""
+        reachable = self.api.reachable
+        if found.away is not None:
+            condition = Condition(type=reachable, status="False", reason=found.away.reason, message=found.away.message)
+        elif found.is_answered:
+            condition = Condition(type=reachable, status="True", reason=reachable)
+        else:
+            return found.status
+        changed = conditions.set(found.status.conditions, condition, self.host.manager.clock.now())
+        return msgspec.structs.replace(found.status, conditions=changed)
+
+
+def is_new(cluster: eksa.Cluster) -> bool:
+    """True until its control plane has the address itself."""
+    return not conditions.is_true(cluster.status.conditions, "ControlPlaneInitialized")
+
+
+def readable(clusters: Iterable[Object]) -> Iterable[eksa.Cluster]:
+    """Those that can be read."""
+    for one in clusters:
+        try:
+            yield one.decode(eksa.Cluster)
+        except msgspec.ValidationError:
+            continue  # its own condition says so
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    failure_message: str = ""
+    observed_generation: int = 0
+
+
+class _Reported(msgspec.Struct):
+    status: _Status = _Status()
+
+
+def _report(check: Check[Q, A]) -> Report:
+    before = check.object.decode(_Reported).status.failure_message
+    events: list[Event] = []
+    if check.status.failure_message and check.status.failure_message != before:
+        events.append(Event("Warning", check.status.failure_reason, check.status.failure_message))
+    return Report(check.status, events)
+
+
+def unreadable(found: Object, error: msgspec.ValidationError) -> Tree:
+    """The status of a config that can't be read."""
+    return {
+        "specValid": False,
+        "failureReason": INVALID,
+        "failureMessage": f"the object can't be read: {error}; correct it",
+        "observedGeneration": found.metadata.generation,
+    }
+
+
+def age(cluster: eksa.Cluster) -> tuple[str, str]:
+    """When a Cluster was created, as older ones come first."""
+    return cluster.metadata.creation_timestamp or "", cluster.metadata.uid
+
+
+def _named_by(found: Object, resource: Resource) -> Sequence[Key]:
+    try:
+        spec = found.decode(eksa.Cluster).spec
+    except msgspec.ValidationError:
+        return ()
+    names = [one.name for _, one in references.references(spec) if one.kind == resource.kind]
+    return [Key(found.key.namespace, name) for name in dict.fromkeys(names)]
+
+
+def _what_matters(found: Object) -> object:
+    try:
+        cluster = found.decode(eksa.Cluster)
+    except msgspec.ValidationError:
+        return None
+    spec = cluster.spec
+    groups = [one.kubernetes_version for one in spec.worker_node_group_configurations]
+    named = tuple((one.kind, one.name) for _, one in references.references(spec))
+    return (*named, spec.endpoint_host, is_new(cluster), spec.kubernetes_version, *groups)
+
+
+def lost(old: Object | None, new: Object | None) -> bool:
+    """True if a result is gone, as after a restore."""
+    was, is_ = ((one.decode(_Reported).status.observed_generation if one is not None else 0) for one in (old, new))
+    return was != 0 and is_ == 0
+
+
+GENERATION = change_of(lambda found: (found.metadata.uid, found.metadata.generation))
+"""Another spec."""
+_CLUSTER = change_of(_what_matters)

@@ -1,0 +1,87 @@
+"""What the results of checks mean for a Cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from espalier.api import conditions
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.checked import Checked, CheckedDatacenter, CheckedMachines
+from espalier.api.resource import Resource
+from espalier.clusters.machine_groups import kubernetes_versions
+from espalier.clusters.provider import NOT_CHECKED
+from espalier.clusters.rules.endpoint import FIELD
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Wait
+
+DATACENTER_INVALID = "DatacenterConfigInvalid"
+MACHINES_INVALID = "MachineConfigInvalid"
+ADDRESS_TAKEN = "ControlPlaneAddressTaken"
+
+
+class _Datacenter(msgspec.Struct):
+    status: CheckedDatacenter = CheckedDatacenter()
+
+
+class _Machines(msgspec.Struct):
+    status: CheckedMachines = CheckedMachines()
+
+
+def problems_of(
+    datacenter: Resource,
+    machines: Resource,
+    *,
+    server: str,
+    reachable: str,
+    is_of: Callable[[Object, Object], bool] = lambda _machines, _datacenter: True,
+) -> Callable[[eksa.Cluster, Sequence[Object], bool], Iterable[Wait]]:
+    """`Links.problems` of a provider whose configs of these kinds are checked. `server` is what they are checked
+    against, for messages; `reachable` the condition that it answered. `is_of` says whether a machine config that is
+    valid was checked for all of a datacenter.
+    """
+
+    def problems(cluster: eksa.Cluster, children: Sequence[Object], is_new: bool) -> Iterator[Wait]:
+        """Why a Cluster must wait, the datacenter first: while that is invalid, little can be said of machines."""
+        addresses: dict[str, str] = {}
+        results: list[tuple[str, Object, Checked]] = []
+        for child in children:
+            if child.kind == datacenter.kind:
+                found = child.decode(_Datacenter).status
+                addresses |= found.addresses
+                results.insert(0, (DATACENTER_INVALID, child, found))
+            elif child.kind == machines.kind:
+                results.append((MACHINES_INVALID, child, child.decode(_Machines).status))
+        for reason, config, status in results:
+            name = f"{config.kind} {config.name}"
+            is_checked = _is_checked(cluster, config, status)
+            if is_checked and status.spec_valid and config.kind == machines.kind:
+                is_checked = all(is_of(config, one) for one in children if one.kind == datacenter.kind)
+            if not is_checked:
+                away = conditions.get(status.conditions, reachable)
+                because = f": {away.message}" if away is not None and away.status == "False" else ""
+                yield Wait(NOT_CHECKED, f"waiting for {name} to be checked against {server}{because}")
+            elif not status.spec_valid:
+                yield Wait(reason, f"{name}: {status.failure_message}")
+        endpoint = cluster.spec.endpoint_host
+        if is_new and claim(cluster) not in addresses:
+            yield Wait(NOT_CHECKED, f"{FIELD}: waiting until {server} was asked whether {endpoint} is free")
+        elif is_new and (holder := addresses[claim(cluster)]):
+            yield Wait(ADDRESS_TAKEN, f"{FIELD}: found {endpoint}, which {holder} has; choose a free address")
+
+    return problems
+
+
+def claim(cluster: eksa.Cluster) -> str:
+    """The key of a Cluster's endpoint in the status of its datacenter."""
+    return f"{cluster.metadata.name}/{cluster.spec.endpoint_host}"
+
+
+def _is_checked(cluster: eksa.Cluster, config: Object, status: Checked) -> bool:
+    """True if it was checked as it is, machine configs for the Kubernetes versions of this Cluster."""
+    if status.spec_valid is None or status.observed_generation != config.metadata.generation:
+        return False
+    if isinstance(status, CheckedMachines) and status.spec_valid:
+        return set(kubernetes_versions(cluster.spec, config.name)) <= set(status.kubernetes_versions)
+    return True

@@ -1,0 +1,53 @@
+"""Sessions by libraries that block: in threads, and given up in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+from espalier.clusters.checks.questions import UNREACHABLE, LookUpError
+
+A = TypeVar("A")
+
+CONTROLLERS = 2
+"""Of datacenters and of machines."""
+
+
+class Session(Protocol):
+    """Whatever a thread waits for."""
+
+    def abort(self) -> None:
+        """End it: whoever waits for it gets an error. From any thread."""
+
+
+class Threads:
+    """Threads for each server: as many as there are controllers, each of which waits for its turn (`Caution`). A server
+    that is slow holds up no other.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._threads: dict[str, ThreadPoolExecutor] = {}
+
+    async def run(
+        self, host: str, session: Session, ask: Callable[[], A], *, seconds: float, unreachable: str = UNREACHABLE
+    ) -> A:
+        """The answers of a session with a server, which ends with this. Raises what `ask` raises, and `LookUpError`
+        when the time is over.
+        """
+        threads = self._threads.get(host)
+        if threads is None:  # as many as Secrets permit
+            prefix = f"{self._name}-{len(self._threads)}"
+            threads = self._threads[host] = ThreadPoolExecutor(CONTROLLERS, thread_name_prefix=prefix)
+        answers = asyncio.get_running_loop().run_in_executor(threads, ask)
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(answers)
+        except TimeoutError as error:
+            message = f"{host} did not answer all questions within {seconds:g} s"
+            raise LookUpError(unreachable, message) from error
+        finally:
+            session.abort()  # a thread that still reads ends with an error, which nobody waits for
+            answers.add_done_callback(lambda done: done.cancelled() or done.exception())

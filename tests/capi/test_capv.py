@@ -1,0 +1,207 @@
+"""A cluster on vSphere, whose machines the real CAPV makes in govmomi's vCenter.
+
+The tests are one story, in this order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from espalier.api.capi.machine import Machine
+from espalier.api.core import SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.kube.client import PatchType
+from espalier.kube.errors import ApiError, NotFound
+from espalier.providers.kinds import CATALOG
+from espalier.providers.vsphere.cluster_api import KINDS, VSphereCluster, VSphereDeploymentZone, VSphereFailureDomain
+from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
+from tests.journeys.asking import NAMESPACE
+from tests.journeys.machine_stories import KUBERNETES
+from tests.support.capv import DOMAIN, ENDPOINT, TEMPLATE, Vineyard, capv, furnish, machines_of, why_no_capv
+from tests.support.vcenter import ACCOUNT, VCenter, properties, vcenter, vim
+from tests.support.vsphere import everything, of, reference
+from tests.unit.providers.vsphere.test_rendering import made, objects
+
+MISSING = why_no_capv()
+pytestmark = [
+    pytest.mark.capi,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(bool(MISSING), reason=MISSING),
+]
+KEY = Key(NAMESPACE, "vineyard")
+HARDWARE = ("config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device")
+OF_REQUESTS = (".metadata.resourceVersion",)
+LONGEST = 300.0
+CALM = 3.0
+"""Seconds in which something would be written, if it was."""
+
+
+@pytest.fixture(scope="module")
+def center() -> Iterator[VCenter]:
+    with vcenter() as made:
+        furnish(made)
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def vineyard(center: VCenter, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Vineyard]:
+    """A cluster that is ready, with the credentials that `espalier create cluster` writes."""
+    async with capv(tmp_path_factory.mktemp("capv"), center) as made:
+        await made.env.provide_etcd(KEY.name)
+        await made.env.head_start(KEY.name, KUBERNETES["1.35"], ENDPOINT)
+        trees = made.trees
+        await apply(made, [*made.secrets(trees), *trees])
+        await made.env.until_ready(KEY, seconds=LONGEST)
+        yield made
+
+
+async def apply(vineyard: Vineyard, trees: list[Tree]) -> None:
+    for tree in trees:
+        resource = CATALOG.resource_of(tree["apiVersion"], tree["kind"])
+        await vineyard.env.client.apply(resource, tree, field_manager="kubectl")
+
+
+class Made(NamedTuple):
+    """What a virtual machine is made of, and where it is."""
+
+    cpus: int
+    memory: int
+    disks: list[int]
+    networks: list[str]
+    datastores: list[str]
+    folder: str
+    pool: str
+
+
+async def made_of(vineyard: Vineyard) -> dict[str, list[Made]]:
+    """What the virtual machines of the cluster are made of, by the group of their Machine."""
+    machines = await vineyard.env.client.list(Machine.resource, SYSTEM_NAMESPACE)
+    groups = {one.name: one.metadata.labels.get(names.DEPLOYMENT, "") for one in machines.items}
+    found: dict[str, list[Made]] = {}
+    with vineyard.center.administrator() as content:
+        for one in properties(content, machines_of(content), "name", *HARDWARE, "parent", "datastore", "resourcePool"):
+            cpus, memory, devices = (one[path] for path in HARDWARE)
+            made = Made(
+                cpus=cpus,
+                memory=memory,
+                disks=[each.capacityInBytes >> 30 for each in devices if isinstance(each, vim.vm.device.VirtualDisk)],
+                networks=[network(content, each.backing) for each in devices if hasattr(each, "macAddress")],
+                datastores=[each.name for each in one["datastore"]],
+                folder=one["parent"].name,
+                pool=one["resourcePool"].name,
+            )
+            found.setdefault(groups[one["name"]], []).append(made)
+    return found
+
+
+def network(content: Any, backing: Any) -> str:
+    """Name of the network that a card is in."""
+    port = getattr(backing, "port", None)
+    if port is None:
+        return str(backing.deviceName)
+    networks = content.searchIndex.FindByInventoryPath("/DC0").networkFolder.childEntity
+    return str(next(one.name for one in networks if one._moId == port.portgroupKey))
+
+
+async def test_a_manifest_becomes_virtual_machines(vineyard: Vineyard) -> None:
+    assert await made_of(vineyard) == {
+        "": [Made(2, 8192, [25], ["VM Network"], ["LocalDS_0"], "vineyard", "grapes")],
+        "vineyard-md-0": [Made(3, 4096, [25], ["DC0_DVPG0"], ["LocalDS_0"], "vineyard", "grapes")],
+    }
+    nodes = await vineyard.env.nodes(KEY)
+    assert {one["metadata"]["name"]: one["spec"]["providerID"] for one in nodes} == vineyard.guests.joined
+    (found,) = (await vineyard.env.client.list(VSphereCluster.resource, SYSTEM_NAMESPACE)).items
+    assert found.decode(VSphereCluster).status.initialization.provisioned
+
+
+async def test_what_is_stored_is_what_was_written(vineyard: Vineyard) -> None:
+    """After defaults, conversions and controllers: fields that CAPV drops or changes would be written for ever."""
+    env, read = vineyard.env, set()
+    applied = {one.path: one for one in env.written if "apply-patch" in one.headers.get("content-type", "")}
+    for resource in (SECRET, *(kind.resource for kind in KINDS)):
+        for one in (await env.client.list(resource, SYSTEM_NAMESPACE if resource.namespaced else "")).items:
+            path = resource.path(namespace=one.namespace, name=one.name)
+            if path in applied:
+                assert lost(msgspec.json.decode(applied[path].body), one.tree) == {}
+                read.add(one.kind)
+    assert read >= {"Secret", "VSphereCluster", "VSphereMachineTemplate"}
+
+
+def lost(written: Any, stored: Any, path: str = "") -> dict[str, Any]:
+    """Fields that are not stored as they were written."""
+    if isinstance(written, dict) and isinstance(stored, dict):
+        return {k: v for name in written for k, v in lost(written[name], stored.get(name), f"{path}.{name}").items()}
+    return {} if written == stored or path in OF_REQUESTS else {path: (written, stored)}
+
+
+async def test_a_settled_cluster_is_left_alone(vineyard: Vineyard) -> None:
+    env = vineyard.env
+    before = len(env.written)
+    patch: Tree = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
+    await env.client.patch(Cluster.resource, KEY.name, KEY.namespace, patch=patch, type=PatchType.MERGE)
+    await asyncio.sleep(CALM)
+    assert [f"{one.method} {one.path}" for one in env.written[before:]] == []
+
+
+async def test_groups_grow_and_may_be_in_a_failure_domain(vineyard: Vineyard) -> None:
+    trees = vineyard.trees
+    of(trees, "VSphereDatacenterConfig")["failureDomains"] = [DOMAIN]
+    groups = trees[0]["spec"]["workerNodeGroupConfigurations"]
+    groups[0]["count"] = 2
+    groups.append({"name": "east", "count": 1, "machineGroupRef": reference("vineyard"), "failureDomains": ["east"]})
+    await apply(vineyard, trees)
+    await vineyard.env.until_ready(KEY, seconds=LONGEST)
+    made = await made_of(vineyard)
+    assert len(made["vineyard-md-0"]) == 2
+    assert made["vineyard-east"] == [Made(3, 4096, [25], ["VM Network"], ["LocalDS_0"], "east", "Resources")]
+    (zone,) = (await vineyard.env.client.list(VSphereDeploymentZone.resource)).items
+    assert zone.tree["status"]["ready"]
+    await test_what_is_stored_is_what_was_written(vineyard)
+    await test_a_settled_cluster_is_left_alone(vineyard)
+
+
+async def test_a_failure_domain_stays_as_it_is(vineyard: Vineyard) -> None:
+    """CAPV refuses another topology, so the datacenter's is refused when it is asked for."""
+    client = vineyard.env.client
+    (domain,) = (await client.list(VSphereFailureDomain.resource)).items
+    moved: Tree = {"spec": {"topology": {"datastore": "Other"}}}
+    with pytest.raises(ApiError, match="immutable"):
+        await client.patch(VSphereFailureDomain.resource, domain.name, patch=moved, type=PatchType.MERGE)
+    other: Tree = {"spec": {"failureDomains": [DOMAIN | {"datastore": "Other"}]}}
+    with pytest.raises(ApiError, match="a failure domain is where machines run: it can't be changed"):
+        await client.patch(VSphereDatacenterConfig.resource, KEY.name, KEY.namespace, patch=other, type=PatchType.MERGE)
+
+
+async def test_a_deleted_cluster_takes_its_virtual_machines_along(vineyard: Vineyard) -> None:
+    env = vineyard.env
+    await env.client.delete(Cluster.resource, KEY.name, KEY.namespace)
+    await env.until_gone(KEY)
+    with vineyard.center.administrator() as content:
+        assert machines_of(content) == []
+        assert content.searchIndex.FindByInventoryPath(f"/DC0/vm/{TEMPLATE}") is not None
+    for kind in KINDS:
+        assert (await env.client.list(kind.resource)).items == []
+    with pytest.raises(NotFound):
+        await env.client.get(SECRET, "vineyard-vsphere-credentials", SYSTEM_NAMESPACE)
+    for log in env.folder.rglob("*.log"):
+        assert ACCOUNT.password not in log.read_text(errors="replace")
+
+
+async def test_all_that_can_be_asked_for_passes_its_webhooks(vineyard: Vineyard) -> None:
+    """As a dry run, after the story: what was made would be in the way."""
+    resources = {kind.resource.kind: kind.resource for kind in KINDS}
+    trees = [tree for tree in objects(made(everything())) if tree["kind"] in resources]
+    assert {tree["kind"] for tree in trees} == resources.keys() - {"VSphereMachine"}
+    for tree in trees:
+        stored = await vineyard.env.client.apply(resources[tree["kind"]], tree, field_manager="dry", dry_run=True)
+        assert lost(tree, stored.tree) == {}

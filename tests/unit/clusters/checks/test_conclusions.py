@@ -1,0 +1,103 @@
+"""One object may ask several servers: what one says counts, whatever becomes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pytest
+
+from espalier.api.eksa.checked import Checked
+from espalier.api.resource import Key
+from espalier.clusters.checks.conclusions import Conclusion, Inquiry, Judgement, Request, Silent, conclude
+from espalier.clusters.checks.questions import Server
+
+GENERATION = 2
+NOTHING = Checked()
+VALID = Checked(spec_valid=True, observed_generation=GENERATION)
+AWAY, REFUSED = Silent("Unreachable", "it can't be reached"), Silent("LoginRefused", "ann can't log in")
+FORBIDDEN = Silent("CredentialsNotPermitted", "waiting for a Secret")
+
+
+class Asked(NamedTuple):
+    server: Server
+
+
+def told(*answers: str | Silent, before: Checked = NOTHING) -> Conclusion:
+    """What follows from answers of places a, b, ...: each says what is wrong there."""
+
+    def judge(of: Sequence[str | None]) -> Judgement:
+        assert any(one is not None for one in of)
+        return Judgement(before, [one for one in of if one])
+
+    requests = [Request(Asked(Server(one)), Key("", one), f"place {one}") for one in "abc"[: len(answers)]]
+    return conclude(before, GENERATION, Inquiry(requests, judge), answers)
+
+
+SAID: dict[str, tuple[tuple[str | Silent, ...], str, str]] = {
+    "all is there": (("", ""), "", ""),
+    "one lacks something": (("", "no disk"), "SpecInvalid", "no disk"),
+    "one is away": (("", AWAY), "Unreachable", "place b: it can't be reached"),
+    "one refuses, another is away": (
+        (REFUSED, AWAY, ""),
+        "LoginRefused",
+        "place a: ann can't log in; place b: it can't be reached",
+    ),
+    "one lacks something, another is away": (
+        (AWAY, "no disk"),
+        "SpecInvalid",
+        "no disk; place a: it can't be reached",
+    ),
+    "one may not be asked, another is away": (
+        (AWAY, FORBIDDEN),
+        "CredentialsNotPermitted",
+        "place a: it can't be reached; place b: waiting for a Secret",
+    ),
+    "two of one server": ((AWAY, "", AWAY), "Unreachable", "place a, place c: it can't be reached"),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_no_server_hides_what_others_said(name: str) -> None:
+    answers, reason, message = SAID[name]
+    status = told(*answers).status
+    assert (status.spec_valid, status.failure_reason, status.failure_message) == (not reason, reason, message)
+    assert status.observed_generation == GENERATION
+
+
+def test_what_was_valid_stays_so_while_one_is_away_and_others_find_nothing() -> None:
+    found = told(AWAY, "", before=VALID)
+    assert found.status == VALID
+    assert found.away == Silent("Unreachable", "place a: it can't be reached")
+    assert found.is_soon
+
+
+@pytest.mark.parametrize(
+    ("answers", "before"),
+    [
+        ((AWAY, "no disk"), VALID),
+        ((AWAY, FORBIDDEN), VALID),
+        ((AWAY, ""), Checked(spec_valid=True, observed_generation=GENERATION - 1)),
+    ],
+)
+def test_it_does_not_stay_valid_if_others_find_something_or_the_spec_is_another(
+    answers: tuple[str | Silent, ...], before: Checked
+) -> None:
+    assert told(*answers, before=before).status.spec_valid is False
+
+
+def test_where_nothing_is_asked_a_config_is_judged_and_no_server_is_said_to_answer() -> None:
+    status = Checked(failure_message="another spec")
+    judged = Inquiry[Asked, str]((), lambda told: Judgement(status, [f"{len(told)} answers are too few"]))
+    found = conclude(Checked(), GENERATION, judged, ())
+    assert (found.status.spec_valid, found.status.failure_message) == (False, "0 answers are too few")
+    assert (found.is_answered, found.is_settled_by_secrets, found.is_soon) == (False, False, True)
+    found = conclude(Checked(), GENERATION, Inquiry[Asked, str]((), lambda _told: Judgement(status, ())), ())
+    assert (found.status.spec_valid, found.is_answered, found.is_settled_by_secrets) == (True, False, False)
+
+
+def test_time_helps_unless_no_server_may_be_asked() -> None:
+    assert told(FORBIDDEN, FORBIDDEN).is_settled_by_secrets
+    assert not told(FORBIDDEN, AWAY).is_settled_by_secrets
+    assert not told(FORBIDDEN, "").is_settled_by_secrets
+    assert not told("").is_soon

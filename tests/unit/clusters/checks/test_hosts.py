@@ -1,0 +1,24 @@
+"""Servers of infrastructures are not where the manager is, by whatever name."""
+
+from __future__ import annotations
+
+import pytest
+
+from espalier.clusters.checks.hosts import brief, resolved
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1", "169.254.1.1", "0.0.0.0", "::1", "::ffff:127.0.0.1", "2130706433"]
+)
+def test_addresses_of_this_machine_are_no_infrastructure(host: str) -> None:
+    with pytest.raises(OSError, match="infrastructure is not on the machine of the manager"):
+        resolved(host, 443)
+
+
+def test_an_address_elsewhere_is_connected_to_as_it_is() -> None:
+    assert resolved("192.0.2.9", 443) == [("192.0.2.9", 443)]
+
+
+def test_what_others_say_fits_a_line() -> None:
+    assert brief("a\n  b") == "a b"
+    assert len(brief("x" * 1000)) == 303

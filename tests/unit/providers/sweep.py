@@ -1,0 +1,58 @@
+"""A sweep over every field of a provider's kinds: what an API server says of values, by schemas and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.crd import crd_of
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.kube.client import Client
+from espalier.kube.errors import ApiError
+from tests.support.embedded_server import client_of, new_server
+from tests.unit.clusters.test_every_field import leaves
+
+
+class Values(NamedTuple):
+    """What is written into a field."""
+
+    accepted: list[Any]
+    refused: list[Any]
+
+
+def all_leaves(kind: type[KubeObject]) -> list[str]:
+    """Paths of all fields of a spec that have no fields themselves."""
+    schema = crd_of(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return list(leaves(schema["properties"]["spec"]))
+
+
+async def server(kinds: Iterable[type[KubeObject]]) -> Client:
+    """An API server that knows the kinds."""
+    found = new_server()
+    await found.start()
+    client = client_of(found)
+    await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
+    for kind in kinds:
+        await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
+    return client
+
+
+async def verdict(client: Client, kind: type[KubeObject], trees: list[Tree]) -> str:
+    """Why the object with the name of the Cluster is refused; empty if it is not."""
+    name = trees[0]["metadata"]["name"]
+    tree = next(one for one in trees if one["kind"] == kind.resource.kind and one["metadata"]["name"] == name)
+    try:
+        await client.create(kind.resource, tree, dry_run=True)
+    except ApiError as error:
+        return str(error)
+    return ""
+
+
+def put(spec: Tree, path: str, value: Any) -> None:
+    """Write a value into a field: `[]` stands for the whole list."""
+    *parts, last = path.partition("[]")[0].split(".")
+    for part in parts:
+        spec = spec.setdefault(part, {})
+    spec[last] = value

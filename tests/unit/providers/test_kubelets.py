@@ -1,0 +1,55 @@
+"""What kubelets are told where a Cluster has a KubeletConfiguration, which flags would overrule."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from espalier.api.capi.kubeadm import KubeadmConfigSpec
+from espalier.api.kubelet import PATCH
+from espalier.clusters.render.kubeadm import CIPHER_SUITES
+from espalier.clusters.render.layered import rendered
+from tests.unit.providers.test_kubernetes_versions import CLUSTERS
+
+IN_FILE = {"read-only-port", "anonymous-auth", "tls-cipher-suites", "tls-min-version", "eviction-hard", "resolv-conf"}
+NETWORK = {
+    "pods": {"cidrBlocks": ["192.168.0.0/16"]},
+    "services": {"cidrBlocks": ["10.96.0.0/12"]},
+    "cniConfig": {"cilium": {}},
+    "dns": {"resolvConf": {"path": "/run/resolv.conf"}},
+}
+
+
+def configurations(provider: str, kubelet: dict[str, Any]) -> list[KubeadmConfigSpec]:
+    """Of the control plane and of all groups of the example, with a KubeletConfiguration each."""
+    design = CLUSTERS[provider](clusterNetwork=NETWORK).design
+    assert design is not None
+    plane = replace(design.control_plane, kubelet_configuration=kubelet)
+    groups = [replace(one, kubelet_configuration=kubelet) for one in design.groups]
+    spec = replace(design.spec, control_plane_configuration=plane, worker_node_group_configurations=groups)
+    found = rendered(replace(design, spec=spec))
+    workers = [one.config_template.spec.template.spec for one in found.groups]
+    return [found.control_plane.spec.kubeadm_config_spec, *workers]
+
+
+@pytest.mark.parametrize("provider", CLUSTERS)
+def test_the_file_says_what_is_not_asked_for_otherwise_and_no_flag_overrules_it(provider: str) -> None:
+    for config in configurations(provider, {"maxPods": 50}):
+        (file,) = [one for one in config.files if one.path == PATCH]
+        said = json.loads(file.content)
+        assert (said["maxPods"], said["tlsCipherSuites"]) == (50, [CIPHER_SUITES])
+        assert said["resolvConf"] == "/run/resolv.conf"
+        for one in (config.init_configuration, config.join_configuration):
+            node = one.node_registration if one is not None else None
+            assert node is None or not IN_FILE & {flag.name for flag in node.kubelet_extra_args}
+
+
+@pytest.mark.parametrize("provider", CLUSTERS)
+def test_what_is_asked_for_stays(provider: str) -> None:
+    asked = {"tlsCipherSuites": ["TLS_AES_128_GCM_SHA256"], "resolvConf": "/own"}
+    for config in configurations(provider, asked):
+        (file,) = [one for one in config.files if one.path == PATCH]
+        assert asked.items() <= json.loads(file.content).items()

@@ -1,0 +1,94 @@
+"""What changes with the Kubernetes version, also of versions that only Bundles of one's own have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.capi.kubeadm import ClusterConfiguration, KubeadmConfigSpec
+from espalier.clusters.render.layered import rendered
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.scope import Scope
+from tests.support import cloudstack, nutanix, snow, tinkerbell, vsphere
+from tests.unit.clusters.seen import example, scope
+from tests.unit.clusters.test_etcd_encryption import PLUGIN, asked
+from tests.unit.providers.cloudstack import test_rendering as on_cloudstack
+from tests.unit.providers.nutanix import test_rendering as on_nutanix
+from tests.unit.providers.snow import test_rendering as on_snow
+from tests.unit.providers.tinkerbell import test_rendering as on_tinkerbell
+from tests.unit.providers.vsphere import test_rendering as on_vsphere
+
+CLUSTERS: dict[str, Callable[..., Scope]] = {
+    "cloudstack": lambda **spec: on_cloudstack.seen(cloudstack.manifest(**spec)),
+    "docker": lambda **spec: scope(*example("docker.yaml", **spec)),
+    "nutanix": lambda **spec: on_nutanix.seen(nutanix.manifest(**spec)),
+    "snow": lambda **spec: on_snow.seen(snow.manifest(**spec)),
+    "tinkerbell": lambda **spec: on_tinkerbell.seen(tinkerbell.manifest(**spec)),
+    "vsphere": lambda **spec: on_vsphere.seen(vsphere.manifest(**spec)),
+}
+
+
+def of_version(provider: str, minor: str, **spec: Any) -> Rendered:
+    """The cluster of the example, as if it were of this Kubernetes version."""
+    design = CLUSTERS[provider](**spec).design
+    assert design is not None
+    components = {
+        name: msgspec.structs.replace(one, distro=msgspec.structs.replace(one.distro, version=f"v{minor}.4-eks-1"))
+        for name, one in design.components.items()
+    }
+    return rendered(msgspec.structs.replace(design, components=components))
+
+
+def plane(found: Rendered) -> tuple[KubeadmConfigSpec, ClusterConfiguration]:
+    config = found.control_plane.spec.kubeadm_config_spec
+    assert config.cluster_configuration is not None
+    return config, config.cluster_configuration
+
+
+def api_server_flags(cluster: ClusterConfiguration) -> dict[str, str]:
+    assert cluster.api_server is not None
+    return {one.name: one.value for one in cluster.api_server.extra_args}
+
+
+@pytest.mark.parametrize("provider", CLUSTERS)
+@pytest.mark.parametrize(("minor", "there"), [("1.28", False), ("1.29", True), ("1.32", True), ("1.33", False)])
+def test_members_of_etcd_vote_at_once_where_kubeadm_has_a_gate_for_it(provider: str, minor: str, there: bool) -> None:
+    _, cluster = plane(of_version(provider, minor))
+    has = there and provider not in ("docker", "nutanix")
+    assert cluster.feature_gates == ({"EtcdLearnerMode": False} if has else {})
+
+
+@pytest.mark.parametrize("provider", CLUSTERS)
+@pytest.mark.parametrize(("minor", "there"), [("1.32", True), ("1.33", False)])
+def test_the_api_server_is_told_of_a_cloud_provider_while_it_has_the_flag(
+    provider: str, minor: str, there: bool
+) -> None:
+    _, cluster = plane(of_version(provider, minor))
+    has = provider in ("cloudstack", "nutanix", "vsphere")
+    manager = cluster.controller_manager
+    assert manager is not None
+    assert ("cloud-provider" in {one.name for one in manager.extra_args}) is has
+    assert api_server_flags(cluster).get("cloud-provider") == ("external" if has and there else None)
+
+
+@pytest.mark.parametrize("provider", CLUSTERS)
+@pytest.mark.parametrize(("minor", "there"), [("1.28", False), ("1.29", True)])
+def test_kube_vip_finds_its_rights_on_the_first_machine_of_a_control_plane(
+    provider: str, minor: str, there: bool
+) -> None:
+    config, _ = plane(of_version(provider, minor))
+    commands = [one for one in config.pre_kubeadm_commands if "super-admin.conf" in one]
+    assert bool(commands) is (there and provider != "docker")
+    for command in commands:
+        (manifest,) = [one.content for one in config.files if one.path in command]
+        assert manifest.count(command.partition("s#")[2].partition("#")[0]) == 1
+
+
+@pytest.mark.parametrize("provider", ["cloudstack", "nutanix", "vsphere"])
+@pytest.mark.parametrize(("minor", "gates"), [("1.28", None), ("1.29", "KMSv1=true")])
+def test_version_1_of_kms_plugins_is_switched_on_where_it_is_off(provider: str, minor: str, gates: str | None) -> None:
+    _, cluster = plane(of_version(provider, minor, etcdEncryption=asked(PLUGIN)))
+    assert api_server_flags(cluster).get("feature-gates") == gates
