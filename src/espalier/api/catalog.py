@@ -19,6 +19,8 @@ class Catalog:
         """Kinds that `spec.datacenterRef` of a Cluster may name."""
         self.machine_configs = tuple(one.kind for one in ours if one.kind.endswith("MachineConfig"))
         """Kinds that a `machineGroupRef` may name."""
+        self.further = tuple(one.kind for one in ours if one.kind.endswith(("TemplateConfig", "IPPool")))
+        """Kinds that machine configs may name."""
 
     def kind_of(self, api_version: str, kind: str) -> type[KubeObject] | None:
         """The typed kind, None when there is none."""

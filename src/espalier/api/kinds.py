@@ -55,6 +55,31 @@ class Rule(NamedTuple):
     creation: bool = False
 
 
+MANY = {"maxItems": 100}
+"""Limits that CRDs need for their rules, far above what anybody asks for: Kubernetes reckons what a rule can cost."""
+
+HALVES = tuple([*range(start, start + MANY["maxItems"] // 2)] for start in (0, MANY["maxItems"] // 2))
+"""Places in a list of so many items, for rules that compare each item with each other: the CEL library of the embedded
+server ends an evaluation after 10,000 iterations, and Kubernetes' estimates know no length of lists that are made."""
+
+
+def distinct(items: str, name: str) -> tuple[str, str]:
+    """CEL about a list of at most `MANY` items: that none has the `name` (of item `{0}`) of another; a name of two."""
+    first, second = HALVES
+    here, there = (f"{items}[{place}]" for place in ("i", "j"))
+    once = f"{items}.exists_one(h, {name.format(here)} == {name.format('h')})"
+    other = f"(j >= size({items}) || i == j || {name.format(here)} != {name.format(there)})"
+    rule = (
+        f"{first}.all(i, i >= size({items}) || {once})"
+        f" && {second}.all(i, i >= size({items}) || {second}.all(j, {other}))"
+    )
+    places = (
+        f"({first}.filter(i, i < size({items}) && !{once})"
+        f" + {second}.filter(i, i < size({items}) && !{second}.all(j, {other})))"
+    )
+    return rule, f"{places}.map(i, {name.format(here)})[0]"
+
+
 class Declaration(msgspec.Struct, frozen=True):
     """Facts of a kind in its CRD beside the schema."""
 
@@ -127,9 +152,6 @@ def listing(*keys: str, kind: str = "map") -> dict[str, Any]:
 
 ATOMIC = listing(kind="atomic")
 """Extra schema of a list that is replaced as a whole."""
-
-MANY = {"maxItems": 100}
-"""Limits that CRDs need for their rules, far above what anybody asks for: Kubernetes reckons what a rule can cost."""
 
 PRESERVE: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 """Extra schema of an object whose fields are not all declared: the server keeps what it does not know."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import yaml
 
-from espalier.api import paths
+from espalier.api import json_trees, paths
 from espalier.api.catalog import Catalog
 from espalier.api.eksa import identity_providers
 from espalier.api.eksa.cluster import Cluster
@@ -54,9 +54,9 @@ class Document(msgspec.Struct, frozen=True):
         return str(self.metadata.get("namespace") or "")
 
     def line(self, field: str) -> int:
-        """The line of a field; of the nearest one around it when the field is not there."""
+        """The line of a field; of the nearest one around it when the field is not there, or is too long for a path."""
         node, line = self.node, self.node.start_mark.line
-        for step in paths.parse(field):
+        for step in paths.parsed(field) or ():
             found = child(node, step)
             if found is None:
                 break
@@ -88,7 +88,7 @@ def read_manifests(text: str | bytes, *, source: str, expected: str = "the objec
             problems += builder.problems
             for item, node in _objects(tree, root):
                 if isinstance(item, dict):
-                    documents.append(Document(item, source, len(documents) + 1, node))
+                    documents.append(Document(json_trees.without_nulls(item), source, len(documents) + 1, node))
                 else:
                     message = f"found {shown(item)}, not an object; an object has apiVersion, kind and metadata"
                     problems.append(problem_at(source, message, node.start_mark))
@@ -138,7 +138,7 @@ def check(documents: Sequence[Document], catalog: Catalog, *, several: bool = Fa
 
 def kinds_of(catalog: Catalog) -> tuple[str, ...]:
     """Kinds that the manifest of a cluster may contain."""
-    providers = (*catalog.datacenters, *catalog.machine_configs)
+    providers = (*catalog.datacenters, *catalog.machine_configs, *catalog.further)
     return ("Cluster", *providers, *GIT_OPS_KINDS, *(kind.resource.kind for kind in identity_providers.KINDS))
 
 
@@ -194,7 +194,7 @@ def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catal
     if not isinstance(reference, dict):
         return []
     kind, name = reference.get("kind"), reference.get("name")
-    if not isinstance(kind, str):
+    if not isinstance(kind, str) or not isinstance(name, str):
         return []  # the schema says it
     if kind not in catalog.datacenters:
         allowed = ", ".join(catalog.datacenters)

@@ -71,6 +71,14 @@ def parse(text: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def parsed(text: str) -> tuple[Step, ...] | None:
+    """The same; None when the text is no path, or its keys are too long for one."""
+    try:
+        return parse(text)
+    except ValueError:
+        return None
+
+
 def _steps(text: str, position: int) -> Iterator[tuple[int, Step]]:
     """The steps that may stand at a position, each with where it ends: the shortest first."""
     if text[position] == "[":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from espalier.api.redaction import CUT
+
 _STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """All control characters but the end of a line, and what turns the direction of writing."""
 
@@ -16,6 +18,13 @@ def printable(text: str) -> str:
 def in_one_line(text: str) -> str:
     """The same for a place that has one line: ends of lines become blanks."""
     return printable(" ".join(text.splitlines()) if "\n" in text or "\r" in text else text)
+
+
+def quoted(text: str, most: int) -> str:
+    """Text of others within a sentence: in one line, without power over a terminal, and cut after `most` characters."""
+    if len(text) > most:
+        text = f"{text[:most]}{CUT} ({len(text)} characters)"
+    return in_one_line(text)
 
 
 def json_text(text: str) -> str:

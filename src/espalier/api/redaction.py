@@ -14,6 +14,8 @@ from typing import Any
 from espalier.api import paths
 
 HIDDEN = "(hidden)"
+CUT = "…"
+"""Ends what is quoted in part."""
 
 _SECRET = re.compile(r"(?i)passw|token|secret|credential|private-?_?key|encryption-?_?key|cakey")
 _SECRET_VALUE = re.compile(r"(?i)\bauth\b|^(proxy-?)?authorization$")
@@ -21,6 +23,8 @@ _SECRET_VALUE = re.compile(r"(?i)\bauth\b|^(proxy-?)?authorization$")
 _HARMLESS = re.compile(r"(?i)(name|ref|namespace|ttl|expiration|timeout)$")
 """Ends of names that speak of a secret and hold none: who it is, or how long it lives."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+_PROXY = re.compile(r"(?i)^https?_?proxy$")
+"""Names whose value is the address of a proxy. It may have a user and a password without a scheme before them."""
 _SPOKEN = re.compile(
     r"(?i)(--[a-z0-9-]*(?:passw|token|secret|credential|private-key)[a-z0-9-]*=|\bbearer )(?!token\b)\S+"
 )
@@ -32,7 +36,9 @@ _DATA = ("data", "stringData")
 _NAMED = ("name", "key")
 _LONG = 240
 _LEAST = 6
-"""Characters of a value that is looked for in sentences: shorter ones, and plain words, would be found everywhere."""
+"""Characters of a value that is searched for in sentences: shorter ones, and plain words, would be found everywhere."""
+_MOST_QUOTED = 2000
+"""Characters of a value that a sentence quotes at most."""
 _PLAIN = re.compile(r"(?i)true|false|null|none|[0-9.]+(ns|us|ms|s|m|h|d)?|([0-9]+h)?([0-9]+m)?([0-9]+s)?")
 
 
@@ -62,7 +68,7 @@ def shown(path: tuple[paths.Step, ...], value: Any, *, kind: str = "") -> Any:
     is_content = bool(path) and path[-1] in _CONTENTS
     if is_content or len(text) > _LONG or _OBJECT.match(text):
         return digest_of(text)
-    return concealed(text)
+    return concealed(text.replace(user, HIDDEN) if (user := _user_of_proxy(path, text)) else text)
 
 
 def secrets_of(*trees: Any) -> frozenset[str]:
@@ -74,7 +80,23 @@ def concealed(text: str, secrets: Collection[str] = ()) -> str:
     """A sentence without these values, and without passwords of URLs and flags."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
+    if CUT in text:
+        text = _without_beginnings(text, secrets)
     return _SPOKEN.sub(rf"\1{HIDDEN}", _CREDENTIALS.sub(f"{HIDDEN}@", text))
+
+
+def _without_beginnings(text: str, secrets: Collection[str]) -> str:
+    """The same without the beginnings of secrets, where a quotation was cut within one."""
+    *parts, last = text.split(CUT)
+    for index, part in enumerate(parts):
+        rest = part
+        for secret in secrets:
+            sizes = range(min(len(secret) - 1, _MOST_QUOTED), _LEAST - 1, -1)
+            known = next((size for size in sizes if rest.endswith(secret[:size])), 0)
+            if known:
+                rest = rest[: len(rest) - known] + HIDDEN
+        parts[index] = rest
+    return CUT.join([*parts, last])
 
 
 def all_concealed(value: Any, secrets: Collection[str]) -> Any:
@@ -112,6 +134,15 @@ def _secrets(path: tuple[paths.Step, ...], value: Any) -> Iterator[str]:
     elif isinstance(value, str) and is_secret(path):
         yield value
         yield from (line for line in value.splitlines() if line != value)
+    elif isinstance(value, str) and (user := _user_of_proxy(path, value)):
+        yield user
+
+
+def _user_of_proxy(path: tuple[paths.Step, ...], value: str) -> str:
+    """The user and password in the address of a proxy; empty if the value is no such address, or has none."""
+    if not any(isinstance(step, str) and _PROXY.match(step) for step in path):
+        return ""
+    return value.rpartition("@")[0].rpartition("://")[2]
 
 
 def _is_worth_looking_for(value: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -27,6 +28,13 @@ def violations(kind: type[KubeObject], tree: Tree) -> list[Violation]:
     return _found(_full_schema(kind), _validator(kind), tree)
 
 
+TOO_MANY = "too many items"
+"""What is said of a list that is longer than its schema allows."""
+
+MOST_TOLD = 100
+"""Of unknown fields, and of wrong ones: a sentence takes a millisecond, and tenants write what is judged."""
+
+
 class Part:
     """A part of objects whose schema is not in their CRD, because others define it."""
 
@@ -42,8 +50,8 @@ class Part:
 
 def _found(schema: Schema, validator: jsonschema_rs.Draft202012Validator, tree: Tree) -> list[Violation]:
     tree = json_trees.without_nulls(tree)
-    found = [*_unknown_fields(schema, tree, ())]
-    found += [_violation(error, tree) for error in validator.iter_errors(tree)]
+    found = [*islice(_unknown_fields(schema, tree, ()), MOST_TOLD)]
+    found += [_violation(error, tree) for error in islice(validator.iter_errors(tree), MOST_TOLD)]
     return sorted(found, key=lambda violation: violation.field)
 
 
@@ -119,7 +127,7 @@ def _violation(error: jsonschema_rs.ValidationError, tree: Tree) -> Violation:
         case "minItems":
             return Violation(paths.render(path), shown(value), f"{limit} items or more", "too few items")
         case "maxItems":
-            return Violation(paths.render(path), shown(value), f"{limit} items or less", "too many items")
+            return Violation(paths.render(path), shown(value), f"{limit} items or less", TOO_MANY)
     return Violation(paths.render(path), shown(value), "", error.message)
 
 

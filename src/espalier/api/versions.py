@@ -1,4 +1,7 @@
-"""Semantic versions as Kubernetes (`v1.36.3-eks-1-36-1`) and releases (`v0.26.0`) write them. The one parser."""
+"""Semantic versions as Kubernetes (`v1.36.3-eks-1-36-1`) and releases (`v0.26.0`) write them. The one parser.
+
+The program on a node imports nothing of this: it looks for numbers in what other programs print.
+"""
 
 from __future__ import annotations
 
@@ -11,3 +14,9 @@ def parsed(text: str) -> semver.Version | None:
         return semver.Version.parse(text.removeprefix("v"))
     except ValueError:
         return None
+
+
+def numbers_of(text: str) -> str:
+    """The numbers of a version, `1.36.3` of `v1.36.3-eks-1-36-1`; a text that is no version stays as it is."""
+    found = parsed(text)
+    return str(found.finalize_version()) if found else text

@@ -9,9 +9,13 @@ from typing import Any
 import msgspec
 
 from espalier.api import paths
+from espalier.api.printable import quoted
 from espalier.api.redaction import HIDDEN, is_secret
 
 LONGEST_FOUND = 60
+_LONGEST_FIELD, _LONGEST_LIST, _LONGEST_MESSAGE = 300, 200, 1500
+"""Characters of a violation's parts in a sentence. What others wrote stands in each: in fields as keys of maps, in
+messages as names of objects."""
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -23,13 +27,17 @@ class Violation(msgspec.Struct, frozen=True):
     message: str
 
     def __str__(self) -> str:
-        parts = [self.message]
+        return f"{quoted(self.field, _LONGEST_FIELD)}: {self.sentence}" if self.field else self.sentence
+
+    @property
+    def sentence(self) -> str:
+        """What is said of the field, in one line that is fit for a terminal, however long what was found is."""
+        parts = [quoted(self.message, _LONGEST_MESSAGE)]
         if self.found:
-            parts.append(f"found {HIDDEN if _is_secret(self.field) else self.found}")
+            parts.append(f"found {HIDDEN if _is_secret(self.field) else quoted(self.found, _LONGEST_LIST)}")
         if self.allowed:
-            parts.append(f"allowed: {self.allowed}")
-        text = "; ".join(parts)
-        return f"{self.field}: {text}" if self.field else text
+            parts.append(f"allowed: {quoted(self.allowed, _LONGEST_MESSAGE)}")
+        return "; ".join(parts)
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -56,10 +64,7 @@ class ManifestError(Exception):
 
 
 def _is_secret(field: str) -> bool:
-    try:
-        return is_secret(paths.parse(field))
-    except ValueError:  # of what is no path, the whole text
-        return is_secret((field,))
+    return is_secret(paths.parsed(field) or (field,))  # of what is no path, the whole text
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str | None:

@@ -6,7 +6,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.cluster import Cluster, ContractReference
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment, MachineSet
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.meta import Observed
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
@@ -20,6 +20,8 @@ SKIP_COREDNS_ANNOTATION = "controlplane.cluster.x-k8s.io/skip-coredns"
 """On a KubeadmControlPlane that leaves CoreDNS as it is, and does not compare its versions."""
 SKIP_REMEDIATION_ANNOTATION = "cluster.x-k8s.io/skip-remediation"
 """On a Machine that no health check shall have replaced, however it looks."""
+MOVED = {"clusterctl.cluster.x-k8s.io/move": "true"}
+"""Labels of an object that `clusterctl move` takes along."""
 
 
 def reference(resource: Resource, name: str) -> ContractReference:
@@ -41,6 +43,17 @@ def endpoint(cluster: Cluster) -> tuple[str, int] | None:
 def is_control_plane_initialized(cluster: Cluster) -> bool:
     """True if the API server of a cluster has answered, once."""
     return cluster.status.initialization.control_plane_initialized
+
+
+DELETED = "Deleted"
+"""Reason of condition `InfrastructureReady` of a Machine whose infrastructure was there, and is no longer."""
+
+
+def is_infrastructure_deleted(machine: Machine) -> bool:
+    """True if somebody deleted what a machine was made of, and left the Machine."""
+    found = condition_list.get(machine.status.conditions, "InfrastructureReady")
+    is_staying = machine.metadata.deletion_timestamp is None
+    return is_staying and found is not None and (found.status, found.reason) == ("False", DELETED)
 
 
 def is_infrastructure_provisioned(cluster: Cluster) -> bool:

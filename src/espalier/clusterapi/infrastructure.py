@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,8 +14,21 @@ from espalier.api.capi.cluster import Endpoint, FailureDomain
 from espalier.api.capi.machine import MachineAddress
 from espalier.api.meta import Condition, ObjectMeta, Observed
 from espalier.api.resource import Resource
+from espalier.kube.objects import Object
 
 GROUP = "infrastructure.cluster.x-k8s.io"
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Objects that stand for bare metal: each is one machine at a time."""
+
+    resource: Resource
+    owner_name: str
+    owner_namespace: str
+    """Labels of a host that is taken: by which infrastructure machine."""
+    fits: Callable[[Object, Mapping[str, str]], bool]
+    """True if an infrastructure machine may be made on a host with these labels. Pure."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,8 @@ class Infrastructure:
     """True if a management cluster may be without these kinds: it has no clusters of the provider then."""
     provisioning_fields: frozenset[str] = frozenset()
     """Fields of a machine template that only matter while a machine is made: they do not differ for one that runs."""
+    hosts: Hosts | None = None
+    """Where machines are not made on demand: what they are made on. For simulations."""
 
 
 class Infrastructures:

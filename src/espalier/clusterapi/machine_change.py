@@ -8,7 +8,7 @@ made) is no reason to replace it. The dates of `rollout.before` and `rollout.aft
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -90,7 +90,7 @@ def machine_change(current: MachineParts, desired: MachineParts) -> MachineChang
 
 
 def reasons_to_replace(current: MachineParts, desired: MachineParts) -> tuple[str, ...]:
-    """The fields that ask for another machine; what would change in place is not looked at."""
+    """The fields that ask for another machine; what would change in place is left out."""
     return tuple(_reasons_to_replace(current, desired))
 
 
@@ -216,8 +216,8 @@ def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterato
     are_same = current.bootstrap == desired.bootstrap and current.is_completed == desired.is_completed
     if current.bootstrap is not None and desired.bootstrap is not None and not are_same:
         # Of the machine's version, both: what follows from another version is no reason besides it.
-        before, after = (bootstrap_for_comparison(_bootstrap(parts, current.version)) for parts in (current, desired))
-        yield from (f"bootstrap.{name}" for name in sorted(differences(before, after)))
+        before, after = (_bootstrap(parts, current.version) for parts in (current, desired))
+        yield from (f"bootstrap.{name}" for name in sorted(_differences_of_bootstrap(before, after)))
     if (
         None not in (current.infrastructure, desired.infrastructure)
         and current.infrastructure != desired.infrastructure
@@ -225,6 +225,17 @@ def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterato
         yield "infrastructure"
     if desired.failure_domain and current.failure_domain != desired.failure_domain:
         yield "failureDomain"
+
+
+def _differences_of_bootstrap(current: Tree, desired: Tree) -> Sequence[str]:
+    """The machine that began the cluster may be like those that join, or as it is desired itself."""
+    before = bootstrap_for_comparison(current)
+    found = list(differences(before, bootstrap_for_comparison(desired)))
+    began = "joinConfiguration" not in current and "initConfiguration" in current and "initConfiguration" in desired
+    if not found or not began:
+        return found
+    beginning = {name: value for name, value in desired.items() if name != "joinConfiguration"}
+    return list(differences(before, bootstrap_for_comparison(beginning)))
 
 
 def _bootstrap(parts: MachineParts, version: str) -> Tree:

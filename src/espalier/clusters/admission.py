@@ -28,6 +28,7 @@ from espalier.clusters.provider import Name
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import (
     api_server,
+    bottlerocket,
     changes,
     content,
     gitops,
@@ -182,6 +183,10 @@ class Admission:
 
         The controller checks again. A change that was refused before and stays is no matter of this write.
         """
+        with_bottlerocket = self._bottlerocket_in_place(new)
+        if with_bottlerocket:
+            yield from (one for one in with_bottlerocket if one not in self._bottlerocket_in_place(old))
+            return
         before = {one.refusal for one in self._owner_changes(old)}
         changed = [field for field, *_ in _differences("spec", old.tree.get("spec") or {}, new.tree.get("spec") or {})]
         groups = [group_name(group) for group in read(new).spec.worker_node_group_configurations]
@@ -191,6 +196,12 @@ class Admission:
                 field = f"spec.{place}.upgradeRolloutStrategy"
                 message = messages.not_in_place(one.refusal, changed)
                 yield Violation(field, "type InPlace", "type RollingUpdate, or fallback RollingUpdate", message)
+
+    def _bottlerocket_in_place(self, asked: Object) -> list[Violation]:
+        cluster = read(asked)
+        provider = unsupported.provider_of(cluster.spec, self._observer.providers)
+        children = self._observer.linked.children(cluster.metadata.namespace, cluster.spec)
+        return list(bottlerocket.in_place(provider, cluster.spec, children))
 
     def _owner_changes(self, asked: Object) -> Iterable[in_place.OwnerChange]:
         scope = self._observer.scope_of(asked)
@@ -300,6 +311,8 @@ class Admission:
             yield from self._name_violations(new)
         elif not _is_paused(old):
             yield from changes.fixed(old.spec, new.spec)
+            if provider := unsupported.provider_of(new.spec, self._observer.providers):
+                yield from provider.changes(old.spec, new.spec)
 
     def _name_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         for other in self._observer.namesakes(new):

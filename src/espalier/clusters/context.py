@@ -65,8 +65,12 @@ class Context:
         Must be called before each write to the cluster's objects.
         """
         scope = self.scope
-        if not scope.is_deleted:
-            await self._note(gate.opened(scope.content_hash, scope.gate) if scope.takes_credentials else gate.OPENED)
+        if scope.is_deleted:
+            return
+        state = scope.gate if scope.takes_credentials else gate.Gate.OPEN
+        found = self._cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+        exists = scope.capi_objects.cluster_object is not None
+        await self._note(gate.opened(found, scope.content_hash, state, exists=exists))
 
     async def close_gate(self) -> None:
         """Store the content hash: the reconcile is complete."""

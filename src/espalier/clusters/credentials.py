@@ -7,15 +7,21 @@ others to a server of his own (DESIGN §6.11).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Iterable, Mapping
 
-from espalier.api.eksa.group import GROUP
+from espalier.api.core import SECRET
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
 
 SERVERS = f"{GROUP}/credentials-servers"
 """On a Secret, set by whoever made it: servers, as specs name them, separated by commas."""
 
 NAMESPACES = f"{GROUP}/credentials-namespaces"
 """On a Secret, likewise: namespaces of Clusters that may use it, separated by commas; `*` for all."""
+
+IN_WORKLOAD_CLUSTERS, ALLOWED = f"{GROUP}/credentials-in-workload-clusters", "allowed"
+"""Likewise: the account that makes machines may be the one of cloud controllers as well."""
 
 ANY = "*"
 
@@ -36,9 +42,34 @@ def advice(name: str, *, server: str, namespace: str) -> str:
     )
 
 
+def secret(name: str, data: Mapping[str, str], *, servers: Iterable[str], namespaces: Iterable[str]) -> Tree:
+    """A Secret with credentials for these servers and namespaces."""
+    return {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {
+            "name": name,
+            "namespace": SYSTEM_NAMESPACE,
+            "annotations": {SERVERS: ",".join(sorted(set(servers))), NAMESPACES: ",".join(sorted(set(namespaces)))},
+        },
+        "type": "Opaque",
+        "data": {field: base64.b64encode(value.encode()).decode() for field, value in data.items()},
+    }
+
+
 def widened(annotations: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """What more servers and namespaces make of these annotations; whatever was permitted stays so."""
     return {name: ",".join(sorted(_listed(annotations.get(name, "")) | _listed(value))) for name, value in more.items()}
+
+
+def servers_beside(annotations: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:
+    """The servers that a Secret with these annotations is for, beside those that are asked for.
+
+    How a server is trusted (`insecure:HOST`) makes no other of it.
+    """
+    known = {one.rpartition("insecure:")[2] for one in _listed(asked.get(SERVERS, "").lower())}
+    there = {one.rpartition("insecure:")[2] for one in _listed(annotations.get(SERVERS, "").lower())}
+    return sorted(there - known)
 
 
 def _listed(value: str) -> frozenset[str]:

@@ -8,6 +8,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.clusterapi import contract
+from espalier.clusters.rules import messages
 from espalier.clusters.scope import ClusterAPIObjects
 
 _CREATE_AGAIN = "it can't be restored: delete the Cluster and create it again"
@@ -35,11 +36,29 @@ def lost_control_plane(capi_objects: ClusterAPIObjects) -> str:
             "and etcd with all its data. Back up what you need from the workload cluster while it is reachable; "
             f"{_CREATE_AGAIN}"
         )
+    if gone := _machines_gone(capi_objects, control_plane):
+        return (
+            f"the infrastructure of all machines of {what} was deleted ({messages.listed(gone)}), and with it etcd "
+            f"with all its data; {_CREATE_AGAIN}"
+        )
     # A restored one has no status until Cluster API has reconciled it.
     is_new = control_plane is not None and contract.is_observed(control_plane) and not _has_begun(control_plane)
     if not (control_plane is None or is_new) or _survivors(capi_objects, control_plane):
         return ""
     return f"{what} was deleted, and with it the control plane machines and etcd with all its data; {_CREATE_AGAIN}"
+
+
+def _machines_gone(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane | None) -> list[str]:
+    """The machines of a control plane with etcd, if Cluster API found the infrastructure of every one deleted."""
+    if control_plane is None or capi_objects.etcd is not None:
+        return []
+    owned = [
+        one
+        for one in capi_objects.machines
+        if any(ref.controller and ref.uid == control_plane.metadata.uid for ref in one.metadata.owner_references)
+    ]
+    gone = [one.name for one in owned if contract.is_infrastructure_deleted(one.decode(Machine))]
+    return gone if len(gone) == len(owned) else []
 
 
 def _has_begun(control_plane: KubeadmControlPlane) -> bool:

@@ -73,7 +73,7 @@ def is_unused(annotations: Mapping[str, str], wanted: Mapping[str, str]) -> bool
     found = annotations.get(names.GATE_ANNOTATION, gate.OPENED)
     noted = release_content.recorded(annotations)
     of_release = {name: digest for name, digest in wanted.items() if not name.startswith(DistroRelease.resource.kind)}
-    return found != gate.OPENED and bool(of_release) and of_release.items() <= noted.items()
+    return not gate.is_open(found) and bool(of_release) and of_release.items() <= noted.items()
 
 
 def _running(machines: Iterable[Object]) -> set[str]:

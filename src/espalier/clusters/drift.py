@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.core import DAEMON_SET, DEPLOYMENT, SECRET
+from espalier.api.core import DAEMON_SET, DEPLOYMENT, SECRET, Secret
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
@@ -103,7 +103,12 @@ def of_capi_objects(design: Design, capi_objects: ClusterAPIObjects, installed_c
         *plan.worker_groups(design, capi_objects, name_in_use),
     ]
     found = [_changed(change, capi_objects) for change in plan.changes(wanted, capi_objects)]
-    found += _without_keys(design, capi_objects)
+    found += [
+        Drift(_what(SECRET, body.metadata.namespace, body.metadata.name), "data", Change(SECRET, tree, ("data",)))
+        for body in without_content(design, capi_objects)
+        for tree in [msgspec.to_builtins(body)]
+        if body.metadata.name in capi_objects.of(SECRET)
+    ]
     cluster = capi_objects.cluster_object
     if cluster is not None and installed_cni is not None and capi_objects.installed_cni != installed_cni:
         found.append(
@@ -185,12 +190,23 @@ def replaces_machines(change: Change, live: Object) -> bool:
     return found.kind is ChangeKind.REPLACE
 
 
-def _without_keys(design: Design, capi_objects: ClusterAPIObjects) -> Iterator[Drift]:
-    """The Secret of AWS IAM Authenticator when somebody took its keys away: they are not rendered."""
-    live = capi_objects.of(SECRET).get(authenticator.secret_name(design.name))
-    if live is not None and authenticator.is_asked_for(design) and not authenticator.has_content(live.tree):
-        body = msgspec.to_builtins(authenticator.secret(design))
-        yield Drift(_what(SECRET, live.namespace, live.name), "data", Change(SECRET, body, ("data",)))
+def without_content(design: Design, capi_objects: ClusterAPIObjects) -> Iterator[Secret]:
+    """Secrets of AWS IAM Authenticator that are missing or lack what is not rendered of them.
+
+    The kubeconfig counts once Cluster API has made its own.
+    """
+    if not authenticator.is_asked_for(design):
+        return
+    live = capi_objects.of(SECRET)
+    keys, admin = authenticator.secret(design), capi_objects.kubeconfig
+    if (found := live.get(keys.metadata.name)) is None or not authenticator.has_keys(found.tree):
+        yield keys
+    content = authenticator.user_kubeconfig(design, admin) if admin is not None else None
+    if content is None:
+        return
+    access = authenticator.kubeconfig_secret(design)
+    if (found := live.get(access.metadata.name)) is None or not authenticator.gives_access(found.tree, content):
+        yield access
 
 
 def _superfluous(design: Design, wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> Iterator[Removal]:

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
-from espalier.clusters import authenticator_keys, cni, drift, names, synced, workload, workload_objects
+from espalier.clusters import authenticator_secrets, cni, drift, names, synced, workload, workload_objects
 from espalier.clusters.context import Context
 from espalier.clusters.drift import Drift, InstalledCNI
 from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
-from espalier.clusters.render import authenticator
 from espalier.clusters.rendered import Manifest
 from espalier.kube.errors import KubeError
 from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
@@ -52,7 +51,7 @@ async def correct_drift(ctx: Context) -> Outcome:
     wanted = [one for one in wanted if not disputes.keys() & one.fields]
     if wanted and ctx.tools.rate_limits.is_limited(scope.key):
         wanted = []
-    refusals = await _correct_machinery(ctx, wanted)
+    refusals = await _correct_capi_objects(ctx, wanted)
     in_workload = await _correct_in_workload(ctx, wanted)
     is_done = in_workload is not None
     refusals |= in_workload or {}
@@ -118,7 +117,7 @@ def _is_in_workload(one: Drift) -> bool:
     return isinstance(one.remedy, Manifest)
 
 
-async def _correct_machinery(ctx: Context, drifts: Iterable[Drift]) -> dict[str, str]:
+async def _correct_capi_objects(ctx: Context, drifts: Iterable[Drift]) -> dict[str, str]:
     """Correct objects of this cluster; returns the failures with their reasons."""
     refusals: dict[str, str] = {}
     for one in drifts:
@@ -149,9 +148,8 @@ async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[st
 async def _bring_back(ctx: Context, one: Drift) -> None:
     writer, capi_objects = ctx.tools.writer, ctx.scope.capi_objects
     match one.remedy:
-        case Change(resource, body) if resource == SECRET and authenticator.holds_keys(body, ctx.scope.key.name):
-            if ctx.scope.design is not None:
-                await authenticator_keys.make(ctx, ctx.scope.design)
+        case Change(resource, body, ("data",)) if resource == SECRET and ctx.scope.design is not None:
+            await authenticator_secrets.fill(ctx, ctx.scope.design, body["metadata"]["name"])
         case Change() as change:
             await writer.apply(change.resource, change.body, ctx.scope.belonging)
         case Removal() as removal:

@@ -26,6 +26,10 @@ OPENED = "open"
 """The content hash of a cluster that is being changed. No content hashes to it, so reverting a change doesn't close the
 gate."""
 
+CHANGING = f"{OPENED}:existing"
+"""The same of one that had been made before the change began: where its Cluster API objects are missing, they were
+deleted or not restored, and are not made anew."""
+
 _DIGEST_BYTES = 20
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -95,20 +99,30 @@ def content_hash(
     return f"{found}:{_digest([cluster.namespace, cluster.name, credentials], key) if key else OPENED}"
 
 
-def opened(wanted: str, gate: Gate) -> str:
-    """The content hash during a change, for a gate in this state and the `wanted` hash afterwards.
+def opened(found: str | None, wanted: str, gate: Gate, *, exists: bool) -> str:
+    """The content hash during a change, for a gate in this state, with the hash `found` before and the `wanted` one
+    afterwards; `exists` says whether the cluster has Cluster API objects.
 
     While only credentials are written the hash records that: whoever finishes the change must not write anything else
     either.
     """
-    return f"{FORMAT}:{_parts(wanted)[0]}:{OPENED}" if gate is Gate.CREDENTIALS else OPENED
+    if gate is Gate.CREDENTIALS:
+        return f"{FORMAT}:{_parts(wanted)[0]}:{OPENED}"
+    if found is not None and is_open(found):
+        return found
+    return CHANGING if exists else OPENED
+
+
+def is_open(found: str) -> bool:
+    """True for the content hash of a cluster that is being made or changed."""
+    return found in (OPENED, CHANGING)
 
 
 def state_of(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
     """The state of the gate for the stored content hash `found` (None: not stored) and the present content's hash
     `wanted`.
     """
-    if found == OPENED:
+    if found is not None and is_open(found):
         return Gate.OPEN
     if found is None or not found.startswith(f"{FORMAT}:"):
         return Gate.ADOPTED if generations_match else Gate.OPEN

@@ -115,8 +115,11 @@ def worker_groups(spec: eksa.ClusterSpec, domains: Mapping[str, Sequence[str]]) 
 
 
 def series_of(cluster: eksa.Cluster, extras: Iterable[Name] = ()) -> list[str]:
-    """The name prefixes of a Cluster, and its extra objects."""
-    return [*series(cluster.metadata.name, groups(cluster.spec)), *map(str, extras)]
+    """The name prefixes of a Cluster, its extra objects, and the Secrets of Cluster API: an extra Secret may have the
+    name of another cluster's, as `capx-a-ca` of cluster `a-ca` is that of the authority of `capx-a`.
+    """
+    name = cluster.metadata.name
+    return [*series(name, groups(cluster.spec)), *map(str, extras), *sorted(secret_series(name))]
 
 
 def groups(spec: eksa.ClusterSpec) -> list[str]:
@@ -157,6 +160,11 @@ def needed(
 def secrets(cluster: str) -> list[Key]:
     """The Secrets that Cluster API makes or uses for a cluster."""
     return [Key(SYSTEM_NAMESPACE, f"{cluster}-{purpose}") for purpose in SECRETS]
+
+
+def secret_series(cluster: str) -> set[str]:
+    """The same as they are compared with extra objects."""
+    return {str(Name(SECRET, one.name)) for one in secrets(cluster)}
 
 
 def left_over(cluster: Key, secrets_: Iterable[Object]) -> tuple[Taken, ...]:

@@ -213,8 +213,9 @@ def hold(change: OwnerChange, front_end: FrontEnd) -> None:
     if live is None or not (is_held(live) or change.classified.fate in (Fate.IN_PLACE, Fate.REFUSED)):
         return
     annotations = {_held_annotation(wanted): "true"}
-    paused = live.metadata.annotations.get(PAUSED_ANNOTATION, PAUSED_FOR_UPGRADE)  # any other is a person's own
-    if REPLACING not in live.metadata.annotations and paused == PAUSED_FOR_UPGRADE:
+    present = live.metadata.annotations
+    goes_on = REPLACING in present and PAUSED_ANNOTATION not in present  # Cluster API replaces a lost machine
+    if not goes_on and present.get(PAUSED_ANNOTATION, PAUSED_FOR_UPGRADE) == PAUSED_FOR_UPGRADE:  # or a person's own
         annotations[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
     if strategy.fallback == "RollingUpdate":
         annotations[FALLBACK_ANNOTATION] = "RollingUpdate"
@@ -303,8 +304,9 @@ def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
         if live.metadata.uid in {owner.uid for owner in found.metadata.owner_references}:
             return Wait(_reason_of(conditions), ready.message)
         if ready.status != "True":
-            advice = "somebody else made it; delete it to have the manager make its own"
-            of_others = Wait(_reason_of(conditions), f"{found.kind} {found.key}: {ready.message} ({advice})")
+            advice = f"delete {found.kind} {found.name} to have the manager make its own"
+            message = f"{found.kind} {found.key}, which somebody else made: {ready.message} ({advice})"
+            of_others = Wait(_reason_of(conditions), message)
     if of_others is not None:
         return of_others
     # Both before the upgrade is made and after it was taken away, until Cluster API goes on.

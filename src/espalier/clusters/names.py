@@ -92,6 +92,7 @@ EKSD_RELEASE_INVALID = "EksdReleaseInvalid"
 RELEASE_REPLACED = "ReleaseReplaced"
 CLUSTER_INVALID = "ClusterInvalid"
 CLUSTER_NAME_TAKEN = "ClusterNameTaken"
+MACHINE_ADDRESSES_TAKEN = "MachineAddressesTaken"
 REQUIRES_EKS_ANYWHERE = "RequiresEKSAnywhereClusterAPI"
 OBJECT_REFUSED = "ObjectRefused"
 KUBECONFIG_SECRET_TAKEN = "KubeconfigSecretTaken"  # noqa: S105 - a reason

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import semver
 
+from espalier.api.capi import addons
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
@@ -37,6 +38,7 @@ from espalier.clusters.references import Linked, LinkedObjects, Missing, missing
 from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.release_use import ReleaseUse
 from espalier.clusters.render_input import Design, design
+from espalier.clusters.rules import endpoint
 from espalier.clusters.rules.releases import parsed
 from espalier.clusters.scope import ClusterAPIObjects, Scope, is_self_managed, read
 from espalier.kube.client import Client
@@ -52,6 +54,7 @@ BY_CLUSTER = "cluster"
 BY_NAME = "name"
 BY_LINK = "link"
 BY_SERIES = "series"
+BY_ADDRESS = "address"
 
 
 def written(providers: Providers) -> tuple[Resource, ...]:
@@ -75,7 +78,7 @@ def may_be_absent(providers: Providers) -> frozenset[Resource]:
     kinds = {external_etcd.RESOURCE}
     for one in providers.values():
         if one.infrastructure.optional:
-            own = (kind for kind in one.extras.kinds if kind.group == GROUP)
+            own = (kind for kind in one.extras.kinds if kind.group in (GROUP, addons.GROUP))
             kinds |= {one.infrastructure.cluster, one.infrastructure.machine_template, *own}
     return frozenset(kinds)
 
@@ -128,7 +131,7 @@ class Observer:
         self._layers = layers
         self._options = options or Options()
         self._front_end = front_end
-        indexes = {BY_NAME: _by_name, BY_LINK: _by_link, BY_SERIES: self._by_series}
+        indexes = {BY_NAME: _by_name, BY_LINK: _by_link, BY_SERIES: self._by_series, BY_ADDRESS: _by_address}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
         # Names are unique in all namespaces. Clusters in unwatched namespaces are known by their Cluster API objects.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
@@ -226,6 +229,8 @@ class Observer:
             known_versions=self.releases.versions(),
             rivals=self._rivals(found),
             contested=self._contested(found, cluster, capi_objects),
+            lacks_address=self._lacks_address(found, cluster, capi_objects),
+            clashes=tuple(self._clashes(found, cluster, capi_objects, linked.children)),
             design=made,
             problem=problem,
             knows_external_etcd=self.knows_external_etcd,
@@ -416,13 +421,90 @@ class Observer:
         templates = (names_ for kind, names_ in capi_objects.objects.items() if generated.is_template(kind))
         made = {name.rpartition("-")[0] for names_ in templates for name in names_}
         made |= {str(Name(kind, name)) for kind in self.extra_kinds for name in capi_objects.of(kind)}
-        return tuple(
+        if capi_objects.cluster_object is not None:
+            made |= generated.secret_series(found.name)
+        contested = (
             (one, other.key)
             for one in self.series_of(cluster)
             if one not in made
             for other in self.all_clusters.by_index(BY_SERIES, one)
             if other.name != found.name and _age(other) < _age(found)
         )
+        return (*contested, *self._claimed_by_others(found, cluster, capi_objects))
+
+    def _claimed_by_others(
+        self, found: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects
+    ) -> Iterator[tuple[str, Key]]:
+        """Names that the provider would give to objects of this cluster, and that another cluster has or, if it is
+        older, needs. Scans all Clusters, as long as there are new ones.
+        """
+        reference = cluster.spec.datacenter_ref
+        provider = self.providers.get(reference.kind) if reference is not None else None
+        if reference is None or provider is None:
+            return
+        kind = provider.infrastructure.cluster
+        children = self.linked.children(found.namespace, cluster.spec)
+        wanted = set(provider.claims(found.name, cluster.spec, children))
+        wanted -= {name for one in capi_objects.of(kind).values() for name in provider.claimed(one)}
+        for other in self.all_clusters.list() if wanted else ():
+            try:
+                spec = read(other).spec
+            except msgspec.ValidationError:  # reported by its own reconcile
+                continue
+            if other.key == found.key or spec.datacenter_ref is None or spec.datacenter_ref.kind != reference.kind:
+                continue
+            made = self.written[kind].get(ClusterIdentity.of(other.key).capi)
+            is_theirs = made is not None and names.cluster_of(made.metadata.labels) == other.key
+            theirs = set(provider.claimed(made)) if made is not None and is_theirs else set()
+            if _age(other) < _age(found):
+                theirs |= set(provider.claims(other.name, spec, self.linked.children(other.namespace, spec)))
+            yield from ((str(name), other.key) for name in sorted(wanted & theirs, key=str))
+
+    def _lacks_address(self, found: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects) -> bool:
+        """True if another Cluster has the address of the API server: its control plane exists, or it is older.
+
+        kube-vip would take the address away from it. In one namespace, several may share a host at different ports.
+        """
+        mine = endpoint.place(cluster.spec)
+        if mine is None or capi_objects.control_plane is not None:
+            return False
+        for other in self.all_clusters.by_index(BY_ADDRESS, mine.host):
+            if other.key == found.key or not endpoint.is_shared(cluster, read(other)):
+                continue
+            if self._is_before(other, found):
+                return True
+        return False
+
+    def _clashes(
+        self,
+        found: Object,
+        cluster: eksa.Cluster,
+        capi_objects: ClusterAPIObjects,
+        children: Iterable[tuple[Resource, Object]],
+    ) -> Iterator[str]:
+        """What the linked objects of another Cluster exclude, whose control plane exists, or that is older. Scans all
+        Clusters, as long as this one is new and its provider compares anything.
+        """
+        reference = cluster.spec.datacenter_ref
+        provider = self.providers.get(reference.kind) if reference is not None else None
+        if reference is None or provider is None or provider.clashes is None or capi_objects.control_plane is not None:
+            return
+        mine = [child for _, child in children]
+        for other in self.all_clusters.list() if mine else ():
+            try:
+                spec = read(other).spec
+            except msgspec.ValidationError:  # reported by its own reconcile
+                continue
+            if other.key == found.key or spec.datacenter_ref is None or spec.datacenter_ref.kind != reference.kind:
+                continue
+            if self._is_before(other, found):
+                yield from provider.clashes(mine, self.linked.children(other.namespace, spec))
+
+    def _is_before(self, other: Object, found: Object) -> bool:
+        """True if another Cluster keeps what both need: its control plane exists, or it is older."""
+        made = self.written[KubeadmControlPlane.resource].get(ClusterIdentity.of(other.key).capi)
+        is_made = made is not None and names.cluster_of(made.metadata.labels) == other.key
+        return is_made or _age(other) < _age(found)
 
     def shared_links_of(self, cluster: Object) -> list[tuple[Resource, Object]]:
         """The linked objects that would be garbage collected with a Cluster, and that a remaining Cluster names."""
@@ -449,6 +531,14 @@ def _by_cluster_name(object_: Object) -> Iterable[str]:
 def _by_cluster(object_: Object) -> Iterable[str]:
     key = names.cluster_of(object_.metadata.labels)
     return (str(key),) if key is not None else ()
+
+
+def _by_address(object_: Object) -> Iterable[str]:
+    try:
+        found = endpoint.place(read(object_).spec)
+    except msgspec.ValidationError:  # reported by its own reconcile
+        return ()
+    return (found.host,) if found is not None else ()
 
 
 def _by_link(object_: Object) -> Iterable[str]:

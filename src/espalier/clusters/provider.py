@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -18,7 +18,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
-from espalier.clusters.rendered import Manifest, Settings
+from espalier.clusters.rendered import Manifest, Rendered, Settings
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
 from espalier.runtime.outcome import Wait
@@ -46,6 +46,17 @@ class Dependency(NamedTuple):
     unusable: Callable[[Mapping[str, bytes], Mapping[str, str]], str] = lambda _data, _annotations: ""
     """What its data and annotations lack, for a message that begins with `waiting for`; nothing of the data is in it.
     Pure."""
+    optional: bool = False
+    """True if it may be absent: others look for it by its name, and send it there if it exists."""
+
+
+class Further(NamedTuple):
+    """An object that a linked object names, in its own namespace: it is linked as well."""
+
+    field: str
+    """The field that names it, for messages: `Kind name: spec.field`."""
+    resource: Resource
+    name: str
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -57,9 +68,15 @@ class Links(msgspec.Struct, frozen=True):
     """The kind that `spec.datacenterRef` names."""
     machine_configs: tuple[Resource, ...] = ()
     """Kinds that a `machineGroupRef` may name. Other references are ignored."""
+    further: Callable[[Object], Iterable[Further]] = lambda _child: ()
+    """The objects that one of these names. Pure."""
+    further_kinds: tuple[Resource, ...] = ()
+    """Their kinds."""
     data: tuple[Resource, ...] = ()
     """Secret, ConfigMap or both, if linked objects name them. Data of ConfigMaps is content like a spec; data of
     Secrets is credentials."""
+    names_secrets: bool = False
+    """True if linked objects of each cluster name Secrets: who plans reads these, though none may be made for it."""
     depend: Callable[[eksa.Cluster, Sequence[Object]], Iterable[Dependency]] = lambda _cluster, _children: ()
     """The Secrets and ConfigMaps that a Cluster and its children name. Pure."""
     carriers: tuple[Resource, ...] = ()
@@ -92,7 +109,7 @@ class Links(msgspec.Struct, frozen=True):
     @property
     def kinds(self) -> tuple[Resource, ...]:
         """Kinds of the linked objects."""
-        return (self.datacenter, *self.machine_configs)
+        return (self.datacenter, *self.machine_configs, *self.further_kinds)
 
 
 class Name(NamedTuple):
@@ -119,6 +136,16 @@ class Extras:
     the cluster's name, between dashes, so that no other cluster has the same."""
     render: Callable[[Design], Iterable[KubeObject]] = lambda _design: ()
     """The objects, in the order in which they are written; only under names that `names` returns. Pure."""
+
+
+class Bottlerocket(NamedTuple):
+    """Machines with Bottlerocket, of a provider that makes them (`clusters/render/bottlerocket.py`). Pure."""
+
+    groups: Callable[[eksa.ClusterSpec, Sequence[Object]], Collection[str]]
+    """The fields of the Cluster's spec that ask for such machines, like `spec.controlPlaneConfiguration`, from the
+    spec and the existing children."""
+    lacks: Callable[[Design], Iterable[str]]
+    """The images that they need and the release does not have, beside the one that runs kubeadm."""
 
 
 class Renderer(Protocol):
@@ -166,14 +193,39 @@ class Provider:
     render: Renderer
     rules: Rules
     extras: Extras = Extras()
-    brought: Callable[[Mapping[str, str], Sequence[Tree]], Tree | None] = lambda _environment, _manifest: None
-    """The Secret with credentials that environment variables of a command give, for the objects of a manifest. Pure."""
+    brought: Callable[[Mapping[str, str], Sequence[Tree]], Iterable[Tree]] = lambda _environment, _manifest: ()
+    """The Secrets with credentials that environment variables of a command give, for the objects of a manifest. Pure.
+    Raises `credential_files.Unreadable`."""
+    brought_together: tuple[tuple[str, ...], ...] = ()
+    """Those of these variables that belong together: with one of them, a command asks for the others."""
+    brought_files: tuple[str, ...] = ()
+    """Variables that name files: `brought` gets their content."""
     lacks: Callable[[VersionsBundle], Sequence[str]] = lambda _bundle: ()
     """The components that its clusters need and an entry of Bundles does not have. Pure."""
     etcd: EtcdRenderer | None = None
     """None: etcd runs on the machines of the control plane alone."""
+    bottlerocket: Bottlerocket | None = None
+    """None: it makes no machines with Bottlerocket."""
+    encryption_file: str = ""
+    """Where machines of its control planes keep the configuration of `spec.etcdEncryption`; empty: it is refused."""
+    claims: Callable[[str, eksa.ClusterSpec, Sequence[Object]], Iterable[Name]] = lambda _name, _spec, _children: ()
+    """The names that Cluster API's provider gives to objects of its own, from the name of a cluster, its spec and its
+    children, if clusters of different names may have the same ones: no two clusters may. Pure."""
+    claimed: Callable[[Object], Iterable[Name]] = lambda _infrastructure: ()
+    """The same from an existing infrastructure cluster. Pure."""
+    clashes: Callable[[Sequence[Object], Sequence[Object]], Iterable[str]] | None = None
+    """What of the children of a cluster those of another one exclude, as addresses that both would give to machines:
+    a sentence for each, that says what to do and names nothing of the other one. Pure."""
     settings: Callable[[Design], Settings] = lambda _design: Settings()
     """Settings of its clusters that came by a layer. Pure."""
+    needs_workers: bool = True
+    """False if its clusters may have no workers: pods run on the machines of the control plane then."""
+    node_startup_timeout: str = "10m0s"
+    """How long its machines take at most to become nodes, where a Cluster does not say."""
+    complete: Callable[[Design, Rendered], Rendered] = lambda _design, rendered: rendered
+    """Adds its own fields to objects that all clusters have, before layers do. Pure."""
+    changes: Callable[[eksa.ClusterSpec, eksa.ClusterSpec], Iterator[Violation]] = lambda _old, _new: iter(())
+    """The violations for which a change of a Cluster's spec is refused. Pure."""
     no_proxy: Callable[[Design], Sequence[str]] = lambda _design: ()
     """Hosts that nodes reach without a proxy, beside those of all clusters: the provider's endpoint. Pure."""
     workload: Callable[[Design], Iterable[Manifest]] = lambda _design: ()
@@ -183,6 +235,8 @@ class Provider:
     """Factories of the provider's own controllers, which run in the manager: they write what `Links.resolve` reads."""
     rights: tuple[Right, ...] = ()
     """RBAC rules that they need in each watched namespace, beside reading and patching linked objects."""
+    system_rights: tuple[Right, ...] = ()
+    """RBAC rules that they need in the system's namespace."""
 
 
 Providers: TypeAlias = Mapping[str, Provider]

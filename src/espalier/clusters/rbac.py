@@ -68,6 +68,7 @@ def rights(providers: Providers) -> Rights:
             Right((LEASE,), ("get", *APPLY)),
             Right((CORE_EVENT,), APPLY),
             *(Right((kind,), (*FOLLOW, *APPLY, "delete")) for kind in written(providers) if kind.namespaced),
+            *(right for provider in providers.values() for right in provider.system_rights),
         ),
         by_owners=(Right((SECRET,), ("create", "update")),),  # for copies of kubeconfigs
     )

@@ -82,6 +82,9 @@ CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
 
 ENDPOINTS_PENDING = "waiting for Cluster API to tell the control plane the endpoints of etcd"
 
+_CONTROL_PLANE = "control plane"
+"""Of whose machines is spoken."""
+
 _NOT_REPORTED = "Cluster API has not observed the last change yet; if that lasts, check that its controllers run"
 
 
@@ -238,7 +241,7 @@ def _control_plane_ready(scope: Scope, initialized: Condition, changes: Changes)
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
         return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_REPORTED}")
     counts = control_plane_counts(scope, control_plane)
-    trouble = _trouble(scope, counts, "control plane")
+    trouble = _trouble(scope, counts, _CONTROL_PLANE)
     check = stopped_check(scope)
     if trouble is not None and check is not None:
         return _condition(type_, "False", REMEDIATION_STOPPED, _stopped(check, trouble.message))
@@ -444,8 +447,16 @@ def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
     if counts.replicas > counts.expected:
         return Wait(SCALING_DOWN, f"scaling down {what} machines: {counts.replicas} exist, {counts.expected} stay")
     if counts.ready < counts.expected:
-        return Wait(NODES_NOT_READY, f"{counts.ready} of {counts.expected} {what} nodes are ready")
+        message = f"{counts.ready} of {counts.expected} {what} nodes are ready"
+        return Wait(NODES_NOT_READY, f"{message}; {_way_out(scope, what)}" if scope.is_settled else message)
     return None
+
+
+def _way_out(scope: Scope, what: str) -> str:
+    """What to do about nodes that were ready, and are not any more."""
+    how = f"if that lasts, `espalier describe cluster {scope.key.name} -n {scope.key.namespace}` says which and why"
+    replaced = "a Machine that is deleted is replaced, with its infrastructure"
+    return how if what == _CONTROL_PLANE else f"{how}; {replaced}"
 
 
 def _not_scaling(scope: Scope) -> Wait | None:

@@ -64,7 +64,7 @@ class Missing(NamedTuple):
     is_credentials: bool = False
     """A Secret that is absent or does not permit its use."""
     after: float | None = None
-    """Seconds until it is looked for again; None if its coming is told."""
+    """Seconds until it is read again; None if a watch tells of it."""
 
 
 class Linked(msgspec.Struct, frozen=True):
@@ -137,10 +137,26 @@ class LinkedObjects:
 
     def watched_by(self, controller: Controller, users: Callable[[Object], Iterable[Key]]) -> None:
         """Enqueue, for every change, the Clusters that it concerns; `users` are those that link an object."""
-        for cache in self._children.values():
-            controller.watch(cache, users)
+        further = {kind.kind for one in self._providers.values() for kind in one.links.further_kinds}
+        for kind, cache in self._children.items():
+            controller.watch(cache, self._through_links(users) if kind in further else users)
         for cache in self._data.values():
             controller.watch(cache, lambda found: tuple(self._users.get((found.kind, found.key), ())))
+
+    def _through_links(self, users: Callable[[Object], Iterable[Key]]) -> Callable[[Object], Iterable[Key]]:
+        """The users of the linked objects that name an object."""
+
+        def mapped(found: Object) -> Iterable[Key]:
+            for provider in self._providers.values():
+                if not any(kind.kind == found.kind for kind in provider.links.further_kinds):
+                    continue
+                for kind in (provider.links.datacenter, *provider.links.machine_configs):
+                    for child in self._children[kind.kind].list(found.namespace):
+                        named = ((one.resource.kind, one.name) for one in provider.links.further(child))
+                        if (found.kind, found.name) in named:
+                            yield from users(child)
+
+        return mapped
 
     def of(self, cluster: eksa.Cluster) -> Linked:
         """The linked objects of a Cluster."""
@@ -183,9 +199,16 @@ class LinkedObjects:
     def _used(
         self, namespace: str, spec: eksa.ClusterSpec, links: Links
     ) -> Iterator[tuple[str, Resource, Key, Object | None]]:
+        seen = set()
         for field, kind, name in _used(spec, links):
             key = Key(namespace, name)
-            yield field, kind, key, self._children[kind.kind].get(key)
+            child = self._children[kind.kind].get(key)
+            yield field, kind, key, child
+            for one in links.further(child) if child is not None else ():
+                if (one.resource, one.name) not in seen:
+                    seen.add((one.resource, one.name))
+                    key = Key(namespace, one.name)
+                    yield one.field, one.resource, key, self._children[one.resource.kind].get(key)
 
     def owned_by(self, uid: str, namespace: str) -> Iterator[tuple[Resource, Object]]:
         """The linked objects that a Cluster owns, including those that it no longer names."""
@@ -209,10 +232,12 @@ class LinkedObjects:
     ) -> tuple[dict[tuple[Resource, str], Data], list[Missing]]:
         data: dict[tuple[Resource, str], Data] = {}
         missing = []
-        for resource, name, field, server, unusable in dependencies:
+        for resource, name, field, server, unusable, optional in dependencies:
             key = Key(SYSTEM_NAMESPACE, name)
             self._users.setdefault((resource.kind, key), set()).add(cluster)
             found = self._data[resource].get(key)
+            if found is None and optional:
+                continue
             if server and not _is_permitted(found, server, cluster.namespace):
                 told = credentials.advice(str(key), server=server, namespace=cluster.namespace)
                 missing.append(Missing(field, told, is_credentials=True))

@@ -23,6 +23,11 @@ class Host(NamedTuple):
     """The API of the mirror for it."""
 
     @property
+    def images(self) -> str:
+        """What stands in for the registry in names of images."""
+        return self.endpoint.removeprefix("https://").replace("/v2", "", 1)
+
+    @property
     def path(self) -> str:
         """The file by which containerd knows it."""
         return f"{FOLDER}/{self.registry}/hosts.toml"

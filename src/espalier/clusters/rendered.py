@@ -31,6 +31,12 @@ class Settings(msgspec.Struct, frozen=True):
     """Flags of kube-controller-manager."""
     kubelet: Mapping[str, Mapping[str, str]] = {}
     """Flags of kubelets, by the Kubernetes version of their machines."""
+    api_server: Mapping[str, str] = {}
+    """Flags of kube-apiserver."""
+    feature_gates: Mapping[str, bool] = {}
+    """Feature gates of kubeadm."""
+    empty_worker_taints: bool = False
+    """True if workers without taints say so, by an empty list."""
 
 
 class RenderedGroup(msgspec.Struct, frozen=True):

@@ -175,6 +175,10 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Older Clusters of the same name in other namespaces."""
     contested: tuple[tuple[str, Key], ...] = ()
     """Names that older Clusters need too, without existing objects."""
+    lacks_address: bool = False
+    """True if the address of the API server is another Cluster's, and the control plane does not exist yet."""
+    clashes: tuple[str, ...] = ()
+    """What another Cluster has of what its linked objects name, and the control plane does not exist yet."""
     left_over: tuple[Taken, ...] = ()
     """Secrets of others that Cluster API would use for this cluster; empty before they were searched."""
     knows_external_etcd: bool = False
@@ -359,8 +363,10 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_restored_without_objects(self) -> bool:
-        """True if the cluster was fully reconciled but none of its objects exists, as after a restore."""
-        return self.is_settled and self.capi_objects.cluster_object is None
+        """True if the cluster had been made, and none of its objects exists, as after a restore."""
+        found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+        is_changed = self.isolation is not Isolation.OFF and found == gate.CHANGING and not self.is_made_again
+        return (self.is_settled or is_changed) and self.capi_objects.cluster_object is None
 
     @property
     def components(self) -> Components | None:

@@ -9,10 +9,9 @@ import msgspec
 
 from espalier.api import core
 from espalier.api.meta import ObjectMeta
-from espalier.clusters import authenticator_keys, copying, generated, names, plan
+from espalier.clusters import authenticator_secrets, copying, drift, generated, names, plan
 from espalier.clusters.context import Context
 from espalier.clusters.references import GateKey
-from espalier.clusters.render import authenticator
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.clusters.step import Decision, Write, design_of
@@ -39,15 +38,17 @@ async def make_gate_key(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def make_authenticator_keys(ctx: Context) -> Outcome:
-    """The keys of the webhook of AWS IAM Authenticator are made once: machines of the control plane hold them."""
-    design, objects = ctx.scope.design, ctx.scope.capi_objects
-    if design is None or not authenticator.is_asked_for(design) or ctx.scope.is_settled:
+async def fill_authenticator_secrets(ctx: Context) -> Outcome:
+    """The keys of the webhook of AWS IAM Authenticator are made once: machines of the control plane hold them.
+
+    The kubeconfig for users of AWS follows when there is an API server.
+    """
+    design = ctx.scope.design
+    if design is None or ctx.scope.is_settled:
         return Continue()
-    found = objects.of(core.SECRET).get(authenticator.secret_name(design.name))
-    if found is None or not authenticator.has_content(found.tree):
+    for body in drift.without_content(design, ctx.scope.capi_objects):
         await ctx.open_gate()
-        await authenticator_keys.make(ctx, design)
+        await authenticator_secrets.fill(ctx, design, body.metadata.name)
         ctx.refresh()
     return Continue()
 

@@ -12,11 +12,15 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.kinds import KubeObject
 from espalier.clusters import registry_mirror
+from espalier.clusters.machine_groups import ETCD, machine_groups
 from espalier.clusters.provider import Dependency, Extras, Name, Provider
 from espalier.clusters.render import authenticator, node_setup
 from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
+from espalier.clusters.rules import bottlerocket
 from espalier.kube.objects import Object
+
+_MIRROR = "spec.registryMirrorConfiguration"
 
 
 def with_shared_parts(provider: Provider) -> Provider:
@@ -26,23 +30,35 @@ def with_shared_parts(provider: Provider) -> Provider:
     def depend(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
         yield from links.depend(cluster, children)
         mirror = cluster.spec.registry_mirror_configuration
-        if mirror is not None and node_setup.asks_for_password(cluster.spec):
-            field = "spec.registryMirrorConfiguration.authenticate"
-            yield Dependency(SECRET, node_setup.CREDENTIALS, field, registry_mirror.base(mirror))
+        if mirror is None:
+            return
+        place = registry_mirror.base(mirror)
+        if node_setup.asks_for_password(cluster.spec):
+            yield Dependency(SECRET, node_setup.CREDENTIALS, f"{_MIRROR}.authenticate", place)
+        elif bottlerocket.groups(provider, cluster.spec, children):
+            # EKS Anywhere's build of Cluster API gives these machines the Secret, whether or not that was asked for.
+            yield Dependency(SECRET, node_setup.CREDENTIALS, _MIRROR, place, optional=True)
 
     def names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
         yield from extras.names(name, spec, children)
-        if node_setup.needs_secret(spec):
+        if node_setup.needs_secret(spec) and has_files(spec, children):
             yield Name(SECRET, node_setup.secret_name(name))
         if any(one.kind == AWSIamConfig.resource.kind for one in spec.identity_provider_refs):
             yield Name(SECRET, authenticator.secret_name(name))
+            yield Name(SECRET, authenticator.kubeconfig_name(name))
+
+    def has_files(spec: eksa.ClusterSpec, children: Sequence[Object]) -> bool:
+        """Machines with Bottlerocket have settings instead."""
+        by_settings = bottlerocket.groups(provider, spec, children)
+        return any(one.role != ETCD and one.field not in by_settings for one in machine_groups(spec))
 
     def render(design: Design) -> Iterable[KubeObject]:
         yield from extras.render(design)
-        if node_setup.needs_secret(design.spec):
+        if node_setup.needs_secret(design.spec) and has_files(design.spec, design.children):
             yield node_setup.secret(design)
         if authenticator.is_asked_for(design):
             yield authenticator.secret(design)
+            yield authenticator.kubeconfig_secret(design)
 
     def workload(design: Design) -> Iterable[Manifest]:
         yield from provider.workload(design)

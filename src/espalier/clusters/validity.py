@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.clusters import names
+from espalier.clusters.checks.problems import ADDRESS_TAKEN
 from espalier.clusters.observed_versions import running
 from espalier.clusters.provider import NOT_CHECKED
 from espalier.clusters.references import Missing
 from espalier.clusters.render import authentication, authenticator
 from espalier.clusters.render_input import group_name
-from espalier.clusters.rules import changes, content, gitops, messages, releases, sharing, unsupported
+from espalier.clusters.rules import (
+    bottlerocket,
+    changes,
+    content,
+    endpoint,
+    gitops,
+    messages,
+    releases,
+    sharing,
+    unsupported,
+)
 from espalier.clusters.scope import Scope, is_self_managed
 from espalier.releases import UnusableDistro, kubernetes_versions
 from espalier.runtime.outcome import Wait
@@ -48,9 +59,22 @@ def unresolved_values(scope: Scope) -> Wait | None:
     return Wait(names.VALUES_NOT_RESOLVED, f"{message}; if that lasts, see the status of the object")
 
 
+def _clashes(scope: Scope) -> Wait | None:
+    if not scope.clashes:
+        return None
+    return Wait(names.MACHINE_ADDRESSES_TAKEN, "; ".join(dict.fromkeys(scope.clashes)), after=60.0)
+
+
 def problem(scope: Scope) -> Wait | None:
     """The first problem that keeps the cluster from being created or changed; None if there is none."""
-    return _self_managed(scope) or _content(scope) or _name(scope) or _relations(scope)
+    return _self_managed(scope) or _content(scope) or conflict(scope) or _relations(scope)
+
+
+def conflict(scope: Scope) -> Wait | None:
+    """What another cluster has and this one needs: its name, names of its objects, its address, those of its machines.
+    Known of a Cluster whose linked objects are missing as well.
+    """
+    return _name(scope) or _address(scope) or _clashes(scope)
 
 
 def standing_problem(scope: Scope) -> Wait | None:
@@ -106,7 +130,8 @@ def _content(scope: Scope) -> Wait | None:
     provider = unsupported.provider_of(scope.spec, scope.providers)
     children = [child for _, child in scope.children]
     linked = provider.links.violations(scope.cluster, children) if provider else ()
-    found = [*rules, *linked, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
+    of_bottlerocket = bottlerocket.violations(provider, scope.spec, children)
+    found = [*rules, *linked, *of_bottlerocket, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
     return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
@@ -131,10 +156,18 @@ def _name(scope: Scope) -> Wait | None:
         wanted = ", ".join(f"{name} of cluster {key}" for name, key in scope.contested)
         message = (
             f"objects of this cluster would have the names of older clusters' objects: {wanted}; "
-            "choose other names for the worker node groups, or delete this cluster and choose another name for it"
+            "choose other names for the worker node groups or failure domains, or delete this cluster and choose "
+            "another name for it"
         )
-        return Wait(names.CLUSTER_NAME_TAKEN, message)
+        return Wait(names.CLUSTER_NAME_TAKEN, message, after=60.0)
     return None
+
+
+def _address(scope: Scope) -> Wait | None:
+    if not scope.lacks_address:
+        return None
+    found = scope.spec.endpoint_host
+    return Wait(ADDRESS_TAKEN, f"{endpoint.FIELD}: found {found}, which another cluster has; choose a free address")
 
 
 def _authenticator(scope: Scope) -> Wait | None:
@@ -162,15 +195,26 @@ def _identity(scope: Scope) -> Wait | None:
 def _components(scope: Scope) -> Wait | None:
     if scope.design is None:
         return None
-    found = list(releases.components(scope.spec, scope.design.provider, scope.bundles))
+    found = [
+        *releases.components(scope.spec, scope.design.provider, scope.bundles),
+        *releases.images(scope.spec, bottlerocket.lacks(scope.design), scope.bundles),
+    ]
     return Wait(names.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
 
 
 def _cluster_api(scope: Scope) -> Wait | None:
-    if scope.spec.external_etcd_configuration is None or scope.knows_external_etcd:
+    """What the Cluster asks for and stock Cluster API does not make. It is known by its external etcd."""
+    if scope.knows_external_etcd:
         return None
-    message = f"spec.externalEtcdConfiguration: {messages.REQUIRES_EKS_ANYWHERE}"
-    return Wait(names.REQUIRES_EKS_ANYWHERE, message)
+    if scope.spec.external_etcd_configuration is not None:
+        message = f"spec.externalEtcdConfiguration: {messages.REQUIRES_EKS_ANYWHERE}"
+        return Wait(names.REQUIRES_EKS_ANYWHERE, message)
+    provider = unsupported.provider_of(scope.spec, scope.providers)
+    found = bottlerocket.groups(provider, scope.spec, [child for _, child in scope.children])
+    if not found:
+        return None
+    places = ", ".join(f"{field}.machineGroupRef" for field in found)
+    return Wait(names.REQUIRES_EKS_ANYWHERE, f"{places}: {messages.BOTTLEROCKET_REQUIRES_EKS_ANYWHERE}")
 
 
 def _management(scope: Scope) -> Wait | None:
@@ -230,7 +274,7 @@ def _missing(scope: Scope) -> Wait | None:
         return Wait(names.EKSA_VERSION_INVALID, message)
     if isinstance(scope.problem, UnusableDistro):
         return Wait(names.EKSD_RELEASE_INVALID, str(scope.problem))
-    if scope.design is None:
+    if scope.problem is not None:
         versions = ", ".join(kubernetes_versions(scope.bundles))
         message = f"spec.kubernetesVersion: {scope.problem}; choose one of {versions}"
         return Wait(names.CLUSTER_INVALID, message)

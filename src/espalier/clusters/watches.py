@@ -11,8 +11,9 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.clusters import generated, names, synced
-from espalier.clusters.observe import BY_LINK, BY_NAME, BY_SERIES, Observer
+from espalier.clusters.observe import BY_ADDRESS, BY_LINK, BY_NAME, BY_SERIES, Observer
 from espalier.clusters.predicates import relevant
+from espalier.clusters.rules import endpoint
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.objects import Object
 from espalier.runtime.controller import Controller
@@ -97,6 +98,8 @@ class Watches:
         except msgspec.ValidationError:
             return [other.key for other in same[0] if other.key != changed.key]
         same += [self._clusters.by_index(BY_SERIES, one) for one in self._observer.series_of(decoded)]
+        if (place := endpoint.place(decoded.spec)) is not None:
+            same.append(self._clusters.by_index(BY_ADDRESS, place.host))
         rivals = list(dict.fromkeys(other.key for found in same for other in found if other.key != changed.key))
         key = self._observer.management_cluster.key
         if is_self_managed(decoded) and (changed.key == key or not self._observer.management_cluster.is_named):

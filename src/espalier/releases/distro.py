@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import msgspec
@@ -11,6 +10,7 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, VersionsBundle
+from espalier.api.versions import numbers_of, parsed
 from espalier.api.violations import Violation
 
 
@@ -54,13 +54,13 @@ class Distro(msgspec.Struct, frozen=True):
     @property
     def etcd_version(self) -> str:
         """The version of etcd, like `3.6.6`."""
-        return self.etcd.tag.removeprefix("v").partition("-")[0]
+        return numbers_of(self.etcd.tag)
 
     @property
     def kubernetes_version(self) -> str:
         """The Kubernetes minor version, like `1.35`; the whole version where that can't be told."""
-        found = _MINOR.match(self.version)
-        return found[1] if found else self.version
+        found = parsed(self.version)
+        return f"{found.major}.{found.minor}" if found else self.version
 
     @property
     def repository(self) -> str:
@@ -72,8 +72,6 @@ class Distro(msgspec.Struct, frozen=True):
         """The images."""
         return tuple(getattr(self, field) for field, _ in _IMAGES)
 
-
-_MINOR = re.compile(r"v([0-9]+\.[0-9]+)\.")
 
 _IMAGES = (
     ("kube_apiserver", "kube-apiserver-image"),

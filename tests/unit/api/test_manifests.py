@@ -197,9 +197,9 @@ def test_violations_have_file_line_and_field() -> None:
             "garden.yaml:20: spec.datacenterRef.name: no DockerDatacenterConfig beside the Cluster has that name",
         ),
         (
-            CLUSTER.replace("    kind: DockerDatacenterConfig", "    kind: SnowDatacenterConfig"),
+            CLUSTER.replace("    kind: DockerDatacenterConfig", "    kind: FogDatacenterConfig"),
             "garden.yaml:19: spec.datacenterRef.kind: unsupported kind of datacenter; "
-            'found "SnowDatacenterConfig"; allowed: DockerDatacenterConfig, VSphereDatacenterConfig',
+            'found "FogDatacenterConfig"; allowed: DockerDatacenterConfig, VSphereDatacenterConfig',
         ),
         (
             CLUSTER.replace("v1alpha1", "v1beta1"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.schema import violations
+from espalier.api.schema import MOST_TOLD, violations
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 
 GROUP = {"name": "md-0", "count": 2}
@@ -110,3 +110,10 @@ def test_a_number_or_a_percentage_may_be_either() -> None:
 def test_long_values_are_cut() -> None:
     (violation,) = violations(DockerDatacenterConfig, {"metadata": {"name": "x"}, "spec": {"x": "y" * 1000}})
     assert len(violation.found) == 60
+
+
+def test_of_many_unknown_fields_so_many_are_told() -> None:
+    """Each takes a millisecond, and whoever may write one object would stall the webhooks for a minute."""
+    spec = {f"a{at}": 1 for at in range(9999)}
+    cluster = {"apiVersion": Cluster.resource.api_version, "kind": "Cluster", "spec": spec}
+    assert len(violations(Cluster, cluster)) <= MOST_TOLD + 10

@@ -120,6 +120,24 @@ def test_a_machine_as_it_should_be_is_left_alone(config: Tree) -> None:
     assert machine_change(machine(config), control_plane()).kind is ChangeKind.NOTHING
 
 
+OTHER_SOCKET: Tree = {"nodeRegistration": {"criSocket": "/other.sock"}}
+ONLY_TO_JOIN: dict[str, Any] = {
+    "joinConfiguration": {"nodeRegistration": {"criSocket": "/run/containerd.sock", "name": "x"}}
+}
+
+
+def test_a_machine_that_began_the_cluster_need_not_be_as_those_that_join() -> None:
+    """As in Cluster API, which compares it in both ways."""
+    desired = control_plane(**ONLY_TO_JOIN)
+    assert machine_change(machine(started()), desired).kind is ChangeKind.NOTHING
+    assert machine_change(machine(joined()), desired).fields == ("bootstrap.joinConfiguration.nodeRegistration.name",)
+
+
+def test_what_differs_of_it_is_told_without_what_only_those_that_join_have() -> None:
+    desired = control_plane(**ONLY_TO_JOIN, files=[])
+    assert machine_change(machine(started()), desired).fields == ("bootstrap.files",)
+
+
 @pytest.mark.parametrize(
     ("desired", "fields"),
     [
@@ -130,7 +148,7 @@ def test_a_machine_as_it_should_be_is_left_alone(config: Tree) -> None:
             ("bootstrap.files",),
         ),
         (
-            control_plane(joinConfiguration={"nodeRegistration": {"criSocket": "/other.sock"}}),
+            control_plane(initConfiguration=OTHER_SOCKET, joinConfiguration=OTHER_SOCKET),
             ("bootstrap.joinConfiguration.nodeRegistration.criSocket",),
         ),
         (

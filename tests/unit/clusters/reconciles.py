@@ -102,7 +102,7 @@ class Environment:
         self.rate_limits = RateLimits()
         self.client = Client(server)
         self._remotes = RemoteClients(lambda _: Client(workload))
-        self._errands = RemoteTasks(self._remotes)
+        self._remote_tasks = RemoteTasks(self._remotes)
 
     def begin(self, *trees: Tree, key: Key = GARDEN, providers: Providers = PROVIDERS) -> Context:
         """A reconcile that has seen these objects."""
@@ -117,7 +117,7 @@ class Environment:
             self._remotes,
             recorder,
             SystemClock(),
-            self._errands,
+            self._remote_tasks,
             self.rate_limits,
             self.copies,
         )

@@ -225,7 +225,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "not a range in CIDR notation; found banana",
     ),
     # What nothing acts on, and what would give another cluster.
-    ({SPEC + "datacenterRef.kind": "SnowDatacenterConfig"}, "spec.datacenterRef.kind", "not support this provider"),
+    ({SPEC + "datacenterRef.kind": "AWSDatacenterConfig"}, "spec.datacenterRef.kind", "not support this provider"),
     ({SPEC + "externalEtcdConfiguration": {"count": 3}}, "spec.externalEtcdConfiguration", "remove the field"),
     *(
         ({SPEC + "proxyConfiguration": PROXY | proxy}, f"spec.proxyConfiguration.{field}", said)
@@ -234,6 +234,8 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
             ({"httpsProxy": "proxy"}, "httpsProxy", "not the address of a proxy; found proxy"),
             ({"httpsProxy": "proxy:70000"}, "httpsProxy", "not the address of a proxy; found proxy:70000"),
             ({"httpsProxy": 'a" b:1'}, "httpsProxy", "not the address of a proxy"),
+            ({"httpsProxy": "me:word@proxy"}, "httpsProxy", "found an address with user or password; allowed"),
+            ({"httpsProxy": "ftp://me:word@proxy:1"}, "httpsProxy", "found an address with user or password; allowed"),
             ({"noProxy": ["a,b"]}, "noProxy[0]", "one name for each item"),
         )
     ),

@@ -92,7 +92,8 @@ def needed(resource: Resource, known: Iterable[str] = ()) -> list[str]:
 def test_exactly_the_names_that_can_be_written_next_are_read() -> None:
     workers = ["garden-md-0-1", "garden-md-1-1"]
     assert [resource.kind for resource in OF_CLUSTER] == [
-        *("Cluster", "DockerCluster", "VSphereCluster", "KubeadmControlPlane")
+        *("Cluster", "DockerCluster", "VSphereCluster", "TinkerbellCluster", "NutanixCluster", "CloudStackCluster"),
+        *("AWSSnowCluster", "KubeadmControlPlane"),
     ]
     for resource in OF_CLUSTER:
         assert needed(resource) == ["garden"]

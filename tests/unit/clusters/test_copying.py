@@ -191,7 +191,7 @@ def test_a_renewed_kubeconfig_is_copied_at_once_though_the_copy_was_checked_late
         await story.keep(noted=digest(b"renewed"), content=b"renewed")
         assert story.asked() == []
         await asyncio.sleep(CHECK_EVERY - 1)
-        assert story.due == [], "what was to be looked at earlier is no longer there"
+        assert story.due == [], "what was due earlier is no longer there"
         await asyncio.sleep(2)
         assert story.due == [GARDEN]
 

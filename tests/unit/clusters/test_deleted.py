@@ -114,6 +114,21 @@ def test_one_that_was_made_again_is_lost_unless_it_adopts(status: Tree, left: li
     assert bool(lost_control_plane(settled_with([*trees, *left]).capi_objects)) is is_lost
 
 
+@pytest.mark.parametrize(
+    ("reasons", "is_lost"), [(["Deleted"], True), (["Deleted"] * 3, True), (["Deleted", "Ready"], False), ([], False)]
+)
+def test_one_whose_machines_are_all_without_infrastructure_is_lost(reasons: list[str], is_lost: bool) -> None:
+    machines = [machine("uid-KubeadmControlPlane-garden") for _ in reasons]
+    for number, (one, reason) in enumerate(zip(machines, reasons, strict=True)):
+        one["metadata"]["name"] = f"garden-{number}"
+        status = "False" if reason == "Deleted" else "True"
+        one["status"]["conditions"] = [{"type": "InfrastructureReady", "status": status, "reason": reason}]
+    message = lost_control_plane(settled_with([*objects(), *machines]).capi_objects)
+    assert bool(message) is is_lost
+    assert not is_lost or "garden-0" in message
+    assert not is_lost or message.endswith("delete the Cluster and create it again")
+
+
 def test_a_control_plane_that_never_answered_has_nothing_to_lose() -> None:
     trees = without("KubeadmControlPlane")
     of_kind(trees, "Cluster")["status"]["initialization"]["controlPlaneInitialized"] = False

@@ -144,7 +144,7 @@ FIELDS: dict[str, Values] = {
 NO_EFFECT = {
     "gitOpsRef.": "of the management cluster",
     "packages.": "curated packages are not installed",
-    "licenseToken": "the licence is not looked at",
+    "licenseToken": "the licence is not checked",
     "machineGroupRef.": "Docker has no machine configs",
     "skipLoadBalancerDeployment": "Docker's load balancer is part of the infrastructure",
 }

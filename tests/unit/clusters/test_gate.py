@@ -190,13 +190,23 @@ def test_without_its_key_a_manager_compares_what_carries_credentials_and_rolls_n
 
 def test_who_finishes_writing_credentials_writes_nothing_else() -> None:
     wanted = mark(cluster(), datacenter(), credentials=LILY)
-    half_done = gate.opened(wanted, Gate.CREDENTIALS)
+    half_done = gate.opened(None, wanted, Gate.CREDENTIALS, exists=True)
     assert gate.state_of(half_done, wanted, generations_match=True) is Gate.CREDENTIALS
     back = mark(cluster(), datacenter(), credentials=ROSE)
     assert gate.state_of(half_done, back, generations_match=True) is Gate.CREDENTIALS
     more = mark(cluster(), child("a", disk=20), credentials=LILY)
     assert gate.state_of(half_done, more, generations_match=True) is Gate.OPEN
-    assert gate.opened(wanted, Gate.OPEN) == gate.OPENED
+
+
+def test_a_change_says_whether_the_cluster_had_been_made_when_it_began() -> None:
+    wanted = mark(cluster(), datacenter())
+    assert gate.opened(None, wanted, Gate.OPEN, exists=False) == gate.OPENED
+    assert gate.opened(None, wanted, Gate.OPEN, exists=True) == gate.CHANGING, "one that is adopted"
+    assert gate.opened(wanted, wanted, Gate.OPEN, exists=True) == gate.CHANGING
+    for begun in (gate.OPENED, gate.CHANGING):
+        for exists in (True, False):
+            assert gate.opened(begun, wanted, Gate.OPEN, exists=exists) == begun
+        assert gate.state_of(begun, wanted, generations_match=True) is Gate.OPEN
 
 
 def test_a_manager_that_begins_or_ceases_to_read_credentials_adopts_clusters() -> None:
@@ -278,7 +288,7 @@ def test_a_cluster_is_left_alone_behind_a_closed_gate_only_if_there_is_one() -> 
     assert not seen(SAME, isolation=Isolation.OFF).is_settled
 
 
-def test_a_cluster_without_machinery_is_not_adopted_and_one_that_was_restored_without_it_says_so() -> None:
+def test_a_cluster_without_cluster_api_objects_is_not_adopted_and_one_that_was_restored_without_it_says_so() -> None:
     assert seen(there=False).gate is Gate.OPEN
     assert seen(SAME, there=False).is_restored_without_objects
     assert not seen(SAME).is_restored_without_objects

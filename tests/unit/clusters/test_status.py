@@ -24,7 +24,7 @@ from tests.unit.clusters.made import made, objects, settled
 from tests.unit.clusters.seen import GARDEN, example, laptop, observer, scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-WAITING = Wait("OutdatedInformation", "waiting for the control plane to be looked at")
+WAITING = Wait("OutdatedInformation", "waiting for Cluster API to observe the control plane")
 
 
 def report(scope: Scope, outcome: Outcome = WAITING) -> ClusterStatus:

@@ -1,6 +1,6 @@
 """Cluster API's kinds (v1beta2), as far as we write or read them. Only the local environment makes CRDs of them."""
 
-from espalier.api.capi import cluster, etcdadm, kubeadm, machine
+from espalier.api.capi import addons, cluster, etcdadm, kubeadm, machine
 from espalier.api.kinds import KubeObject
 
 KINDS: tuple[type[KubeObject], ...] = (
@@ -12,5 +12,6 @@ KINDS: tuple[type[KubeObject], ...] = (
     kubeadm.KubeadmControlPlane,
     kubeadm.KubeadmConfig,
     kubeadm.KubeadmConfigTemplate,
+    addons.ClusterResourceSet,
     *etcdadm.KINDS,
 )

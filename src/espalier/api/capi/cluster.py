@@ -66,6 +66,11 @@ class Endpoint(Part):
     host: str = ""
     port: int = 0
 
+    @property
+    def url(self) -> str:
+        """As a kubeconfig names it."""
+        return f"https://[{self.host}]:{self.port}" if ":" in self.host else f"https://{self.host}:{self.port}"
+
 
 class ClusterSpec(Part):
     """Desired state of a cluster."""

@@ -9,7 +9,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from espalier.api.capi.bottlerocket import CertBundle
 from espalier.api.capi.kubeadm import BOOTSTRAP_GROUP, BootstrapUser, File, Ntp
+from espalier.api.eksa.host_os import BottlerocketBoot, BottlerocketKernel
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
@@ -43,6 +45,29 @@ class EtcdRegistryMirror(Part):
     ca_cert: str = ""
 
 
+class EtcdBootstrapContainer(Part, kw_only=True):
+    """A container that a machine with Bottlerocket runs when it boots."""
+
+    name: str
+    image: str
+    essential: bool | None = None
+    mode: str
+    user_data: str = ""
+
+
+class EtcdBottlerocketConfig(Part, kw_only=True):
+    """etcd as a machine with Bottlerocket runs it: images, and settings of the operating system."""
+
+    admin_image: str = ""
+    bootstrap_image: str
+    control_image: str = ""
+    etcd_image: str = ""
+    pause_image: str
+    custom_bootstrap_containers: Annotated[list[EtcdBootstrapContainer], Meta(extra_json_schema=ATOMIC)] = []
+    boot: BottlerocketBoot | None = None
+    kernel: BottlerocketKernel | None = None
+
+
 class EtcdadmConfigSpec(Part):
     """How a machine becomes a member of etcd."""
 
@@ -52,6 +77,8 @@ class EtcdadmConfigSpec(Part):
     post_etcdadm_commands: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     format: str = ""
     cipher_suites: str = ""
+    bottlerocket_config: EtcdBottlerocketConfig | None = None
+    cert_bundles: Annotated[list[CertBundle], Meta(extra_json_schema=ATOMIC)] = []
     cloud_init_config: CloudInitConfig | None = None
     files: Annotated[list[File], Meta(extra_json_schema=listing("path"))] = []
     users: Annotated[list[BootstrapUser], Meta(extra_json_schema=listing("name"))] = []

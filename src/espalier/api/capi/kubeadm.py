@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from espalier.api.capi.bottlerocket import BottlerocketFields
 from espalier.api.capi.cluster import CONTRACT, ContractReference, ReadinessGate, VersionCount
 from espalier.api.capi.machine import MachineDeletion, MachineNaming, RolloutStrategy, TemplateMeta
 from espalier.api.core import Taint
@@ -100,7 +101,7 @@ class Dns(Part):
     image_tag: str = ""
 
 
-class ClusterConfiguration(Part):
+class ClusterConfiguration(BottlerocketFields):
     """kubeadm's settings of the whole cluster."""
 
     etcd: Etcd | None = None
@@ -179,7 +180,7 @@ class JoinControlPlane(Part):
     local_api_endpoint: LocalApiEndpoint | None = msgspec.field(default=None, name="localAPIEndpoint")
 
 
-class JoinConfiguration(Part):
+class JoinConfiguration(BottlerocketFields):
     """kubeadm's settings on every other machine."""
 
     node_registration: NodeRegistration | None = None
@@ -223,6 +224,7 @@ class BootstrapUser(Part):
     sudo: str = ""
     groups: str = ""
     shell: str = ""
+    lock_password: bool | None = None
 
 
 class Ntp(Part):
@@ -230,6 +232,33 @@ class Ntp(Part):
 
     servers: list[str] = []
     enabled: bool | None = None
+
+
+class Partition(Part):
+    """Partitions of a disk."""
+
+    device: str
+    layout: bool | None = None
+    overwrite: bool | None = None
+    table_type: str = ""
+
+
+class FileSystem(Part):
+    """A file system on a disk."""
+
+    device: str
+    filesystem: str
+    label: str = ""
+    partition: str = ""
+    overwrite: bool | None = None
+    extra_opts: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class DiskSetup(Part):
+    """What becomes of disks before anything is mounted."""
+
+    partitions: Annotated[list[Partition], Meta(extra_json_schema=ATOMIC)] = []
+    filesystems: Annotated[list[FileSystem], Meta(extra_json_schema=ATOMIC)] = []
 
 
 class KubeadmConfigSpec(Part):
@@ -241,6 +270,8 @@ class KubeadmConfigSpec(Part):
     files: Annotated[list[File], Meta(extra_json_schema=listing("path"))] = []
     users: Annotated[list[BootstrapUser], Meta(extra_json_schema=listing("name"))] = []
     ntp: Ntp | None = None
+    disk_setup: DiskSetup | None = None
+    mounts: Annotated[list[list[str]], Meta(extra_json_schema=ATOMIC)] = []
     boot_commands: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     pre_kubeadm_commands: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     post_kubeadm_commands: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []

@@ -30,6 +30,7 @@ from espalier.api.kinds import (
     kind,
     listing,
 )
+from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 
@@ -141,21 +142,6 @@ class Machine(KubeObject, kw_only=True):
 
     spec: MachineSpec
     status: MachineStatus = MachineStatus()
-
-
-class LabelSelectorRequirement(Part):
-    """One requirement on a label."""
-
-    key: str
-    operator: str
-    values: list[str] = []
-
-
-class LabelSelector(Part):
-    """`metav1.LabelSelector`: all of it must match."""
-
-    match_labels: dict[str, str] = {}
-    match_expressions: list[LabelSelectorRequirement] = []
 
 
 class MachineTemplate(Part):

@@ -71,12 +71,12 @@ class ClusterSpec(Part):
         BundlesRef | None, Meta(description="Bundles of the cluster. Deprecated: use eksaVersion.")
     ] = None
     identity_provider_refs: Annotated[
-        list[Ref], Meta(description="Identity providers of the API server.", extra_json_schema=ATOMIC)
+        list[Ref], Meta(description="Identity providers of the API server.", extra_json_schema=ATOMIC | MANY)
     ] = []
     git_ops_ref: Annotated[Ref | None, Meta(description="GitOps configuration.")] = None
     external_etcd_configuration: Annotated[ExternalEtcdConfiguration | None, Meta(description="External etcd.")] = None
     etcd_encryption: Annotated[
-        list[EtcdEncryption], Meta(description="Encryption of data in etcd.", extra_json_schema=ATOMIC)
+        list[EtcdEncryption], Meta(description="Encryption of data in etcd.", extra_json_schema=ATOMIC | MANY)
     ] = []
     proxy_configuration: Annotated[ProxyConfiguration | None, Meta(description="HTTP proxy of the nodes.")] = None
     registry_mirror_configuration: Annotated[
@@ -90,6 +90,13 @@ class ClusterSpec(Part):
     )
     packages: Annotated[PackageConfiguration | None, Meta(description="Curated packages.")] = None
     license_token: Annotated[str, Meta(description="Licence for extended support.")] = ""
+
+    @property
+    def endpoint_host(self) -> str:
+        """The address of the API server, if it is configured; else empty."""
+        control_plane = self.control_plane_configuration
+        endpoint = control_plane.endpoint if control_plane is not None else None
+        return endpoint.host if endpoint is not None else ""
 
 
 Phase = Literal["Pending", "Creating", "Upgrading", "Running", "Deleting", "Failed"]

@@ -2,7 +2,7 @@
 
 from espalier.api.eksa import sentences
 from espalier.api.eksa.group import EKSA_VERSION
-from espalier.api.kinds import Rule
+from espalier.api.kinds import HALVES, Rule, distinct
 
 NAME = r"^[a-zA-Z][a-zA-Z0-9-]+$"
 LONGEST_NAME = 35
@@ -72,10 +72,10 @@ _NAME_OF = "(has({0}.name) && {0}.name != '' ? {0}.name : 'md-0')"
 
 _MINOR = "int({0}.split('.')[0]) * 1000 + int({0}.split('.')[1])"
 _STEP = f"({_MINOR.format('self.kubernetesVersion')}) - ({_MINOR.format('oldSelf.kubernetesVersion')})"
-_SKIPS = (
-    f"has(g.kubernetesVersion) && {_OLD_GROUPS}.exists(h, has(h.kubernetesVersion)"
-    f" && {_NAME_OF.format('g')} == {_NAME_OF.format('h')}"
-    f" && ({_MINOR.format('g.kubernetesVersion')}) - ({_MINOR.format('h.kubernetesVersion')}) > 1)"
+_SKIPPED = (
+    f"has({_GROUPS}[i].kubernetesVersion) && {_OLD_GROUPS}.exists(h, has(h.kubernetesVersion)"
+    f" && {_NAME_OF.format(f'{_GROUPS}[i]')} == {_NAME_OF.format('h')}"
+    f" && ({_MINOR.format(f'{_GROUPS}[i].kubernetesVersion')}) - ({_MINOR.format('h.kubernetesVersion')}) > 1)"
 )
 
 _KUBERNETES_STEPS = (
@@ -87,11 +87,14 @@ _KUBERNETES_STEPS = (
         allows="'%s or %s.%d'.format([oldSelf.kubernetesVersion, oldSelf.kubernetesVersion.split('.')[0],"
         " int(oldSelf.kubernetesVersion.split('.')[1]) + 1])",
     ),
-    Rule(
-        f"!has({_GROUPS}) || !has({_OLD_GROUPS}) || !{_GROUPS}.exists(g, {_SKIPS})",
-        sentences.KUBERNETES_STEP,
-        ".workerNodeGroupConfigurations",
-        found=f"{_GROUPS}.filter(g, {_SKIPS})[0].kubernetesVersion",
+    *(
+        Rule(
+            f"!has({_GROUPS}) || !has({_OLD_GROUPS}) || !{half}.exists(i, i < size({_GROUPS}) && {_SKIPPED})",
+            sentences.KUBERNETES_STEP,
+            ".workerNodeGroupConfigurations",
+            found=f"{half}.filter(i, i < size({_GROUPS}) && {_SKIPPED}).map(i, {_GROUPS}[i].kubernetesVersion)[0]",
+        )
+        for half in HALVES
     ),
 )
 
@@ -116,16 +119,16 @@ _EXTERNAL_ETCD = (
     ),
 )
 
-_ALONE = f"{_GROUPS}.exists_one(h, {_NAME_OF.format('g')} == {_NAME_OF.format('h')})"
+_DISTINCT, _TWICE = distinct(_GROUPS, _NAME_OF)
 _LAG = f"({_MINOR.format('self.kubernetesVersion')}) - ({_MINOR.format('g.kubernetesVersion')})"
 _LAGS = f"has(g.kubernetesVersion) && !({_LAG} >= 0 && {_LAG} <= 2)"
 
 _WORKERS = (
     Rule(
-        f"!has({_GROUPS}) || {_GROUPS}.all(g, {_ALONE})",
+        f"!has({_GROUPS}) || {_DISTINCT}",
         sentences.GROUP_TWICE,
         ".workerNodeGroupConfigurations",
-        found=_NAME_OF.format(f"{_GROUPS}.filter(g, !{_ALONE})[0]"),
+        found=_TWICE,
     ),
     Rule(
         f"!has({_GROUPS}) || size({_GROUPS}) == 0 || {_GROUPS}.exists(g, !has(g.taints)"
@@ -177,11 +180,9 @@ _FITS = (
 )
 
 
-def _managed_has(field: str, message: str, more: str = "", allowed: str = "") -> Rule:
+def _managed_has(field: str, message: str) -> Rule:
     """A field that a cluster needs which another one manages; the record of a self-managed one may say less."""
-    path = f"self.spec.{field}"
-    needed = f"has({path}) && {path}{more}" if more else f"has({path})"
-    return Rule(f"!({_IS_MANAGED}) || {needed}", message, f".spec.{field}", found="'nothing'", allowed=allowed)
+    return Rule(f"!({_IS_MANAGED}) || has(self.spec.{field})", message, f".spec.{field}", found="'nothing'")
 
 
 CLUSTER: tuple[Rule, ...] = (
@@ -211,7 +212,6 @@ CLUSTER: tuple[Rule, ...] = (
     _managed_has("datacenterRef", sentences.NO_DATACENTER),
     _managed_has("controlPlaneConfiguration", sentences.NO_CONTROL_PLANE),
     _managed_has("clusterNetwork", sentences.NO_NETWORK),
-    _managed_has("workerNodeGroupConfigurations", sentences.NO_GROUPS, ".size() > 0", "at least one group"),
     *(
         Rule(
             f"!({_IS_MANAGED}) || !has(self.spec.packages) || !has(self.spec.packages.{name})",

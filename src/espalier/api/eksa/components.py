@@ -148,9 +148,10 @@ class PackageBundle(Part):
 
 
 class BottlerocketBootstrapContainersBundle(Part):
-    """Bootstrap container of Bottlerocket."""
+    """Bootstrap containers of Bottlerocket."""
 
     bootstrap: Image | None = None
+    multi_network_bootstrap: Image | None = None
 
 
 class BottlerocketHostContainersBundle(Part):

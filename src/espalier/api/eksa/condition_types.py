@@ -1,6 +1,6 @@
 """The conditions of our kinds. One table; the reasons that they give are in `reasons.py`.
 
-`make pages` writes `docs/reference/conditions.md` from both, and `tests/house` compares them with the code.
+`make pages` writes `docs/reference/conditions.md` from both, and `tests/conventions` compares them with the code.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ CONDITIONS: tuple[ConditionType, ...] = (
 
 
 def of_kind(kind: str) -> list[ConditionType]:
-    """The conditions of a kind, in the order in which they are looked at."""
+    """The conditions of a kind, in the order in which they are evaluated."""
     return [one for one in CONDITIONS if kind in one.kinds]
 
 

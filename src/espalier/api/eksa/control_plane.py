@@ -149,5 +149,7 @@ class EtcdEncryptionProvider(Part):
 class EtcdEncryption(Part):
     """Resources that are encrypted in etcd, and the providers that do it."""
 
-    providers: Annotated[list[EtcdEncryptionProvider], Meta(description="What encrypts.", extra_json_schema=ATOMIC)]
-    resources: Annotated[list[str], Meta(description="What is encrypted.", extra_json_schema=ATOMIC)]
+    providers: Annotated[
+        list[EtcdEncryptionProvider], Meta(description="What encrypts.", extra_json_schema=ATOMIC | MANY)
+    ]
+    resources: Annotated[list[str], Meta(description="What is encrypted.", extra_json_schema=ATOMIC | MANY)]

@@ -1,7 +1,7 @@
 """The Events that the manager records. One table.
 
 An Event whose reason is that of a condition is in `reasons.py`; the table here has the others, and says which of those
-become Events. `make pages` writes `docs/reference/events.md` from it, and `tests/house` compares it with the code.
+become Events. `make pages` writes `docs/reference/events.md` from it, and `tests/conventions` compares them.
 """
 
 from __future__ import annotations
@@ -75,6 +75,12 @@ EVENTS: tuple[EventReason, ...] = (
         "an annotation that asks for an upgrade in place was taken away: the manager does that by runtime hooks",
         "set `upgradeRolloutStrategy.type` of the Cluster",
         on="KubeadmControlPlane, MachineDeployment",
+    ),
+    _warning(
+        "UpgradeBrokenOff",
+        "an upgrade in place was given up after kubeadm may have run: the node may have parts of both states",
+        "nothing, the next upgrade in place makes it good; or delete the Machine to have it replaced",
+        on="Machine",
     ),
     _normal("Upgraded", "the machine, or all machines of the group, are upgraded in place", on=_UPGRADES),
 )

@@ -59,7 +59,8 @@ Labels = Annotated[
 ]
 Taints = Annotated[list[Taint], Meta(description="Taints of the nodes.", extra_json_schema=ATOMIC | {"maxItems": 25})]
 Kubelet = Annotated[
-    dict[str, Any] | None, Meta(description="KubeletConfiguration of the nodes.", extra_json_schema=PRESERVE)
+    dict[str, Any] | None,
+    Meta(description="KubeletConfiguration of the nodes.", extra_json_schema=PRESERVE | {"maxProperties": 300}),
 ]
 
 

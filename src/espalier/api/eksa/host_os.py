@@ -81,6 +81,23 @@ class NtpConfiguration(Part):
 class CertBundle(Part):
     """Certificates that machines trust."""
 
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.name.matches('^[A-Za-z0-9_-]+$')",
+            "settings of the machine contain it",
+            ".name",
+            found="self.name == '' ? 'nothing' : self.name",
+            allowed="letters, digits, dashes and underscores",
+        ),
+        # What was found is not quoted: it may be a private key.
+        Rule(
+            "self.data.contains('-----BEGIN CERTIFICATE-----') && !self.data.contains('PRIVATE KEY')",
+            "not certificates",
+            ".data",
+            allowed="certificates in PEM format",
+        ),
+    )
+
     name: Annotated[str, Meta(description="Name of the bundle.", extra_json_schema={"maxLength": 253})]
     data: Annotated[str, Meta(description="Certificates in PEM format.", extra_json_schema={"maxLength": 262144})]
 
@@ -176,3 +193,49 @@ class HostOSConfiguration(Part):
         list[CertBundle],
         Meta(description="Certificates that machines with Bottlerocket trust.", extra_json_schema=ATOMIC | _FEW),
     ] = []
+
+
+IS_BOTTLEROCKET = f"self.osFamily in ['', '{BOTTLEROCKET}']"
+"""Of the spec of a machine config whose `osFamily` may be empty."""
+
+SETTINGS_RULES = (
+    Rule(
+        "!has(self.hostOSConfiguration) || !has(self.hostOSConfiguration.bottlerocketConfiguration)"
+        " || !has(self.hostOSConfiguration.bottlerocketConfiguration.kubernetes)"
+        " || !has(self.hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID)",
+        "each machine has its own; remove the field",
+        ".hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID",
+        found="self.hostOSConfiguration.bottlerocketConfiguration.kubernetes.providerID",
+        allowed="nothing",
+    ),
+    Rule(
+        f"{IS_BOTTLEROCKET} || !has(self.hostOSConfiguration)"
+        " || !has(self.hostOSConfiguration.bottlerocketConfiguration)",
+        "machines with another operating system have no such settings; remove the field",
+        ".hostOSConfiguration.bottlerocketConfiguration",
+        found="self.osFamily",
+        allowed=BOTTLEROCKET,
+    ),
+    Rule(
+        f"{IS_BOTTLEROCKET} || !has(self.hostOSConfiguration)"
+        " || !has(self.hostOSConfiguration.certBundles) || self.hostOSConfiguration.certBundles.size() == 0",
+        "EKS Anywhere gives certificates to machines with Bottlerocket alone; remove the field, and put them "
+        "into the template",
+        ".hostOSConfiguration.certBundles",
+        found="self.osFamily",
+        allowed=BOTTLEROCKET,
+    ),
+)
+"""About `osFamily` and `hostOSConfiguration` of a machine config."""
+
+RULES = (
+    *SETTINGS_RULES,
+    Rule(
+        "oldSelf.hasValue() || has(self.users) && self.users.size() > 0",
+        "say who may log in to the machines, like name: capv with a public key of SSH",
+        ".users",
+        found="'nothing'",
+        creation=True,
+    ),
+)
+"""About `osFamily`, `hostOSConfiguration` and `users` of a machine config."""

@@ -101,7 +101,7 @@ class MapRole(Part):
 
     role_arn: Annotated[str, Meta(description="ARN of the role.")] = msgspec.field(name="roleARN")
     username: Annotated[str, Meta(description="Its user in the cluster.")]
-    groups: Annotated[list[str], Meta(description="Its groups in the cluster.", extra_json_schema=ATOMIC)] = []
+    groups: Annotated[list[str], Meta(description="Its groups in the cluster.", extra_json_schema=ATOMIC | MANY)] = []
 
 
 class MapUser(Part):
@@ -109,7 +109,7 @@ class MapUser(Part):
 
     user_arn: Annotated[str, Meta(description="ARN of the user.")] = msgspec.field(name="userARN")
     username: Annotated[str, Meta(description="Its user in the cluster.")]
-    groups: Annotated[list[str], Meta(description="Its groups in the cluster.", extra_json_schema=ATOMIC)] = []
+    groups: Annotated[list[str], Meta(description="Its groups in the cluster.", extra_json_schema=ATOMIC | MANY)] = []
 
 
 BACKEND_MODES = ("CRD", "EKSConfigMap", "MountedFile")

@@ -1,6 +1,6 @@
 """Annotations, labels and finalizers: those of Espalier and EKS Anywhere, and those of Cluster API that we set or obey.
 
-One table. `make pages` writes `docs/reference/metadata.md` from it, and `tests/house` compares it with the code.
+One table. `make pages` writes `docs/reference/metadata.md` from it, and `tests/conventions` compares it with the code.
 """
 
 from __future__ import annotations
@@ -147,12 +147,49 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "set it beside `credentials-servers`",
     ),
     MetadataKey(
+        f"{GROUP}/hardware-namespaces",
+        "Hardware in `eksa-system`",
+        Writer.USER,
+        "Namespaces whose Clusters may use the Hardware, separated by commas; without it, all.",
+        "set it on the Hardware of tenants, and give that labels of its own (reason `MachineConfigInvalid`)",
+    ),
+    MetadataKey(
         f"{GROUP}/credentials-in-workload-clusters",
-        "Secret `vsphere-credentials` in `eksa-system`",
+        "Secrets with credentials for vCenters and Prism Centrals, in `eksa-system`",
         Writer.USER,
         "With `allowed`: workload clusters may have the credentials of the user that makes machines. Whoever is "
         "administrator of such a cluster can read them.",
-        "give `usernameCP` and `passwordCP` of a user that only reads, or set it (reason `CredentialsNotPermitted`)",
+        "give an account of a user that only reads, or set it (reason `CredentialsNotPermitted`)",
+    ),
+    MetadataKey(
+        "mountpath.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1",
+        "CloudStackMachineTemplate",
+        Writer.MANAGER,
+        "Directory in which the second disk is mounted.",
+    ),
+    MetadataKey(
+        "device.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1",
+        "CloudStackMachineTemplate",
+        Writer.MANAGER,
+        "Device of the second disk.",
+    ),
+    MetadataKey(
+        "filesystem.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1",
+        "CloudStackMachineTemplate",
+        Writer.MANAGER,
+        "File system of the second disk.",
+    ),
+    MetadataKey(
+        "label.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1",
+        "CloudStackMachineTemplate",
+        Writer.MANAGER,
+        "Label of that file system.",
+    ),
+    MetadataKey(
+        "symlinks.cloudstack.anywhere.eks.amazonaws.com/v1alpha1",
+        "CloudStackMachineTemplate",
+        Writer.MANAGER,
+        "Directories that are links, and to what, as `DIRECTORY:TARGET`, separated by commas.",
     ),
     MetadataKey(
         f"{GROUP}/upgrader-registry",
@@ -213,6 +250,14 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         Writer.MANAGER,
         "What its node had of the bootstrap configuration before the last upgrade by runtime hooks: digests of files, "
         "kubelet flags, the folder of patches.",
+    ),
+    MetadataKey(
+        f"{GROUP}/in-place-unfinished",
+        "Machine",
+        Writer.MANAGER,
+        "Files and kubelet flags that an upgrade in place may have changed on its node, until the Machine says what "
+        "the node has: what was broken off is done by the next upgrade.",
+        "to have the node upgraded once more, or replaced: delete the Machine",
     ),
     MetadataKey(
         f"{GROUP}/in-place-goal",

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
-from espalier.api.kinds import ATOMIC, Rule
+from espalier.api.kinds import ATOMIC, MANY, Rule
 from espalier.api.meta import Part
 
 _RANGE = "a range like 192.168.0.0/16"
@@ -245,7 +245,7 @@ class ProxyConfiguration(Part):
                 f"!has(self.{name}) || self.{name} == '' || self.{name}.matches('{PROXY_ADDRESS}')",
                 sentences.PROXY_ADDRESS,
                 f".{name}",
-                found=f"self.{name}",
+                found=f"self.{name}.contains('@') ? '{sentences.PROXY_WITH_USER}' : self.{name}",
                 allowed="http://proxy.example.com:3128",
             )
             for name in ("httpProxy", "httpsProxy")
@@ -255,7 +255,8 @@ class ProxyConfiguration(Part):
     http_proxy: Annotated[str, Meta(description="Proxy for HTTP.", extra_json_schema={"maxLength": 1024})] = ""
     https_proxy: Annotated[str, Meta(description="Proxy for HTTPS.", extra_json_schema={"maxLength": 1024})] = ""
     no_proxy: Annotated[
-        list[str], Meta(description="Names and ranges reached without a proxy.", extra_json_schema=ATOMIC)
+        list[str],
+        Meta(description="Names and ranges reached without a proxy.", extra_json_schema=ATOMIC | {"maxItems": 1000}),
     ] = []
 
 
@@ -294,7 +295,7 @@ class RegistryMirrorConfiguration(Part):
         str, Meta(description="Port of the mirror, in quotes; 443 without.", extra_json_schema={"maxLength": 10})
     ] = ""
     oci_namespaces: Annotated[
-        list[OCINamespace], Meta(description="Where registries are on the mirror.", extra_json_schema=ATOMIC)
+        list[OCINamespace], Meta(description="Where registries are on the mirror.", extra_json_schema=ATOMIC | MANY)
     ] = []
     ca_cert_content: Annotated[str, Meta(description="Certificate of the mirror's authority, as PEM.")] = ""
     authenticate: Annotated[bool, Meta(description="True if the mirror asks for a password.")] = False

@@ -64,7 +64,14 @@ REASONS: tuple[Reason, ...] = (
     _person("MissingDependentObjects", "an object that the spec names does not exist; create it"),
     _person("DatacenterConfigInvalid", "the provider lacks what the datacenter config names; its status says what"),
     _person("MachineConfigInvalid", "the provider lacks what a machine config names; its status says what"),
-    _person("ControlPlaneAddressTaken", "a machine that is not the cluster's has the address of its control plane"),
+    _person(
+        "ControlPlaneAddressTaken",
+        "another cluster, or a machine that is not the cluster's, has the address of its control plane",
+    ),
+    _person(
+        "MachineAddressesTaken", "machines of another cluster get some of the addresses that machines of this one would"
+    ),
+    _person("NotEnoughHardware", "machine configs select less free Hardware than the machines that are asked for need"),
     _time("LinkedObjectsNotChecked", "the provider has not checked the linked objects yet"),
     _time(
         "ValuesNotResolved",
@@ -203,7 +210,10 @@ REASONS: tuple[Reason, ...] = (
     _change("VersionRefused", "kubeadm does not support an upgrade between these versions", GROUP, NODE),
     _change("ExternalEtcd", "control planes with external etcd are not upgraded in place", GROUP, NODE),
     _change(
-        "RolloutUnderWay", "a rollout of the group is in progress, and can't finish while the group is paused", GROUP
+        "RolloutUnderWay",
+        "a rollout of the group is in progress, and can't finish while the group is paused",
+        GROUP,
+        NODE,
     ),
     _change("Refused", "fields differ that can't be changed in place", GROUP),
     _change("WouldRoll", "machines would be replaced afterwards, because of the fields that the message names", GROUP),

@@ -33,7 +33,7 @@ from espalier.api.eksa.infrastructure import (
     TinkerbellBundle,
     VSphereBundle,
 )
-from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
+from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, distinct, kind
 from espalier.api.meta import Observed, Part
 from espalier.api.resource import Resource
 
@@ -75,7 +75,7 @@ class VersionsBundle(Part):
     upgrader: UpgraderBundle | None = None
 
 
-_ONCE = "self.versionsBundles.exists_one(c, b.kubeVersion == c.kubeVersion)"
+_ONCE, _TWICE = distinct("self.versionsBundles", "{0}.kubeVersion")
 
 
 class BundlesSpec(Part):
@@ -84,10 +84,10 @@ class BundlesSpec(Part):
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule("self == oldSelf", sentences.BUNDLES_EDITED),
         Rule(
-            f"self.versionsBundles.all(b, {_ONCE})",
+            _ONCE,
             sentences.VERSION_TWICE,
             ".versionsBundles",
-            found=f"self.versionsBundles.filter(b, !{_ONCE})[0].kubeVersion",
+            found=_TWICE,
         ),
     )
 

@@ -104,6 +104,8 @@ NO_MAPPING = "mapRoles and mapUsers are kept in a ConfigMap of the cluster; add 
 # Proxies, mirrors, autoscaling.
 BOTH_PROXIES = "nodes need a proxy for HTTP and one for HTTPS; give both, they may be the same"
 PROXY_ADDRESS = "not the address of a proxy"
+PROXY_WITH_USER = "an address with user or password"
+"""In place of such an address: what is refused is shown to others than its author."""
 MIRROR_ENDPOINT = "say where the mirror is"
 MIRROR_PORT = "not a port"
 NO_ISSUER = "say who issues the tokens of service accounts"

@@ -26,7 +26,7 @@ IN_PLACE_HOOKS = f"{GROUP}/in-place-hooks"
 fallback, `Fail` or `RollingUpdate`. Without it the hooks leave its machines to be replaced."""
 
 IN_PLACE_REFUSED = f"{GROUP}/in-place-refused"
-"""On the same object, by the hooks: the generation that was looked at, and what of it can't be made in place."""
+"""On the same object, by the hooks: the generation that was classified, and what of it can't be made in place."""
 
 UPDATE_IN_PROGRESS = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress"
 """On a Machine that Cluster API has upgraded in place by hooks, as long as that lasts."""
@@ -34,6 +34,10 @@ UPDATE_IN_PROGRESS = "in-place-updates.internal.cluster.x-k8s.io/update-in-progr
 NODE_HAS = f"{GROUP}/in-place-node-has"
 """On a Machine that Cluster API may have upgraded in place by hooks: files, kubelet flags and the folder of patches
 that its node had before. Cluster API writes what the Machine is to become before it has anything done."""
+
+UNFINISHED = f"{GROUP}/in-place-unfinished"
+"""On a Machine: names of files and kubelet flags that an upgrade in place may have changed on its node, from before the
+upgrade begins until the Machine says what its node has. As long, the node is to be upgraded."""
 
 GOAL = f"{GROUP}/in-place-goal"
 """On a NodeUpgrade that hooks made: digest of the bootstrap configuration that its Machine is to become."""

@@ -9,7 +9,7 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.fields import KUBERNETES_VERSION, NODE_RULES, SIZE_OF_GROUP, Kubelet, Labels, Ref, Taints
 from espalier.api.eksa.health_checks import MachineHealthCheck
 from espalier.api.eksa.rollouts import WorkerNodesUpgradeRolloutStrategy
-from espalier.api.kinds import ATOMIC, Rule
+from espalier.api.kinds import ATOMIC, MANY, Rule
 from espalier.api.meta import Part
 
 
@@ -73,7 +73,7 @@ class WorkerNodeGroupConfiguration(Part):
     taints: Taints = []
     labels: Labels = {}
     failure_domains: Annotated[
-        list[str], Meta(description="Failure domains over which machines are spread.", extra_json_schema=ATOMIC)
+        list[str], Meta(description="Failure domains over which machines are spread.", extra_json_schema=ATOMIC | MANY)
     ] = []
     kubelet_configuration: Kubelet = None
     machine_health_check: Annotated[

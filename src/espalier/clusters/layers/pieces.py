@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from espalier.api.capi.bottlerocket import FORMAT
 from espalier.api.capi.kubeadm import (
     ApiServer,
     Arg,
@@ -67,7 +68,9 @@ def component_flag(component: C | None, name: str, value: str) -> C | None:
 
 
 def kubelet_flag(config: KubeadmConfigSpec, name: str, value: str) -> KubeadmConfigSpec:
-    """Add a kubelet flag unless the user gave it."""
+    """Add a kubelet flag unless the user gave it. On Bottlerocket, kubelets have settings and no flags."""
+    if config.format == FORMAT:
+        return config
     return each_node(config, lambda node: changed(node, kubelet_extra_args=flag(node.kubelet_extra_args, name, value)))
 
 

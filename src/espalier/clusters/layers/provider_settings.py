@@ -1,4 +1,4 @@
-"""v0.26.0: settings that EKS Anywhere's clusters of a provider have, and kubelets that heed their configuration.
+"""v0.26.0: settings and audit policy of EKS Anywhere's clusters, and kubelets that heed their configuration.
 
 Which settings are the provider's to say (`Rendered.settings`). A flag of a kubelet wins over its configuration: what
 somebody wrote there had no effect where a flag said the same thing.
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from espalier.api import kubelet
 from espalier.api.capi.kubeadm import Arg, ClusterConfiguration, File, KubeadmConfigSpec, NodeRegistration
 from espalier.api.capi.machine import TemplateMeta
+from espalier.api.eksa.cluster import ClusterSpec
 from espalier.clusters.layers.layer import Layer
 from espalier.clusters.layers.pieces import (
     changed,
@@ -25,7 +26,8 @@ from espalier.clusters.layers.pieces import (
     each_node,
     flag,
 )
-from espalier.clusters.rendered import Rendered
+from espalier.clusters.render import audit_policy
+from espalier.clusters.rendered import Rendered, RenderedGroup
 
 NODE_ROLE = {"node-role.kubernetes.io/control-plane": ""}
 
@@ -40,6 +42,15 @@ _FIELDS = {
 """Where a KubeletConfiguration says what a flag says."""
 
 
+def with_audit_policy(spec: ClusterSpec) -> ClusterSpec:
+    """Set the audit policy of EKS Anywhere where the Cluster says nothing of it."""
+    control_plane = spec.control_plane_configuration
+    if control_plane is None or control_plane.audit_policy_content:
+        return spec
+    control_plane = changed(control_plane, audit_policy_content=audit_policy.policy())
+    return changed(spec, control_plane_configuration=control_plane)
+
+
 def with_settings(rendered: Rendered) -> Rendered:
     """Cluster and kubelets have the settings of the provider, the control plane's machines their role."""
     settings = rendered.settings
@@ -48,7 +59,11 @@ def with_settings(rendered: Rendered) -> Rendered:
         manager = found.controller_manager
         for name, value in settings.controller_manager.items():
             manager = component_flag(manager, name, value)
-        return changed(found, controller_manager=manager)
+        server = found.api_server
+        for name, value in settings.api_server.items():
+            server = component_flag(server, name, value)
+        gates = {**settings.feature_gates, **found.feature_gates}
+        return changed(found, api_server=server, controller_manager=manager, feature_gates=gates)
 
     def of_node(node: NodeRegistration, version: str) -> NodeRegistration:
         given = node.kubelet_extra_args
@@ -70,11 +85,25 @@ def with_settings(rendered: Rendered) -> Rendered:
     if settings.service_domain and network is not None:
         network = changed(network, service_domain=settings.service_domain)
         cluster = changed(cluster, spec=changed(cluster.spec, cluster_network=network))
+    if settings.empty_worker_taints:
+        found = replace(found, groups=tuple(map(_without_taints, found.groups)))
     return replace(
         found,
         cluster=cluster,
         control_plane=changed(found.control_plane, spec=changed(spec, machine_template=template)),
     )
+
+
+def _without_taints(group: RenderedGroup) -> RenderedGroup:
+    """The same group, whose machines say that they have no taints if they have none."""
+
+    def of_node(node: NodeRegistration) -> NodeRegistration:
+        return changed(node, taints=[]) if node.taints is None else node
+
+    template = group.config_template
+    inner = template.spec.template
+    inner = changed(inner, spec=each_node(inner.spec, of_node))
+    return replace(group, config_template=changed(template, spec=changed(template.spec, template=inner)))
 
 
 def _with_moved_flags(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
@@ -113,7 +142,8 @@ def _value(name: str, value: str) -> Any:
 LAYER = Layer(
     name="provider-settings",
     since=semver.Version(0, 26, 0),
-    why="Clusters have the settings of EKS Anywhere's, and kubelets heed all that kubeletConfiguration says; "
-    "machines are made of it.",
+    why="Clusters have the settings and the audit policy of EKS Anywhere's, and kubelets heed all that "
+    "kubeletConfiguration says; machines are made of it.",
     functions=(with_settings,),
+    defaults=(with_audit_policy,),
 )

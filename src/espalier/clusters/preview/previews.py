@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -13,7 +13,7 @@ from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import generated, names
+from espalier.clusters import generated, names, validity
 from espalier.clusters.admission import Admission
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
@@ -65,6 +65,10 @@ class Preview(msgspec.Struct, frozen=True):
         return not (self.asked or self.refusals or self.objects or self.cni or self.workload or self.groups)
 
 
+Judge = Callable[[Tree, Tree | None], Iterable[StatusCause]]
+"""Says for what an API server refuses an object, new or in the place of another one: by its definition's rules."""
+
+
 class Previews:
     """Previews of clusters of which everything was read into a snapshot."""
 
@@ -76,14 +80,18 @@ class Previews:
         *,
         now: datetime,
         secrets: Sequence[Object] = (),
+        judge: Judge = lambda _new, _old: (),
     ) -> None:
-        """`secrets` are those of the system's namespace that Cluster API would find for new clusters."""
+        """`secrets` are those of the system's namespace that Cluster API would find for new clusters; `judge` is asked
+        about the objects that Clusters link. What is said of Clusters, admission says.
+        """
         self._snapshot = snapshot
         self._observer = observer
         self._admission = Admission(observer, lambda: now, names_others=True)
         self._fleets = fleets
         self._now = now
         self._secrets = secrets
+        self._judge = judge
 
     def of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool = False) -> Preview:
         """The effects of applying a manifest (a Cluster and the objects that it links): see `asking.applied`.
@@ -99,23 +107,34 @@ class Previews:
         asked: list[ObjectChange] = []
         warnings: list[str] = []
         refusals: list[StatusCause] = []
+        refused: Iterable[StatusCause]
         for tree in sorted(manifest, key=lambda one: one["kind"] == eksa.Cluster.resource.kind):
             live = self.live(tree)
             new = asking.applied(live, tree, now=self._now, by_espalier=by_espalier)
             if new.kind == eksa.Cluster.resource.kind:
                 new, hints, refused = self._admitted(live, new)
                 warnings += hints
-                refusals += refused
+            else:
+                refused = self._linked_refusals(live, new)
+            refusals += refused
             change = _asked(live, new)
             if change is not None:
                 asked.append(change)
-            if refusals:
-                return Preview(key, tuple(asked), tuple(refusals), tuple(warnings))
-            self._snapshot.put(new)
+            if not refusals:
+                self._snapshot.put(new)
+        if refusals:
+            return Preview(key, tuple(asked), tuple(refusals), tuple(warnings))
         scope = self._observer.scope(key)
         if scope is None:
             raise LookupError(f"there is no Cluster {key}")
-        return replace(self._preview(scope, last), asked=tuple(asked), warnings=tuple(warnings))
+        preview = self._preview(scope, last)
+        return replace(preview, asked=tuple(asked), warnings=(*warnings, *preview.warnings))
+
+    def _linked_refusals(self, live: Object | None, new: Object) -> list[StatusCause]:
+        """Everything for which an object that a Cluster links would be refused, each with its kind and name."""
+        where = f"{new.kind} {new.name}"
+        found = self._judge(new.tree, live.tree if live is not None else None)
+        return [replace(one, field=f"{where}: {one.field}") for one in found]
 
     def refusals(self, cluster: Tree) -> list[StatusCause]:
         """Everything for which a Cluster would be refused, when this program applies it to what is there."""
@@ -145,9 +164,14 @@ class Previews:
         simulated = simulate(replace(scope, left_over=left_over), last)
         fleet = self._fleets.get(scope.key.name, Fleet())
         known = infrastructures(scope.providers)
+        is_held = simulated.stops and not (scope.is_settled or scope.is_paused or scope.is_deleted)
+        conflict = validity.conflict(scope) if is_held and not scope.is_self_managed else None
+        hidden = conflict is not None and conflict.message not in simulated.stops
+        then = (f"then it waits again: {conflict.reason}: {conflict.message}",) if conflict and hidden else ()
         groups = machines.groups(simulated, fleet, known) if simulated.acts else machines.refused_groups(simulated)
         return Preview(
             key=scope.key,
+            warnings=then,
             stops=simulated.stops or machines.refused_in_place(groups, scope.key.name),
             settled=simulated.settled,
             objects=simulated.objects,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.capi import cluster as capi
-from espalier.api.capi.kubeadm import KubeadmConfig
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
@@ -30,6 +30,7 @@ from espalier.clusters import generated, git_ops, references
 from espalier.clusters.observe import Observer, written
 from espalier.clusters.preview.machines import Fleet, SeenMachine
 from espalier.clusters.provider import Providers, infrastructures
+from espalier.clusters.rules import bottlerocket, endpoint
 from espalier.clusters.scope import is_self_managed
 from espalier.clusters.scope import read as read_cluster
 from espalier.kube.client import Client
@@ -123,7 +124,7 @@ async def read(
         _all(
             _list(client, kind, SYSTEM_NAMESPACE if kind.namespaced else None, ours)
             for kind in written(providers)
-            if kind not in (SECRET, external_etcd.RESOURCE)
+            if kind not in (SECRET, CONFIG_MAP, external_etcd.RESOURCE)
         ),
         _all(_list(client, kind, SYSTEM_NAMESPACE, theirs) for kind in _of_machines(providers)),
         _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in progress),
@@ -134,15 +135,24 @@ async def read(
         *(Object(msgspec.json.encode(one)) for one in manifests),
     ]
     specs = [spec for one in asked_for if (spec := _spec(one)) is not None]
-    if any(spec.external_etcd_configuration is not None for spec in specs):
-        definition = _get(client, CUSTOM_RESOURCE_DEFINITION, "", external_etcd.CLUSTER_DEFINITION)
-        named += await _granted(definition, CUSTOM_RESOURCE_DEFINITION, notices)
-        made += await _list(client, external_etcd.RESOURCE, SYSTEM_NAMESPACE, ours)
     places |= {one.namespace for one in asked_for}
     links = await _all(_list(client, kind, place) for kind in _linked(specs, providers) for place in sorted(places))
-    if any(_needs_secrets(one, providers) for one in asked_for):
+    for kind, place in _compared(clusters, specs, providers, places):
+        links += await _granted(_list(client, kind, place), kind, notices)
+    with_etcd = any(spec.external_etcd_configuration is not None for spec in specs)
+    if with_etcd:
+        made += await _list(client, external_etcd.RESOURCE, SYSTEM_NAMESPACE, ours)
+    made += await _all(
+        _get(client, KubeadmControlPlane.resource, SYSTEM_NAMESPACE, one.name)
+        for one in _sharing(clusters, keys, specs)
+    )
+    if with_etcd or any(_asks_for_bottlerocket(spec, [*links, *asked_for], providers) for spec in specs):
+        definition = _get(client, CUSTOM_RESOURCE_DEFINITION, "", external_etcd.CLUSTER_DEFINITION)
+        named += await _granted(definition, CUSTOM_RESOURCE_DEFINITION, notices)
+    extras = frozenset[Resource]().union(*(_extras(one, providers) for one in asked_for))
+    if SECRET in extras:
         data = data + await _list(client, SECRET, SYSTEM_NAMESPACE, references.OF_OTHERS)
-        made = made + await _list(client, SECRET, SYSTEM_NAMESPACE, ours)
+    made = made + await _all(_list(client, kind, SYSTEM_NAMESPACE, ours) for kind in sorted(extras))
     repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests, providers)
     known = {(one.kind, one.name) for one in made}
     singles = [resource for resource in written(providers) if generated.is_of_cluster(resource)]
@@ -168,6 +178,39 @@ async def read(
     return ObservedState(list(unique.values()), _fleets(machines), tuple(map(metadata_only, secrets)), all_notices)
 
 
+def _sharing(clusters: Iterable[Object], keys: Collection[Key], asked: Iterable[eksa.ClusterSpec]) -> list[Object]:
+    """Other Clusters with the address of one that is asked about: whose control plane exists keeps it."""
+    hosts = {place.host for spec in asked if (place := endpoint.place(spec)) is not None}
+    others = ((one, _spec(one)) for one in clusters if hosts and one.key not in keys)
+    found = ((one, endpoint.place(spec)) for one, spec in others if spec is not None)
+    return [one for one, place in found if place is not None and place.host in hosts][:_MANY]
+
+
+def _compared(
+    clusters: Iterable[Object], asked: Iterable[eksa.ClusterSpec], providers: Providers, known: Collection[str]
+) -> list[tuple[Resource, str]]:
+    """Kinds and other namespaces of linked objects that are compared with those of a cluster that is asked about."""
+    comparing = {one.datacenter_ref.kind for one in asked if one.datacenter_ref is not None}
+    comparing = {kind for kind in comparing & providers.keys() if providers[kind].clashes is not None}
+    specs = ((one.namespace, _spec(one)) for one in clusters if comparing and one.namespace not in known)
+    found = {
+        (kind, namespace)
+        for namespace, spec in specs
+        if spec is not None and spec.datacenter_ref is not None and spec.datacenter_ref.kind in comparing
+        for kind in providers[spec.datacenter_ref.kind].links.kinds
+    }
+    return sorted(found)
+
+
+def _asks_for_bottlerocket(spec: eksa.ClusterSpec, found: Sequence[Object], providers: Providers) -> bool:
+    """True if machines may have Bottlerocket, which stock Cluster API does not make."""
+    provider = providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
+    try:
+        return bool(bottlerocket.groups(provider, spec, found))
+    except msgspec.ValidationError:  # a machine config that will be refused
+        return False
+
+
 def _spec(one: Object) -> eksa.ClusterSpec | None:
     try:
         return read_cluster(one).spec if one.kind == eksa.Cluster.resource.kind else None
@@ -175,17 +218,22 @@ def _spec(one: Object) -> eksa.ClusterSpec | None:
         return None
 
 
-def _needs_secrets(one: Object, providers: Providers) -> bool:
-    """True if Secrets are made for a Cluster, or read: for most there are none, and who plans need not read any."""
+def _extras(one: Object, providers: Providers) -> frozenset[Resource]:
+    """Secret and ConfigMap, if some are made for a Cluster, or read: for most there are none, and who plans need not
+    read any.
+    """
     if one.kind != eksa.Cluster.resource.kind:
-        return False
+        return frozenset()
     try:
         cluster = read_cluster(one)
     except msgspec.ValidationError:
-        return False
+        return frozenset()
     provider = providers.get(cluster.spec.datacenter_ref.kind) if cluster.spec.datacenter_ref else None
-    extras = provider.extras.names(cluster.metadata.name, cluster.spec, ()) if provider is not None else ()
-    return any(name.resource == SECRET for name in extras)
+    if provider is None:
+        return frozenset()
+    names = provider.extras.names(cluster.metadata.name, cluster.spec, ())
+    secrets = {SECRET} if provider.links.names_secrets else {SECRET} & {name.resource for name in names}
+    return frozenset({CONFIG_MAP} & {*provider.extras.kinds}) | secrets
 
 
 def _is_observed(one: Object) -> bool:
@@ -281,10 +329,11 @@ async def _granted(reading: Awaitable[list[Object]], kind: Resource, notices: li
     try:
         return await reading
     except Forbidden:
-        notices.append(f"no right to read {kind.kind} objects: unknown is {_WITHOUT[kind.kind]}")
+        notices.append(f"no right to read {kind.kind} objects: unknown is {_WITHOUT.get(kind.kind, _WITHOUT_OTHERS)}")
         return []
 
 
+_WITHOUT_OTHERS = "whether machines of clusters in other namespaces have addresses that machines of this one would"
 _WITHOUT = {
     SECRET.kind: "whether Secrets of a former cluster conflict with the new one",
     CUSTOM_RESOURCE_DEFINITION.kind: "whether Cluster API supports external etcd",

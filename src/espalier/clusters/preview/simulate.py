@@ -118,18 +118,18 @@ def _stops(step: Callable[..., object], reason: str, written: Iterable[object]) 
 
 def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> Simulated:
     """As `oversight.correct_drift`: a settled cluster is brought back as far as its annotation says, if it drifted."""
-    design, machinery = scope.design, scope.capi_objects
-    here = replace(_simulated(here, machinery, written), settled=True)
-    if scope.isolation is not Isolation.LAYERS or design is None or machinery.cluster is None:
+    design, capi_objects = scope.design, scope.capi_objects
+    here = replace(_simulated(here, capi_objects, written), settled=True)
+    if scope.isolation is not Isolation.LAYERS or design is None or capi_objects.cluster is None:
         return here
     if scope.replaced_releases:
         return replace(here, stops=f"{synced.NOT_COMPARABLE}: {synced.incomparable(scope)}")
-    found = drift.of_capi_objects(design, machinery, None if scope.leaves_cni_alone else scope.wanted_cni)
+    found = drift.of_capi_objects(design, capi_objects, None if scope.leaves_cni_alone else scope.wanted_cni)
     corrected = drift.correctable(found, drift.policy(scope.cluster.metadata.annotations))
     remedies = [one.remedy for one in corrected if isinstance(one.remedy, Change | Removal)]
     remedies.sort(key=lambda one: isinstance(one, Removal))
     return replace(
-        _simulated(here, _after(machinery, remedies), [*written, *remedies]),
+        _simulated(here, _after(capi_objects, remedies), [*written, *remedies]),
         drift=tuple(str(one) for one in found if one not in corrected),
     )
 
@@ -153,9 +153,9 @@ def _workers_wait(before: ClusterAPIObjects, after: ClusterAPIObjects) -> bool:
     return not before.is_available or versions[0] != versions[1]
 
 
-def _after(machinery: ClusterAPIObjects, written: Iterable[Change | Removal]) -> ClusterAPIObjects:
+def _after(capi_objects: ClusterAPIObjects, written: Iterable[Change | Removal]) -> ClusterAPIObjects:
     """The Cluster API objects after these writes. What controllers report stays as it was."""
-    objects = {resource: dict(found) for resource, found in machinery.objects.items()}
+    objects = {resource: dict(found) for resource, found in capi_objects.objects.items()}
     for one in written:
         of_kind = objects.setdefault(one.resource, {})
         if isinstance(one, Removal):
@@ -166,7 +166,7 @@ def _after(machinery: ClusterAPIObjects, written: Iterable[Change | Removal]) ->
             of_kind[name] = Object(encode_json(ownership.laid_over(live, one.body) if live else one.body))
             if live is not None and one.resource == external_etcd.RESOURCE:
                 _with_other_endpoints(objects)
-    return replace(machinery, objects=objects)
+    return replace(capi_objects, objects=objects)
 
 
 def _with_other_endpoints(objects: Mapping[Resource, dict[str, Object]]) -> None:
@@ -180,15 +180,15 @@ def _with_other_endpoints(objects: Mapping[Resource, dict[str, Object]]) -> None
             of_kind[name] = Object(encode_json(tree))
 
 
-def _shown(change: Change, machinery: ClusterAPIObjects, replaced: Mapping[tuple[str, str], str]) -> ObjectChange:
+def _shown(change: Change, capi_objects: ClusterAPIObjects, replaced: Mapping[tuple[str, str], str]) -> ObjectChange:
     resource, body = change.resource, change.body
     metadata = body["metadata"]
-    live = machinery.of(resource).get(metadata["name"])
+    live = capi_objects.of(resource).get(metadata["name"])
     named = (resource.api_version, resource.kind, metadata.get("namespace", ""), metadata["name"])
     if live is not None:
         return ObjectChange("change", *named, field_changes(live.tree, ownership.laid_over(live, body), resource.kind))
     old = replaced.get((resource.kind, metadata["name"]), "")
-    template = machinery.of(resource).get(old)
+    template = capi_objects.of(resource).get(old)
     if template is None:
         return ObjectChange("create", *named)
     fields = field_changes({"spec": template.tree.get("spec")}, {"spec": body.get("spec")})
@@ -206,13 +206,13 @@ def _replaced_templates(before: ClusterAPIObjects, after: ClusterAPIObjects) -> 
     return {(kind, name): old[user, kind] for (user, kind), name in new.items() if old.get((user, kind), name) != name}
 
 
-def _templates(machinery: ClusterAPIObjects) -> dict[tuple[str, str], str]:
+def _templates(capi_objects: ClusterAPIObjects) -> dict[tuple[str, str], str]:
     """Names of templates in use, by who uses them (empty: the control plane) and kind."""
     used: dict[tuple[str, str], str] = {}
-    if machinery.control_plane is not None:
-        reference = machinery.control_plane.spec.machine_template.spec.infrastructure_ref
+    if capi_objects.control_plane is not None:
+        reference = capi_objects.control_plane.spec.machine_template.spec.infrastructure_ref
         used["", reference.kind] = reference.name
-    for name, deployment in machinery.typed_deployments.items():
+    for name, deployment in capi_objects.typed_deployments.items():
         spec = deployment.spec.template.spec
         used[name, spec.infrastructure_ref.kind] = spec.infrastructure_ref.name
         if spec.bootstrap.config_ref is not None:

@@ -15,7 +15,9 @@ from espalier.clusters.preview.simulate import Simulated, simulate
 from espalier.clusters.provider import infrastructures
 from espalier.clusters.scope import Scope
 
-NOTHING = "plan: nothing would change"
+SENTENCE = "plan: "
+"""Begins each sentence."""
+NOTHING = f"{SENTENCE}nothing would change"
 
 _MOST_FIELDS = 3
 """Fields that are named in a sentence: API servers shorten long warnings."""
@@ -26,11 +28,16 @@ _VERBS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "
 def sentences(scope: Scope) -> Iterator[str]:
     """The effects of storing the Cluster of this scope. That it links objects which are not there is no
     obstacle, unless something is made of these: in a dry run of a whole manifest nothing of it is."""
-    if scope.missing and scope.design is not None:
-        what = " and ".join(one.what for one in scope.missing)
-        yield f"plan: nothing is done until {what} is there, unless it comes with this manifest; then:"
-    simulated = simulate(replace(scope, missing=()) if scope.design is not None else scope)
+    is_known = scope.design is not None
+    simulated = simulate(replace(scope, missing=()) if is_known else scope)
     stops = _stops(simulated)
+    if scope.missing and (is_known or stops.startswith(names.MISSING_DEPENDENT_OBJECTS)):
+        first, *more = dict.fromkeys(one.what for one in scope.missing)
+        what = f"{first}, and {len(more)} more" if more else first
+        then = "then:" if is_known else "what is made is known then"
+        yield f"plan: waiting for {what}, unless this manifest brings it; {then}"
+        if not is_known:
+            return
     if stops and not simulated.acts:
         yield f"plan: then nothing is done: {stops}"
         return

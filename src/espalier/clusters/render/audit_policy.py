@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
+
+import yaml
+
+from espalier.api.meta import Tree
+
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -43,3 +50,109 @@ rules:
   verbs: ["create", "update", "patch", "delete", "deletecollection"]
 - level: Metadata
 """
+"""That of the base. Layer `provider-settings` replaces it by `policy`."""
+
+_MANAGER, _API_SERVER = "system:kube-controller-manager", "system:apiserver"
+_OF_SYSTEM = "system:serviceaccount:kube-system:"
+_PROBLEM_DETECTOR = "node-problem-detector"
+_CHANGES_OF_STATUS: Tree = {
+    "verbs": ["update", "patch"],
+    "resources": [{"group": "", "resources": ["nodes/status", "pods/status"]}],
+}
+
+_GROUPS = (
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "extensions",
+    "metrics.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+)
+"""Kubernetes' own, as in its policy for clusters on GCE (`cluster/gce/gci/configure-helper.sh`)."""
+
+
+@cache
+def policy() -> str:
+    """The policy as EKS Anywhere has it, in YAML: what users change is recorded with request and response, what they
+    read with the request, and Secrets, ConfigMaps and tokens without content.
+    """
+    content = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [*_rules()]}
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=2**16)
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes lists out wherever they stand: no anchors."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+def _rules() -> Sequence[Tree]:
+    """The first one that a request fits counts."""
+    of_nodes = _core("nodes", "nodes/status")
+    return [
+        _recorded("RequestResponse", ["update", "patch", "delete"], _who_may_log_in(), namespaces=["kube-system"]),
+        _ignored(["system:kube-proxy"], ["watch"], _core("endpoints", "services", "services/status")),
+        _ignored(["kubelet"], ["get"], of_nodes),
+        _ignored([], ["get"], of_nodes),
+        _ignored(
+            [_MANAGER, "system:kube-scheduler", f"{_OF_SYSTEM}endpoint-controller"],
+            ["get", "update"],
+            _core("endpoints"),
+            namespaces=["kube-system"],
+        ),
+        _ignored([_API_SERVER], ["get"], _core("namespaces", "namespaces/status", "namespaces/finalize")),
+        _ignored([_MANAGER], ["get", "list"], [{"group": "metrics.k8s.io"}]),
+        {"level": "None", "nonResourceURLs": ["/healthz*", "/version", "/swagger*", "/livez*", "/readyz*"]},
+        {"level": "None", "resources": _core("events")},
+        _recorded("Request", users=["kubelet", f"system:{_PROBLEM_DETECTOR}", f"{_OF_SYSTEM}{_PROBLEM_DETECTOR}"])
+        | _CHANGES_OF_STATUS,
+        _recorded("Request", userGroups=["system:nodes"]) | _CHANGES_OF_STATUS,
+        _recorded("Request", ["deletecollection"], users=[f"{_OF_SYSTEM}namespace-controller"]),
+        _recorded(
+            "Metadata", resources=[*_core("secrets", "configmaps"), _named("authentication.k8s.io", "tokenreviews")]
+        ),
+        {"level": "Request", "resources": _core("serviceaccounts/token")},
+        _recorded("Request", ["get", "list", "watch"], [{"group": one} for one in _GROUPS]),
+        _recorded("RequestResponse", resources=[{"group": one} for one in _GROUPS]),
+        _recorded("Metadata"),
+    ]
+
+
+def _who_may_log_in() -> list[Tree]:
+    return [_named("", "configmaps") | {"resourceNames": ["aws-auth"]}]
+
+
+def _core(*resources: str) -> list[Tree]:
+    return [_named("", *resources)]
+
+
+def _named(group: str, *resources: str) -> Tree:
+    return {"group": group, "resources": [*resources]}
+
+
+def _ignored(
+    users: Sequence[str], verbs: Sequence[str], resources: list[Tree], *, namespaces: Sequence[str] = ()
+) -> Tree:
+    found: Tree = {"users": [*users], "verbs": [*verbs], "resources": resources, "namespaces": [*namespaces]}
+    return {"level": "None"} | {name: value for name, value in found.items() if value}
+
+
+def _recorded(level: str, verbs: Sequence[str] = (), resources: Sequence[Tree] = (), **more: Sequence[str]) -> Tree:
+    """Once: not already when the request arrives."""
+    found: Tree = {"verbs": [*verbs], "resources": [*resources]} | {name: [*value] for name, value in more.items()}
+    return (
+        {"level": level} | {name: value for name, value in found.items() if value} | {"omitStages": ["RequestReceived"]}
+    )

@@ -12,16 +12,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+import yaml
 
 from espalier.api.capi.kubeadm import File, FileSource, HostPathMount, SecretKey
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, Secret
 from espalier.api.eksa.identity_providers import AWSIamConfig, AWSIamConfigSpec
 from espalier.api.meta import Tree
+from espalier.clusterapi import kubeconfig
+from espalier.clusterapi.contract import MOVED
 from espalier.clusters.render.authentication import linked
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render.cni.workloads import EVERYWHERE, NAMESPACE, account, host_path, rule
 from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.kubeconfig_entries import KubeconfigError, encode_data
 
 NAME = "aws-iam-authenticator"
 CERTIFICATE, KEY = "cert.pem", "key.pem"
@@ -40,11 +45,59 @@ def secret_name(cluster: str) -> str:
     return f"{cluster}-aws-iam-authenticator-ca"
 
 
+def kubeconfig_name(cluster: str) -> str:
+    """Of the Secret with the kubeconfig for users of AWS, as in EKS Anywhere."""
+    return f"{cluster}-aws-iam-kubeconfig"
+
+
 def secret(design: Design) -> Secret:
-    """The Secret without its content, which is made once, and not rendered."""
-    metadata = meta(design, secret_name(design.name))
-    metadata.labels = metadata.labels | {"clusterctl.cluster.x-k8s.io/move": "true"}
+    """The Secret with the keys without its content, which is made once, and not rendered."""
+    return _secret(design, secret_name(design.name))
+
+
+def kubeconfig_secret(design: Design) -> Secret:
+    """The Secret with the kubeconfig without its content, which is known once Cluster API has made its own."""
+    return _secret(design, kubeconfig_name(design.name))
+
+
+def _secret(design: Design, name: str) -> Secret:
+    metadata = meta(design, name)
+    metadata.labels = metadata.labels | MOVED
     return Secret(metadata=metadata, type="Opaque")
+
+
+def user_kubeconfig(design: Design, admin: bytes) -> bytes | None:
+    """The kubeconfig for users of AWS, who bring their own credentials, by that of Cluster API; None if that is none.
+
+    `aws-iam-authenticator` has to be on their PATH.
+    """
+    try:
+        access = Kubeconfig.parse(admin).context()
+    except KubeconfigError:
+        return None  # the cluster can't be reached by it either, which its conditions say
+    program = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": NAME,
+        "args": ["token", "-i", cluster_id(design)],
+        "interactiveMode": "IfAvailable",
+        "provideClusterInfo": False,
+    }
+    user = f"{design.name}-aws"
+    cluster = {"server": access.server, "certificate-authority-data": encode_data(access.certificate_authority or b"")}
+    tree = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": design.name, "cluster": cluster}],
+        "users": [{"name": user, "user": {"exec": program}}],
+        "contexts": [{"name": f"{user}@{design.name}", "context": {"cluster": design.name, "user": user}}],
+        "current-context": f"{user}@{design.name}",
+    }
+    return yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False, width=10**6).encode()
+
+
+def cluster_id(design: Design) -> str:
+    """The name by which tokens are made for this cluster and no other: it stays."""
+    return str(uuid.uuid5(_UUIDS, str(design.key)))
 
 
 def is_asked_for(design: Design) -> bool:
@@ -105,8 +158,7 @@ def workload(design: Design) -> Iterable[Manifest]:
     ]
     for resource, body in account(NAME, labels, rules):
         yield Manifest(resource, {"apiVersion": resource.api_version, "kind": resource.kind} | body)
-    # The name by which tokens are made for this cluster and no other: it stays.
-    settings = {"clusterID": str(uuid.uuid5(_UUIDS, str(design.key)))}
+    settings = {"clusterID": cluster_id(design)}
     yield _config_map(NAME, {"config.yaml": json.dumps(settings) + "\n"})
     yield _config_map("aws-auth", _mappings(config.spec))
     yield Manifest(DAEMON_SET, _daemon_set(design, config.spec, labels))
@@ -173,16 +225,21 @@ def lacks_image(design: Design) -> bool:
     return is_asked_for(design) and not design.of_control_plane.distro.authenticator
 
 
-def holds_keys(body: Tree, cluster: str) -> bool:
-    """Whether a Secret is that of the keys of a cluster."""
-    return bool(body["metadata"]["name"] == secret_name(cluster))
-
-
-def has_content(found: Tree) -> bool:
+def has_keys(found: Tree) -> bool:
     """True if a Secret has the keys."""
     return {CERTIFICATE, KEY} <= set(found.get("data") or {})
 
 
-def filled(body: Secret, certificate: bytes, key: bytes) -> Secret:
+def gives_access(found: Tree, content: bytes) -> bool:
+    """True if a Secret has this kubeconfig."""
+    return (found.get("data") or {}).get(kubeconfig.KEY) == encode_data(content)
+
+
+def with_keys(body: Secret, certificate: bytes, key: bytes) -> Secret:
     """The Secret with these keys."""
     return msgspec.structs.replace(body, data={CERTIFICATE: certificate, KEY: key})
+
+
+def with_access(body: Secret, content: bytes) -> Secret:
+    """The Secret with this kubeconfig."""
+    return msgspec.structs.replace(body, data={kubeconfig.KEY: content})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from espalier.api.capi.machine import (
     HealthCheckRemediation,
     HealthChecks,
-    LabelSelector,
     MachineHealthCheck,
     MachineHealthCheckSpec,
     RemediationTrigger,
@@ -13,13 +12,13 @@ from espalier.api.capi.machine import (
 )
 from espalier.api.eksa import health_checks
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.label_selectors import LabelSelector
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters import names
 from espalier.clusters.durations import seconds
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Design, group_name
 
-NODE_STARTUP_TIMEOUT = "10m0s"
 UNHEALTHY_MACHINE_TIMEOUT = "5m0s"
 CONTROL_PLANE_MAX_UNHEALTHY = "100%"
 WORKER_MAX_UNHEALTHY = "40%"
@@ -57,7 +56,8 @@ def _health_check(
 ) -> MachineHealthCheck:
     """Each setting comes from the control plane or group, else from the cluster, else from EKS Anywhere's defaults."""
     layers = [layer for layer in (own, design.spec.machine_health_check) if layer is not None]
-    startup = next((layer.node_startup_timeout for layer in layers if layer.node_startup_timeout), NODE_STARTUP_TIMEOUT)
+    usual = design.provider.node_startup_timeout
+    startup = next((layer.node_startup_timeout for layer in layers if layer.node_startup_timeout), usual)
     unhealthy = next(
         (layer.unhealthy_machine_timeout for layer in layers if layer.unhealthy_machine_timeout),
         UNHEALTHY_MACHINE_TIMEOUT,

@@ -10,12 +10,15 @@ from espalier.api.eksa.host_os import HostOSConfiguration, UserConfiguration
 NODE_NAME = "{{ ds.meta_data.hostname }}"
 """The name of a machine, which cloud-init gets from the infrastructure."""
 
-NAMED = (
-    f'hostname "{NODE_NAME}"',
-    f'echo "{NODE_NAME}" > /etc/hostname',
-    f"printf '%s\\n' '127.0.0.1 localhost' '127.0.0.1 {NODE_NAME}' '::1 ipv6-localhost ipv6-loopback' > /etc/hosts",
+FINDS_ITSELF = (
+    'echo "::1         ipv6-localhost ipv6-loopback" >/etc/hosts',
+    'echo "127.0.0.1   localhost" >>/etc/hosts',
+    f'echo "127.0.0.1   {NODE_NAME}" >>/etc/hosts',
 )
-"""Commands, before kubeadm: a machine has that name, and finds itself by it."""
+"""Commands, before kubeadm: a machine finds itself by that name."""
+
+NAMED = (f'hostname "{NODE_NAME}"', *FINDS_ITSELF, f'echo "{NODE_NAME}" >/etc/hostname')
+"""The same, and it has that name; one by one, as in the templates of Cluster API's provider for vSphere."""
 
 
 def users(asked: Sequence[UserConfiguration]) -> list[BootstrapUser]:

@@ -2,30 +2,84 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
-from espalier.api.capi.kubeadm import File
+import yaml
+from msgspec.structs import replace
+
+from espalier.api.capi.kubeadm import File, KubeadmConfigSpec
+from espalier.api.meta import Tree
+from espalier.clusterapi.kubernetes_versions import minor
 
 PATH = "/etc/kubernetes/manifests/kube-vip.yaml"
 _KUBECONFIG = "/etc/kubernetes/admin.conf"
 _FIRST_KUBECONFIG = "/etc/kubernetes/super-admin.conf"
 
-FIRST_MACHINE = (
-    f"if [ -f /run/kubeadm/kubeadm.yaml ]; then "
-    f'''sed -i 's#"path": "{_KUBECONFIG}"#"path": "{_FIRST_KUBECONFIG}"#' {PATH}; fi'''
-)
-"""A command, before kubeadm: on the machine that begins a control plane, `admin.conf` has no rights until the API
-server is reached, by the address that kube-vip is to bring."""
+_FIRST_KUBECONFIG_SINCE = minor("1.29")
+"""The first Kubernetes version in which `admin.conf` has no rights until the API server is reached, by the address that
+kube-vip is to bring (https://github.com/kube-vip/kube-vip/issues/684)."""
+
+OF_SERVICES = {"svc_enable": "true", "svc_election": "true"}
+"""Variables with which it keeps the addresses of Services as well."""
 
 
-def file(image: str, address: str) -> File:
+class Variant(NamedTuple):
+    """What a provider has otherwise than the others."""
+
+    variables: Mapping[str, str] = {}
+    """Further ones."""
+    capabilities: Sequence[str] = ()
+    """Further ones."""
+    kubeconfig: str = _KUBECONFIG
+    """Where the machine has that of the administrator."""
+    kubeconfig_type: str = ""
+    """What has to be there before the pod starts, such as `FileOrCreate`; empty: nothing is checked."""
+
+
+USUAL = Variant()
+
+
+def first_machine(version: str) -> list[str]:
+    """Commands, before kubeadm, that have kube-vip find its rights on the machine that begins a control plane."""
+    if minor(version) < _FIRST_KUBECONFIG_SINCE:
+        return []
+    found, other = (f"path: {one}" for one in (_KUBECONFIG, _FIRST_KUBECONFIG))
+    return [f"if [ -f /run/kubeadm/kubeadm.yaml ]; then sed -i 's#{found}#{other}#' {PATH}; fi"]
+
+
+def file(image: str, address: str, variant: Variant = USUAL) -> File:
     """The static pod on machines of the control plane."""
-    return File(
-        path=PATH, owner="root:root", permissions="0600", content=json.dumps(_pod(image, address), indent=2) + "\n"
-    )
+    given = (tuple(variant.variables.items()), tuple(variant.capabilities))
+    content = _manifest(image, address, *given, variant.kubeconfig, variant.kubeconfig_type)
+    return File(path=PATH, owner="root:root", permissions="0600", content=content)
 
 
-def _pod(image: str, address: str) -> dict[str, object]:
+_IS_THERE = "DirAvailable--etc-kubernetes-manifests"
+"""kubeadm's check that the folder of static pods is empty."""
+
+
+def joins(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
+    """The configuration of machines that join a control plane although the pod is already there."""
+    join = config.join_configuration
+    node = join.node_registration if join is not None else None
+    if join is None or node is None:
+        return config
+    registration = replace(node, ignore_preflight_errors=[_IS_THERE])
+    return replace(config, join_configuration=replace(join, node_registration=registration))
+
+
+@lru_cache(maxsize=1024)
+def _manifest(
+    image: str,
+    address: str,
+    variables: tuple[tuple[str, str], ...],
+    capabilities: tuple[str, ...],
+    kubeconfig: str,
+    kubeconfig_type: str,
+) -> str:
+    """Kept, because each reconcile renders it, and to write YAML takes long."""
     settings = {
         "vip_arp": "true",
         "port": "6443",
@@ -38,6 +92,7 @@ def _pod(image: str, address: str) -> dict[str, object]:
         "vip_renewdeadline": "10",
         "vip_retryperiod": "2",
         "address": address,
+        **dict(variables),
     }
     container = {
         "name": "kube-vip",
@@ -45,16 +100,18 @@ def _pod(image: str, address: str) -> dict[str, object]:
         "imagePullPolicy": "IfNotPresent",
         "args": ["manager"],
         "env": [{"name": name, "value": value} for name, value in settings.items()],
-        "securityContext": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
+        "securityContext": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW", *capabilities]}},
         "volumeMounts": [{"name": "kubeconfig", "mountPath": _KUBECONFIG}],
     }
-    return {
+    host_path = {"path": kubeconfig} | ({"type": kubeconfig_type} if kubeconfig_type else {})
+    pod: Tree = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "kube-vip", "namespace": "kube-system"},
         "spec": {
             "hostNetwork": True,
             "containers": [container],
-            "volumes": [{"name": "kubeconfig", "hostPath": {"path": _KUBECONFIG}}],
+            "volumes": [{"name": "kubeconfig", "hostPath": host_path}],
         },
     }
+    return yaml.dump(pod, Dumper=yaml.CSafeDumper, sort_keys=False, width=2**16)

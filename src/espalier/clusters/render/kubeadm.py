@@ -27,9 +27,11 @@ from espalier.api.core import Taint
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kubelet import PATCH, PATCHES_FOLDER
 from espalier.clusterapi import external_etcd
-from espalier.clusters.render import admission_exclusions, authentication, authenticator, node_setup
+from espalier.clusterapi.kubernetes_versions import minor
+from espalier.clusters.render import admission_exclusions, authentication, authenticator, etcd_encryption, node_setup
 from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.clusters.render_input import Design
+from espalier.clusters.rendered import Settings
 
 CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 """The only cipher suite of EKS Distro's components below TLS 1.3."""
@@ -45,12 +47,43 @@ _AUDIT_ARGS = {
     "audit-log-maxbackup": "10",
     "audit-log-maxsize": "512",
 }
+_KUBELET_ARGS = {"anonymous-auth": "false", "read-only-port": "0", "tls-cipher-suites": CIPHER_SUITES}
 _COMPONENT_ARGS = {"profiling": "false", "tls-cipher-suites": CIPHER_SUITES}
 
 
 def args(flags: Mapping[str, str]) -> list[Arg]:
     """Flags in the given order: the list is a map keyed by its items, without an order of its own."""
     return [Arg(name=name, value=value) for name, value in flags.items()]
+
+
+CONTROL_PLANE_TAINT = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
+"""The taint that kubeadm sets where nothing is said of taints."""
+
+_NO_CLOUD_PROVIDER_SINCE = minor("1.33")
+"""The first Kubernetes version whose kube-apiserver has no flag for a cloud provider."""
+
+_LEARNERS = range(minor("1.29"), minor("1.33"))
+"""Kubernetes versions in which new members of etcd are learners at first unless kubeadm is told otherwise."""
+
+
+def fixed_kubelet_args(configuration: object) -> dict[str, str]:
+    """Flags of kubelets on machines of their own. A KubeletConfiguration can say these: where one is given, the cipher
+    suites go into it (layer `provider-settings`), and the others are left to it and to the defaults of kubeadm, which
+    are the same."""
+    return {"tls-cipher-suites": CIPHER_SUITES} if configuration else _KUBELET_ARGS
+
+
+def with_cloud_controller(design: Design) -> Settings:
+    """Settings of clusters whose nodes a cloud controller manager knows, which runs in them."""
+    flags = {"cloud-provider": "external"}
+    knows_flag = minor(design.of_control_plane.version) < _NO_CLOUD_PROVIDER_SINCE
+    return Settings(controller_manager=flags, api_server=flags if knows_flag else {})
+
+
+def members_at_once(design: Design) -> dict[str, bool]:
+    """Feature gates of kubeadm that have members of etcd vote as soon as they join, as in EKS Anywhere; none where
+    kubeadm has no such gate."""
+    return {"EtcdLearnerMode": False} if minor(design.of_control_plane.version) in _LEARNERS else {}
 
 
 def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) -> ClusterConfiguration:
@@ -62,6 +95,7 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
     network = design.spec.cluster_network
     mask = network.nodes.cidr_mask_size if network and network.nodes else None
     exclusions = admission_exclusions.of(control_plane)
+    encryption = etcd_encryption.of(design)
     flags = _AUDIT_ARGS | _COMPONENT_ARGS | authentication.flags(design) | authenticator.flags(design)
     manager_args = _COMPONENT_ARGS | ({"node-cidr-mask-size": str(mask)} if mask is not None else {})
     return ClusterConfiguration(
@@ -71,7 +105,7 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
         api_server=ApiServer(
             cert_sans=[*cert_sans, *control_plane.cert_sans],
             extra_args=[
-                *args(flags | control_plane.api_server_extra_args),
+                *args(flags | control_plane.api_server_extra_args | encryption.flags),
                 *args(authentication.issuer(design)),
             ],
             extra_envs=exclusions.variables,
@@ -92,6 +126,7 @@ def cluster_configuration(design: Design, *, cert_sans: tuple[str, ...] = ()) ->
                 ),
                 *exclusions.volumes,
                 *authenticator.volumes(design),
+                *encryption.volumes,
             ],
         ),
         controller_manager=Component(extra_args=args(manager_args)),
@@ -126,19 +161,25 @@ def control_plane_config(
     cri_socket: str,
     cert_sans: tuple[str, ...] = (),
     node_name: str = "",
+    by_settings: bool = False,
+    usual_taints: list[Taint] | None = None,
 ) -> KubeadmConfigSpec:
-    """The kubeadm configuration of control plane machines; the first arguments come from the provider."""
+    """The kubeadm configuration of control plane machines; the first arguments come from the provider.
+
+    `by_settings`: no file or command sets up the machine or its kubelet, which settings of the operating system do.
+    `usual_taints` are those where nobody asks for others; None leaves them to kubeadm.
+    """
     control_plane = design.control_plane
-    # None keeps kubeadm's own taint; a list replaces it.
-    taints = control_plane.taints or None
-    configuration = control_plane.kubelet_configuration
+    # None keeps kubeadm's own taint; a list replaces it, so that pods run there if there are no workers.
+    taints = control_plane.taints or (usual_taints if design.groups else [])
+    configuration = None if by_settings else control_plane.kubelet_configuration
     patches = Patches(directory=PATCHES_FOLDER) if configuration else None
 
     def registration() -> NodeRegistration:
         return _registration(design, control_plane.labels, taints, kubelet_args, cri_socket, node_name)
 
     exclusions = admission_exclusions.of(control_plane)
-    setup = node_setup.setup(design)
+    setup = node_setup.NOTHING if by_settings else node_setup.setup(design)
     audit_policy = control_plane.audit_policy_content or AUDIT_POLICY
     return KubeadmConfigSpec(
         cluster_configuration=cluster_configuration(design, cert_sans=cert_sans),
@@ -149,6 +190,7 @@ def control_plane_config(
             *_kubelet_files(configuration),
             *exclusions.files,
             *authenticator.files(design),
+            *etcd_encryption.of(design).files,
             *setup.files,
         ],
         pre_kubeadm_commands=setup.commands,
@@ -162,10 +204,11 @@ def worker_config(
     kubelet_args: Mapping[str, str],
     cri_socket: str,
     node_name: str = "",
+    by_settings: bool = False,
 ) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers; the last arguments come from the provider."""
-    configuration = group.kubelet_configuration
-    setup = node_setup.setup(design)
+    configuration = None if by_settings else group.kubelet_configuration
+    setup = node_setup.NOTHING if by_settings else node_setup.setup(design)
     return KubeadmConfigSpec(
         join_configuration=JoinConfiguration(
             node_registration=_registration(

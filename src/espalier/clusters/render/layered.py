@@ -29,7 +29,7 @@ def base(design: Design) -> Rendered:
     )
     config = design.provider.render.control_plane_config(design)
     infrastructure = design.provider.render.infrastructure_cluster(design)
-    return Rendered(
+    found = Rendered(
         infrastructure=infrastructure,
         machine_template=template,
         control_plane=cluster.control_plane(design, config, template.resource, template.metadata.name),
@@ -43,6 +43,7 @@ def base(design: Design) -> Rendered:
         workload=tuple(design.provider.workload(design)),
         extras=tuple(_extras(design)),
     )
+    return design.provider.complete(design, found)
 
 
 def _extras(design: Design) -> Iterator[KubeObject]:

@@ -9,6 +9,7 @@ from espalier.api.capi.kubeadm import File, FileSource, SecretKey
 from espalier.api.core import Secret
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.network import ProxyConfiguration, Ranges, RegistryMirrorConfiguration
+from espalier.clusterapi.contract import MOVED
 from espalier.clusters import registry_mirror
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Design
@@ -19,7 +20,6 @@ CREDENTIALS = "registry-credentials"
 PROXY_FILE = "/etc/systemd/system/containerd.service.d/http-proxy.conf"
 APPENDED = "/etc/containerd/config_append.toml"
 _LOCAL = ("localhost", "127.0.0.1", ".svc")
-_MOVE = {"clusterctl.cluster.x-k8s.io/move": "true"}
 
 
 class Setup(NamedTuple):
@@ -27,6 +27,9 @@ class Setup(NamedTuple):
 
     files: list[File]
     commands: list[str]
+
+
+NOTHING = Setup([], [])
 
 
 class _File(NamedTuple):
@@ -63,7 +66,7 @@ def secret_name(cluster: str) -> str:
 def secret(design: Design) -> Secret:
     """The same, with content."""
     metadata = meta(design, secret_name(design.name))
-    metadata.labels = metadata.labels | _MOVE
+    metadata.labels = metadata.labels | MOVED
     return Secret(
         metadata=metadata, type="Opaque", data={one.key: one.content.encode() for one in _files(design) if one.key}
     )

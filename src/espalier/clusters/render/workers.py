@@ -11,7 +11,6 @@ from espalier.api.capi.kubeadm import (
 from espalier.api.capi.machine import (
     Bootstrap,
     DeploymentRollout,
-    LabelSelector,
     MachineDeployment,
     MachineDeploymentSpec,
     MachineSpec,
@@ -21,6 +20,7 @@ from espalier.api.capi.machine import (
     TemplateMeta,
 )
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import (

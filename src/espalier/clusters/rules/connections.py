@@ -43,7 +43,8 @@ def _proxy(proxy: ProxyConfiguration) -> Iterator[Violation]:
         if not value:
             yield Violation(f"{field}.{name}", "nothing", _EXAMPLE, sentences.BOTH_PROXIES)
         elif not _PROXY.fullmatch(value) or _UNSAFE.search(value) or not _is_port(value.rstrip("/").rpartition(":")[2]):
-            yield Violation(f"{field}.{name}", value, _EXAMPLE, sentences.PROXY_ADDRESS)
+            found = sentences.PROXY_WITH_USER if "@" in value else value
+            yield Violation(f"{field}.{name}", found, _EXAMPLE, sentences.PROXY_ADDRESS)
     for index, name in enumerate(proxy.no_proxy):
         if not name or _UNSAFE.search(name):
             allowed = "a name, an address or a range"
@@ -59,7 +60,7 @@ def _mirror(mirror: RegistryMirrorConfiguration) -> Iterator[Violation]:
         yield Violation(f"{field}.endpoint", mirror.endpoint, "a name or an address", message)
     if mirror.port and not _is_port(mirror.port):
         yield Violation(f"{field}.port", mirror.port, "1 to 65535, in quotes", sentences.MIRROR_PORT)
-    if mirror.ca_cert_content and not _is_certificate(mirror.ca_cert_content):
+    if mirror.ca_cert_content and not is_certificates(mirror.ca_cert_content):
         message = "containerd trusts the mirror by it"
         yield Violation(f"{field}.caCertContent", shown("…"), "certificates as PEM", message)
     seen: set[str] = set()
@@ -82,7 +83,8 @@ def _is_port(text: str) -> bool:
     return _PORT.fullmatch(text) is not None and 0 < int(text) < 65536
 
 
-def _is_certificate(text: str) -> bool:
+def is_certificates(text: str) -> bool:
+    """True of certificates in PEM format."""
     try:
         return bool(x509.load_pem_x509_certificates(text.encode()))
     except ValueError:

@@ -25,7 +25,7 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.violations import Violation
 from espalier.clusterapi.kubernetes_versions import MAXIMUM_WORKER_LAG, minor
 from espalier.clusters import names
-from espalier.clusters.provider import Providers
+from espalier.clusters.provider import Provider, Providers
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import api_server, connections, identity, kubelet, networks, numbers, unsupported
 
@@ -51,7 +51,7 @@ def violations(cluster: eksa.Cluster, providers: Providers) -> list[Violation]:
         *name_violations(cluster.metadata.name),
         *_required(spec),
         *_control_plane(spec),
-        *_workers(spec, cluster.metadata.name),
+        *_workers(spec, cluster.metadata.name, unsupported.provider_of(spec, providers)),
         *numbers.sizes(spec),
         *networks.violations(spec.cluster_network),
         *numbers.autoscaling(spec),
@@ -125,10 +125,10 @@ def _control_plane(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         yield Violation(surge, "0", "1", sentences.NO_SUCCESSOR)
 
 
-def _workers(spec: eksa.ClusterSpec, cluster: str) -> Iterator[Violation]:
+def _workers(spec: eksa.ClusterSpec, cluster: str, provider: Provider | None) -> Iterator[Violation]:
     field = "spec.workerNodeGroupConfigurations"
     groups = spec.worker_node_group_configurations
-    if not groups:
+    if not groups and (provider is None or provider.needs_workers):
         yield Violation(field, "nothing", "at least one group", sentences.NO_GROUPS)
     seen: set[str] = set()
     for index, group in enumerate(groups):

@@ -43,6 +43,12 @@ REQUIRES_EKS_ANYWHERE = (
     "that build, or remove the field to have etcd on the machines of the control plane"
 )
 
+BOTTLEROCKET_REQUIRES_EKS_ANYWHERE = (
+    "RequiresEKSAnywhereClusterAPI: machines with Bottlerocket need EKS Anywhere's build of Cluster API, and stock "
+    "Cluster API is installed (its Cluster has no spec.managedExternalEtcdRef); install that build, or name machine "
+    "configs with another osFamily (left out, it is bottlerocket)"
+)
+
 NAMES_IT = (
     "ConfigMap eksa-system/management-cluster says which it is (`espalier manifests --management-cluster "
     "NAMESPACE/NAME`, docs/management-cluster.md)"
@@ -222,6 +228,14 @@ def lacks_components(kind: str, parts: str) -> str:
     return (
         f"the release has no images for clusters with {kind} ({parts}); use a newer one, or Bundles that have them "
         "(`espalier releases import`)"
+    )
+
+
+def lacks_images_of_bottlerocket(parts: str) -> str:
+    """The Bundles were made without machines with Bottlerocket in mind."""
+    return (
+        f"the release has no images for machines with Bottlerocket ({parts}); use a newer one, or Bundles that have "
+        "them (`espalier releases import`), or name machine configs with another osFamily"
     )
 
 

@@ -126,6 +126,14 @@ def components(spec: eksa.ClusterSpec, provider: Provider, bundles: Bundles | No
         yield Violation(field, spec.eksa_version or bundles.metadata.name, "", messages.lacks_components(kind, parts))
 
 
+def images(spec: eksa.ClusterSpec, lacking: Sequence[str], bundles: Bundles | None) -> Iterator[Violation]:
+    """Images of Bottlerocket that a Cluster needs and its release does not have."""
+    if bundles is not None and lacking:
+        field = _VERSION if spec.bundles_ref is None else _BUNDLES
+        found, parts = spec.eksa_version or bundles.metadata.name, ", ".join(lacking)
+        yield Violation(field, found, "", messages.lacks_images_of_bottlerocket(parts))
+
+
 def _rises(low: semver.Version | None, high: semver.Version | None) -> bool:
     return low is None or high is None or low < high
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from espalier.api.eksa import cluster as eksa
 from espalier.api.violations import Violation
 from espalier.clusters.provider import Provider, Providers
+from espalier.clusters.rules import encryption
 
 _REMOVE = "this release does not support the field; remove it"
 
@@ -20,13 +21,12 @@ def violations(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[Violati
     if reference is not None and reference.kind not in providers:
         message = "this release does not support this provider"
         yield Violation("spec.datacenterRef.kind", reference.kind, ", ".join(providers), message)
-    whole = {
-        "etcdEncryption": (spec.etcd_encryption, "encryption in etcd"),
-    }
-    for name, (value, what) in whole.items():
-        if value:
-            yield Violation(f"spec.{name}", what, "nothing", _REMOVE)
-    if provider := provider_of(spec, providers):
+    provider = provider_of(spec, providers)
+    if spec.etcd_encryption and (provider is None or not provider.encryption_file):
+        yield Violation("spec.etcdEncryption", "encryption in etcd", "nothing", _REMOVE)
+    else:
+        yield from encryption.violations(spec)
+    if provider is not None:
         yield from provider.rules.violations(spec)
         if spec.external_etcd_configuration is not None and provider.etcd is None:
             field, message = "spec.externalEtcdConfiguration", "the provider has no machines for etcd; remove the field"

@@ -46,6 +46,8 @@ def test_status_names_and_bookkeeping_are_no_change() -> None:
         {"files": [{"path": "/etc/a", "content": "key: hunter2"}]},
         {"users": [{"name": "root", "passwd": "hunter2"}]},
         {"proxy": "https://me:hunter2@proxy.example.com:3128"},
+        {"proxy": {"httpProxy": "me:hunter2@proxy.example.com:3128"}},
+        {"env": [{"name": "HTTPS_PROXY", "value": "hunter2@proxy.example.com:3128"}]},
         {"registry": {"clientSecret": "hunter2"}},
         {"preKubeadmCommands": ["curl https://me:hunter2@mirror.example.com"]},
         {"licenseToken": "hunter2"},

@@ -1,0 +1,35 @@
+"""`metav1.LabelSelector`, in whatever object it stands."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from collections.abc import Mapping
+
+from espalier.api.meta import Part
+
+
+class LabelSelectorRequirement(Part):
+    """One requirement on a label."""
+
+    key: str
+    operator: str
+    values: list[str] = []
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """True if labels match. As in Kubernetes, `NotIn` matches absent labels."""
+        if self.operator == "In":
+            return labels.get(self.key) in self.values
+        if self.operator == "NotIn":
+            return labels.get(self.key) not in self.values
+        return (self.key in labels) == (self.operator == "Exists")
+
+
+class LabelSelector(Part):
+    """`metav1.LabelSelector`: all of it must match; an empty one selects everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[LabelSelectorRequirement] = []
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """True if all its terms match these labels."""
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            requirement.holds(labels) for requirement in self.match_expressions
+        )

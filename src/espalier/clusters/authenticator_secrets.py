@@ -1,0 +1,52 @@
+"""Fills the Secrets of AWS IAM Authenticator: the keys of its webhook, and the kubeconfig for users of AWS.
+
+Keys are random, and the kubeconfig is known once there is an API server, so neither is rendered: the Secrets are
+applied without content, and filled afterwards.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from espalier.api.core import SECRET, Secret
+from espalier.clusters.context import Context
+from espalier.clusters.render import authenticator
+from espalier.clusters.render_input import Design
+from espalier.kube.pki import Authority
+from espalier.runtime.writer import Precondition
+
+
+async def fill(ctx: Context, design: Design, name: str) -> None:
+    """Apply the Secret of this name, and fill it; any other name is none of them."""
+    if name == authenticator.secret_name(design.name):
+        await make_keys(ctx, design)
+    elif name == authenticator.kubeconfig_name(design.name):
+        await hand_out_kubeconfig(ctx, design)
+
+
+async def make_keys(ctx: Context, design: Design) -> None:
+    """Apply the Secret, and fill it unless it has keys. Each machine asks its own webhook, so it may have others."""
+    body = authenticator.secret(design)
+    applied = await ctx.tools.writer.apply(SECRET, msgspec.to_builtins(body), ctx.scope.belonging)
+    if authenticator.has_keys(applied.tree):
+        return
+    now = ctx.tools.clock.now()
+    pair = Authority.create(authenticator.NAME, now=now).issue_server(
+        authenticator.NAME, names=["localhost", "127.0.0.1"], now=now, days=authenticator.VALID_DAYS
+    )
+    filled = msgspec.to_builtins(authenticator.with_keys(body, pair.certificate, pair.key))
+    await ctx.tools.writer.merge(SECRET, applied, {"data": filled["data"]}, Precondition.UID)
+
+
+async def hand_out_kubeconfig(ctx: Context, design: Design) -> None:
+    """Apply the Secret with the kubeconfig for users of AWS, once Cluster API has made its own."""
+    admin = ctx.scope.capi_objects.kubeconfig
+    content = authenticator.user_kubeconfig(design, admin) if admin is not None else None
+    if content is None:
+        return
+    body = authenticator.kubeconfig_secret(design)
+    applied = await ctx.tools.writer.apply(SECRET, msgspec.to_builtins(body), ctx.scope.belonging)
+    if not authenticator.gives_access(applied.tree, content):
+        filled: Secret = authenticator.with_access(body, content)
+        data = msgspec.to_builtins(filled)["data"]
+        await ctx.tools.writer.merge(SECRET, applied, {"data": data}, Precondition.UID)

@@ -1,0 +1,97 @@
+"""Files with credentials that people bring: profiles (INI) and certificates (PEM). What is wrong is told by line.
+
+Nothing of their content is quoted but names of profiles and fields.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import configparser
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from cryptography import x509
+
+from espalier.api.printable import quoted
+
+Profiles = Mapping[str, Mapping[str, str]]
+"""Fields by name, of each profile by its name in small letters."""
+
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_MARK = re.compile(r"-----(?:BEGIN|END) [A-Z0-9 ]+-----")
+_MOST_NAMED, _LONGEST_NAME = 10, 60
+
+
+class Unreadable(ValueError):
+    """What somebody brought can't be used. The sentence names the variable, and says what was expected."""
+
+
+def profiles(variable: str, text: str, expected: str) -> Profiles:
+    """The profiles of an INI file. Raises `Unreadable`."""
+    parser = configparser.RawConfigParser(strict=False, default_section="")
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        wrong: Sequence[tuple[int, str]] = getattr(error, "errors", ())
+        line = wrong[0][0] if wrong else getattr(error, "lineno", None)
+        where = f"line {line}" if line else "a line"
+        raise Unreadable(
+            f"{variable}: {where} is neither the name of a profile ([NAME]) nor a field of one (NAME = VALUE); "
+            f"expected: {expected}"
+        ) from None
+    found = {name.strip().lower(): {field: value or "" for field, value in parser[name].items()} for name in parser}
+    if not any(found.values()):
+        raise Unreadable(f"{variable}: found no profile; expected: {expected}")
+    return found
+
+
+def lacking(variable: str, found: Profiles, profile: str, fields: Sequence[str], expected: str) -> None:
+    """A profile has these fields. Raises `Unreadable`."""
+    if profile not in found:
+        names = [quoted(name, _LONGEST_NAME) for name in sorted(filter(None, found))]
+        more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+        there = ", ".join([*names[:_MOST_NAMED], *more])
+        raise Unreadable(
+            f"{variable}: no profile [{profile}], which the manifest names; found {there}; expected: {expected}"
+        )
+    missing = [field for field in fields if not found[profile].get(field, "").strip()]
+    if missing:
+        raise Unreadable(f"{variable}: profile [{profile}] lacks {' and '.join(missing)}; expected: {expected}")
+
+
+def check_certificates(variable: str, text: str) -> None:
+    """A text has certificates as PEM, at least one, and comments between them. Raises `Unreadable`."""
+    count = 0
+    for line, body in _blocks(variable, text):
+        try:
+            x509.load_der_x509_certificate(base64.b64decode(body, validate=True))
+        except (ValueError, binascii.Error):
+            raise Unreadable(
+                f"{variable}: line {line} begins no certificate that can be read; {_CERTIFICATES}"
+            ) from None
+        count += 1
+    if not count:
+        raise Unreadable(f"{variable}: found no certificate; {_CERTIFICATES}")
+
+
+_CERTIFICATES = f"expected: certificates as PEM, each from {_BEGIN} to {_END}"
+
+
+def _blocks(variable: str, text: str) -> Iterator[tuple[int, str]]:
+    """Each certificate: its first line, and what stands between its marks."""
+    began, body = 0, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()  # noqa: PLW2901
+        if _MARK.fullmatch(line) and line != (_END if began else _BEGIN):
+            what = "within a certificate" if began else "outside of one"
+            raise Unreadable(f"{variable}: line {number} has {line} {what}; {_CERTIFICATES}")
+        if line == _BEGIN:
+            began, body = number, ""
+        elif line == _END:
+            yield began, body
+            began = 0
+        elif began:
+            body += line
+    if began:
+        raise Unreadable(f"{variable}: line {began} begins a certificate that has no end; {_CERTIFICATES}")

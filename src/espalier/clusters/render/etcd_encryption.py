@@ -1,0 +1,93 @@
+"""Encryption of what etcd keeps (`spec.etcdEncryption`), by a KMS plugin that runs on machines of the control plane.
+
+The plugin is somebody else's pod: it must be there before the API server is asked for what is encrypted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from espalier.api.capi.kubeadm import File, HostPathMount
+from espalier.api.eksa.control_plane import EtcdEncryption, KeyManagementService
+from espalier.api.meta import Tree
+from espalier.clusterapi.kubernetes_versions import minor
+from espalier.clusters.render_input import Design
+
+MOUNTED = "/etc/kubernetes/enc/encryption-config.yaml"
+SOCKETS = "/var/run/kmsplugin/"
+"""Where plugins listen, as in EKS Anywhere."""
+
+CACHE_SIZE, TIMEOUT = 1000, "3s"
+"""As in EKS Anywhere, where a plugin is given without."""
+
+_GATES, _KMS_V1 = "feature-gates", "KMSv1=true"
+_KMS_V1_OFF_SINCE = minor("1.29")
+"""The first Kubernetes version in which this version of the protocol is off; older ones may not know the gate."""
+
+
+class Parts(NamedTuple):
+    """What it adds to the machines of a control plane."""
+
+    flags: dict[str, str]
+    volumes: list[HostPathMount]
+    files: list[File]
+
+
+def of(design: Design) -> Parts:
+    """Nothing, for most clusters. The file is where the provider keeps it."""
+    if not design.spec.etcd_encryption:
+        return Parts({}, [], [])
+    path = design.provider.encryption_file
+    content = json.dumps(_configuration(design.spec.etcd_encryption), indent=2) + "\n"  # JSON is YAML
+    return Parts(
+        flags={"encryption-provider-config": MOUNTED, **_gates(design)},
+        volumes=[
+            HostPathMount(
+                name="encryption-config", host_path=path, mount_path=MOUNTED, path_type="File", read_only=True
+            ),
+            HostPathMount(
+                name="kms-plugin",
+                host_path=SOCKETS,
+                mount_path=SOCKETS,
+                path_type="DirectoryOrCreate",
+                read_only=False,
+            ),
+        ],
+        files=[File(path=path, owner="root:root", permissions="0600", content=content)],
+    )
+
+
+def _gates(design: Design) -> dict[str, str]:
+    """With those that the Cluster asks for."""
+    if minor(design.of_control_plane.version) < _KMS_V1_OFF_SINCE:
+        return {}
+    asked = design.control_plane.api_server_extra_args.get(_GATES, "")
+    return {_GATES: ",".join(filter(None, (asked, _KMS_V1)))}
+
+
+def _configuration(asked: list[EtcdEncryption]) -> Mapping[str, object]:
+    return {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "EncryptionConfiguration",
+        "resources": [
+            {
+                "resources": one.resources,
+                "providers": [*(_plugin(each.kms) for each in one.providers), {"identity": {}}],
+            }
+            for one in asked
+        ],
+    }
+
+
+def _plugin(kms: KeyManagementService) -> Tree:
+    return {
+        "kms": {
+            "apiVersion": "v1",
+            "name": kms.name,
+            "endpoint": kms.socket_listen_address,
+            "cachesize": CACHE_SIZE if kms.cachesize is None else kms.cachesize,
+            "timeout": kms.timeout or TIMEOUT,
+        }
+    }

@@ -1,0 +1,66 @@
+"""Rules about the address of the API server, where kube-vip keeps it on a machine of the control plane."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import suppress
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.violations import Violation
+from espalier.clusters import addresses
+
+FIELD = "spec.controlPlaneConfiguration.endpoint.host"
+_ALLOWED = "an IP address that no machine has"
+
+
+def place(spec: eksa.ClusterSpec) -> addresses.Place | None:
+    """Where the API server is to be; None where the Cluster does not say. A provider may take a port with the host."""
+    return addresses.place(spec.endpoint_host)
+
+
+def is_shared(one: eksa.Cluster, other: eksa.Cluster) -> bool:
+    """True if the API servers of two Clusters would be at one address. In a namespace several may have a host, at
+    different ports.
+    """
+    here, there = place(one.spec), place(other.spec)
+    if here is None or there is None or here.host != there.host:
+        return False
+    return here == there or one.metadata.namespace != other.metadata.namespace
+
+
+def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """An address that is missing, that machines can't reach, or that is given to pods or Services."""
+    host = spec.endpoint_host
+    if spec.control_plane_configuration is None:
+        return
+    if not host:
+        message = "say at which address the API server is reached; it must be in the network of the machines, and not "
+        yield Violation(FIELD, "nothing", _ALLOWED, f"{message}be given out by DHCP")
+    elif (address := addresses.parsed(host)) is None:
+        yield Violation(FIELD, host, _ALLOWED, "kube-vip keeps an IP address on a machine of the control plane")
+    elif addresses.is_local(address):
+        yield Violation(FIELD, host, _ALLOWED, "machines can't be reached there")
+    else:
+        yield from in_networks(FIELD, address, spec)
+
+
+def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
+    """A field without effect, where kube-vip can't be left out."""
+    control_plane = spec.control_plane_configuration
+    if control_plane is not None and control_plane.skip_load_balancer_deployment:
+        yield (
+            "spec.controlPlaneConfiguration.skipLoadBalancerDeployment: kube-vip keeps the address of the API server "
+            "on machines of the control plane; it is always there"
+        )
+
+
+def in_networks(field: str, address: addresses.Address, spec: eksa.ClusterSpec) -> Iterator[Violation]:
+    """Pods and Services have their addresses to themselves. Invalid ranges are refused elsewhere."""
+    network = spec.cluster_network
+    for name, ranges in (("pods", network.pods), ("services", network.services)) if network else ():
+        for block in ranges.cidr_blocks if ranges else ():
+            with suppress(ValueError):
+                if address in ipaddress.ip_network(block, strict=False):
+                    message = f"spec.clusterNetwork.{name} has {block}: addresses there are given to {name}"
+                    yield Violation(field, str(address), "an address outside of the cluster's networks", message)

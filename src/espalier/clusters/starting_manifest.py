@@ -1,0 +1,35 @@
+"""The parts that manifests of all providers begin with, for `espalier generate clusterconfig`."""
+
+from __future__ import annotations
+
+CLUSTER_NETWORK = """\
+  clusterNetwork:
+    cniConfig:
+      cilium: {}
+    # One range each; they can't be changed later.
+    pods:
+      cidrBlocks:
+      - 192.168.0.0/16
+    services:
+      cidrBlocks:
+      - 10.96.0.0/12"""
+
+ENDPOINT = """\
+    endpoint:
+      # The address of the API server: free, in the network of the machines, and not given out by DHCP.
+      # kube-vip keeps it on one of the machines. It can't be changed later.
+      host: "192.0.2.10\""""
+
+EXTERNAL_ETCD = """\
+  # etcd on machines of its own. It needs EKS Anywhere's build of Cluster API; without the field,
+  # etcd runs on the machines of the control plane. It can't be changed later.
+  externalEtcdConfiguration:
+    # 1, 3 or 5."""
+
+
+def management_cluster(name: str) -> str:
+    """The field that names it."""
+    return f"""\
+  # The cluster that manages this one; with its own name, this one is a management cluster.
+  managementCluster:
+    name: {name}"""

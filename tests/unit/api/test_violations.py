@@ -1,0 +1,39 @@
+"""Violations as sentences: what was found stands in them, in one line, never at full length, and without power."""
+
+from __future__ import annotations
+
+import string
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api import redaction
+from espalier.api.printable import printable, quoted
+from espalier.api.violations import Violation
+
+MILLION = "x" * 1_000_000
+TEXTS = st.text(alphabet=[*string.printable, "\x1b", "\x9b", "\u202e", "…", "é"], max_size=600)
+
+
+@given(TEXTS, TEXTS, TEXTS, TEXTS)
+def test_whatever_others_wrote_the_sentence_is_one_line_that_steers_no_terminal(
+    field: str, found: str, allowed: str, message: str
+) -> None:
+    said = str(Violation(field, found, allowed, message))
+    assert printable(said) == said
+    assert "\n" not in said
+
+
+def test_values_of_a_megabyte_are_not_quoted_whole() -> None:
+    said = str(Violation(f"spec.labels[{MILLION}]", MILLION, MILLION, f'"{MILLION}" does not exist'))
+    assert len(said) < 4000
+    assert "found xxx" in said
+    assert "… (1000000 characters)" in said
+
+
+def test_a_quotation_that_ends_within_a_secret_shows_no_part_of_it() -> None:
+    secret = "c4n4ry-" * 100
+    said = Violation("spec.proxyConfiguration.httpProxy", f"proxy {secret}", "", "not an address").sentence
+    assert "c4n4ry" in said
+    assert "c4n4ry" not in redaction.concealed(said, {secret, "another-secret"})
+    assert redaction.concealed(quoted(f"{'a' * 300} c4n4ry-", 200), {secret}).startswith("aaa")

@@ -1,0 +1,102 @@
+"""What etcd keeps is encrypted where the provider has a place for the configuration, and else refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from espalier.api.capi.kubeadm import ApiServer, KubeadmConfigSpec
+from espalier.api.meta import Tree
+from espalier.clusters.rendered import Rendered
+from espalier.clusters.validity import problem
+from tests.support import nutanix, vsphere
+from tests.unit.providers.nutanix import test_rendering as on_nutanix
+from tests.unit.providers.vsphere import test_rendering as on_vsphere
+
+PLUGIN: Tree = {"name": "vault", "socketListenAddress": "unix:///var/run/kmsplugin/vault.sock"}
+MOUNTED = "/etc/kubernetes/enc/encryption-config.yaml"
+
+
+def asked(*plugins: Tree, resources: tuple[str, ...] = ("secrets",)) -> list[Tree]:
+    return [{"providers": [{"kms": one} for one in plugins], "resources": list(resources)}]
+
+
+def of_control_plane(made: Rendered) -> tuple[KubeadmConfigSpec, ApiServer]:
+    """How its machines are configured, and what runs there."""
+    config = made.control_plane.spec.kubeadm_config_spec
+    assert config is not None
+    assert config.cluster_configuration is not None
+    assert config.cluster_configuration.api_server is not None
+    return config, config.cluster_configuration.api_server
+
+
+@pytest.mark.parametrize("provider", ["nutanix", "vsphere"])
+def test_the_api_server_gets_the_configuration_from_its_machine(provider: str) -> None:
+    more: dict[str, Any] = {"etcdEncryption": asked(PLUGIN | {"cachesize": 5, "timeout": "1s"})}
+    if provider == "nutanix":
+        made, path = on_nutanix.made(nutanix.manifest(**more)), MOUNTED
+    else:
+        made, path = on_vsphere.made(vsphere.manifest(**more)), "/var/lib/kubeadm/encryption-config.yaml"
+    config, server = of_control_plane(made)
+    flags = {one.name: one.value for one in server.extra_args}
+    assert (flags["encryption-provider-config"], flags["feature-gates"]) == (MOUNTED, "KMSv1=true")
+    mounts = {one.host_path: (one.mount_path, one.read_only) for one in server.extra_volumes}
+    assert mounts[path] == (MOUNTED, True)
+    assert mounts["/var/run/kmsplugin/"] == ("/var/run/kmsplugin/", False)
+    (file,) = [one for one in config.files if one.path == path]
+    assert file.permissions == "0600"
+    (rule,) = json.loads(file.content)["resources"]
+    kms = {"apiVersion": "v1", "name": "vault", "endpoint": PLUGIN["socketListenAddress"]}
+    assert rule["providers"] == [{"kms": kms | {"cachesize": 5, "timeout": "1s"}}, {"identity": {}}]
+    assert rule["resources"] == ["secrets"]
+    assert not [
+        one for group in made.groups for one in group.config_template.spec.template.spec.files if "enc" in one.path
+    ]
+
+
+def test_what_is_left_out_has_the_defaults_of_eks_anywhere_and_own_gates_stay() -> None:
+    trees = nutanix.manifest(etcdEncryption=asked(PLUGIN))
+    trees[0]["spec"]["controlPlaneConfiguration"]["apiServerExtraArgs"] = {"feature-gates": "A=true"}
+    config, server = of_control_plane(on_nutanix.made(trees))
+    gates = [one.value for one in server.extra_args if one.name == "feature-gates"]
+    assert gates == ["A=true,KMSv1=true"]
+    content = next(one.content for one in config.files if one.path == MOUNTED)
+    assert '"cachesize": 1000' in content
+    assert '"timeout": "3s"' in content
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "two": (asked(PLUGIN) * 2, "spec.etcdEncryption: one configuration says what is encrypted by what; join them"),
+    "no plugin": (asked(), "spec.etcdEncryption[0].providers: what is encrypted by one plugin is read by the same"),
+    "two plugins": (asked(PLUGIN, PLUGIN), "found 2 providers; allowed: one"),
+    "nothing": (asked(PLUGIN, resources=()), "spec.etcdEncryption[0].resources: say what is encrypted"),
+    "no resource": (
+        asked(PLUGIN, resources=("Secrets",)),
+        "not a resource, with its group if it has one; found Secrets",
+    ),
+    "no name": (asked(PLUGIN | {"name": ""}), "providers[0].kms.name: say which plugin; found nothing"),
+    "no socket": (asked(PLUGIN | {"socketListenAddress": "tcp://a:1"}), "kms.socketListenAddress: not a socket that"),
+    "a socket elsewhere": (
+        asked(PLUGIN | {"socketListenAddress": "unix:///tmp/a"}),
+        "not a socket that the API server",
+    ),
+    "no cache": (asked(PLUGIN | {"cachesize": 0}), "kms.cachesize: not a number of keys; found 0"),
+    "no time": (asked(PLUGIN | {"timeout": "0s"}), "kms.timeout: not how long an answer may take; found 0s"),
+    "another time": (asked(PLUGIN | {"timeout": "soon"}), "kms.timeout: not how long an answer may take; found soon"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_kube_apiserver_would_not_start_with_is_refused(name: str) -> None:
+    value, sentence = REFUSED[name]
+    found = problem(on_nutanix.seen(nutanix.manifest(etcdEncryption=value)))
+    assert found is not None
+    assert sentence in found.message
+
+
+@pytest.mark.parametrize("socket", ["unix:///@vault", "unix:///var/run/kmsplugin/a.sock"])
+def test_sockets_that_the_api_server_finds_are_accepted(socket: str) -> None:
+    trees = nutanix.manifest(etcdEncryption=asked(PLUGIN | {"socketListenAddress": socket, "cachesize": -1}))
+    assert problem(on_nutanix.seen(trees)) is None
