@@ -132,7 +132,9 @@ class Watcher:
                 if len(out) > 1 and any(name in cordoned for name in out):
                     self._wrong(f"nodes {', '.join(out)} are out of service")
         elif change.table == PODS and UPGRADER_LABEL in change.after.metadata.labels:
-            pods = [one for one in self._workload.table(PODS).objects.values() if _is_upgrading(one)]
+            nodes = {one.name for one in self._workload.table(NODES).objects.values()}  # without one, nothing runs
+            upgrading = [one for one in self._workload.table(PODS).objects.values() if _is_upgrading(one)]
+            pods = [one for one in upgrading if one.tree["spec"]["nodeName"] in nodes]
             if len(pods) > 1:
                 self._wrong(f"pods {', '.join(one.name for one in pods)} run")
 
@@ -207,7 +209,7 @@ def releases() -> Releases:
 
 
 def tell(kept: Kept, story: Story, *, wrap: Wrap = lambda transport: transport, seed: int = 2) -> None:
-    """Tell a story of an environment that begins from there, all of whose writes are looked at."""
+    """Tell a story of an environment that begins from there, all of whose writes are checked."""
 
     async def main(simulation: Simulation) -> None:
         store, stores = kept.opened()

@@ -93,6 +93,63 @@ def test_a_machine_that_is_deleted_by_hand_is_replaced_before_the_next_node_is_t
     journey(story, control_planes=3, workers=1)
 
 
+def test_who_says_that_a_machine_is_replaced_while_all_are_there_has_none_replaced() -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+
+        async def say_so(_: WorkloadCluster, _node: str, container: str, moment: Moment) -> None:
+            if (container, moment) == ("components-copier", Moment.RUNS):
+                upgraders.happening = None
+                patch = {"metadata": {"annotations": {REPLACING: "so"}}}
+                resource = KubeadmControlPlane.resource
+                await env.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+                await env.change(kubernetesVersion="1.36")
+
+        upgraders.happening = say_so
+        await env.change(
+            controlPlaneConfiguration={"count": 1, "apiServerExtraArgs": {"v": "5"}, "upgradeRolloutStrategy": IN_PLACE}
+        )
+        await env.until_ready(seconds=7200)
+        assert set(await env.versions()) == {NEW}
+        assert await identities(env) == before
+        assert await marks(env) == []
+
+    journey(story, control_planes=1, workers=1)
+
+
+def test_machines_are_replaced_after_all_once_a_lost_one_was() -> None:
+    """The pause that came back for the upgrade goes with it."""
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(env, control_plane=True)]
+        upgraders.failing[planes[0], "components-copier"] = "the disk is broken"
+        await env.change(kubernetesVersion="1.36")
+        await until_so(env, *UPGRADE, lambda one: "the disk is broken" in ready(one)["message"])
+        upgraders.failing["garden", "components-copier"] = "this one is broken, too"
+        await env.client.delete(Machine.resource, planes[0], SYSTEM_NAMESPACE)
+        await until_so(env, *UPGRADE, lambda one: "this one is broken, too" in ready(one)["message"], seconds=3600)
+        how = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}
+        await env.change(controlPlaneConfiguration={"count": 3, "upgradeRolloutStrategy": how})
+        upgraders.failing.clear()
+        await env.until_ready(seconds=7200)
+        assert set(await env.versions()) == {NEW}
+        assert await marks(env) == []
+
+    journey(story, control_planes=3, workers=1)
+
+
+def test_a_machine_that_was_lost_just_before_is_replaced_first() -> None:
+    async def story(env: ManagedEnvironment, _upgraders: Upgraders) -> None:
+        planes = [one.name for one in await machines(env, control_plane=True)]
+        await env.client.delete(Machine.resource, planes[0], SYSTEM_NAMESPACE)
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready(seconds=7200)
+        assert set(await env.versions()) == {NEW}
+        assert len(await machines(env, control_plane=True)) == 3
+
+    journey(story, control_planes=3, workers=1)
+
+
 def test_a_node_that_dies_is_replaced_by_its_health_check_and_the_upgrade_goes_on() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.simulator.workload_cluster import WorkloadCluster
@@ -147,3 +148,18 @@ async def told_everywhere(env: ManagedEnvironment, node: str, said: str) -> None
     for resource, name in names.items():
         upgrade = await env.client.get(resource, name, SYSTEM_NAMESPACE)
         assert said in in_place.ready(upgrade.tree)["message"]
+
+
+def test_static_pods_that_somebody_deletes_are_shown_again_and_hold_nothing_up() -> None:
+    async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
+        await asyncio.sleep(CALM)
+        workload = in_place.reach(env)
+        found = [one for one in (await workload.client.list(POD, "kube-system")).items if "etcd-" in one.name]
+        await env.change(kubernetesVersion="1.36")
+        for pod in found:
+            await workload.client.delete(POD, pod.name, pod.namespace)
+        await finish(env, watcher)
+        again = [await workload.client.get(POD, pod.name, pod.namespace) for pod in found]
+        assert not {pod.metadata.uid for pod in found} & {pod.metadata.uid for pod in again}
+
+    tell(ready(3, 2), story)

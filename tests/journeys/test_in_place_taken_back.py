@@ -7,12 +7,27 @@ from typing import Any
 import pytest
 import yaml
 
-from espalier.api.core import CONFIG_MAP
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.core import CONFIG_MAP, CORE_EVENT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade
+from espalier.api.eksa.upgrades import NODE_IN_WORK, ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
-from tests.journeys.in_place import IN_PLACE, NEW, OLD, identities, journey, machines, marks, reach, ready, until_so
+from espalier.upgrades.names import node_upgrade
+from tests.journeys.in_place import (
+    IN_PLACE,
+    NEW,
+    OLD,
+    identities,
+    journey,
+    machines,
+    marks,
+    past_admission,
+    reach,
+    ready,
+    until_so,
+)
 from tests.journeys.in_place_watch import say_ready
 from tests.journeys.managed import ManagedEnvironment
 from tests.support.upgraders import Upgraders
@@ -67,8 +82,10 @@ def test_a_step_before_kubeadm_fails(step: str) -> None:
     journey(story)
 
 
-@pytest.mark.parametrize("kubernetes", ["1.35", "1.36"])
-def test_what_kubeadm_config_had_is_there_again_for_machines_that_join(kubernetes: str) -> None:
+@pytest.mark.parametrize(("kubernetes", "claim"), [("1.35", ""), ("1.36", ""), ("1.35", "somebody 1")])
+def test_what_kubeadm_config_had_is_there_again_for_machines_that_join(kubernetes: str, claim: str) -> None:
+    """Whatever somebody writes into the claim."""
+
     async def configuration(env: ManagedEnvironment) -> Any:
         found = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
         return yaml.safe_load(found.tree["data"]["ClusterConfiguration"])
@@ -82,6 +99,11 @@ def test_what_kubeadm_config_had_is_there_again_for_machines_that_join(kubernete
         await env.change(kubernetesVersion=kubernetes, controlPlaneConfiguration=louder)
         await is_told(env, "the disk is full")
         assert {"name": "v", "value": "5"} in (await configuration(env))["apiServer"]["extraArgs"]
+        if claim:
+            patch = {"metadata": {"annotations": {NODE_IN_WORK: claim}}}
+            await env.client.patch(
+                KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE
+            )
         await env.change(kubernetesVersion="1.35", controlPlaneConfiguration=how | {"apiServerExtraArgs": None})
         await env.until_ready(seconds=7200)
         assert await marks(env) == []
@@ -90,32 +112,106 @@ def test_what_kubeadm_config_had_is_there_again_for_machines_that_join(kubernete
     journey(story)
 
 
+POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: None\n"
+ASKED = {"apiServerExtraArgs": {"v": "5"}, "kubeletConfiguration": {"maxPods": 50}, "auditPolicyContent": POLICY}
+"""A change of flags, and of files that static pods and the kubelet read."""
+
+
+async def breaks_off(env: ManagedEnvironment, upgraders: Upgraders, step: str, asked: Tree) -> tuple[str, Tree]:
+    """The node whose upgrade has come to a step that failed, and what it was brought; the next one does not fail."""
+    plane = (await machines(env, control_plane=True))[0].name
+    upgraders.failing[plane, step] = "it stands still"
+    await env.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": IN_PLACE, **asked})
+    await is_told(env, "it stands still")
+    upgraders.failing.clear()
+    return plane, upgraders.changes.pop(plane)
+
+
+def paths(changes: Tree) -> set[str]:
+    return {one["path"] for one in changes.get("files", ())} | set(changes.get("removedFiles", ()))
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
 @pytest.mark.parametrize("step", ["drainer", "kubelet-kubectl-upgrader", "done"])
-def test_flags_and_files_that_kubeadm_brought_are_taken_from_the_node_again(step: str) -> None:
+def test_flags_and_files_that_kubeadm_brought_are_taken_from_the_node_again(step: str, *, is_deleted: bool) -> None:
+    """Also when its NodeUpgrade is deleted by hand just before."""
+
     async def configuration(env: ManagedEnvironment) -> Any:
         found = await reach(env).client.get(CONFIG_MAP, "kubeadm-config", "kube-system")
         return yaml.safe_load(found.tree["data"]["ClusterConfiguration"])
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before, was = await configuration(env), await identities(env)
-        plane = (await machines(env, control_plane=True))[0].name
-        upgraders.failing[plane, step] = "it stands still"
+        plane, brought = await breaks_off(env, upgraders, step, ASKED)
+        if is_deleted:
+            await env.client.delete(NodeUpgrade.resource, node_upgrade(plane), SYSTEM_NAMESPACE)
         how = {"count": 1, "upgradeRolloutStrategy": IN_PLACE}
-        policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: None\n"
-        louder = how | {"apiServerExtraArgs": {"v": "5"}, "kubeletConfiguration": {"maxPods": 50}}
-        await env.change(controlPlaneConfiguration=louder | {"auditPolicyContent": policy})
-        await is_told(env, "it stands still")
-        brought = upgraders.changes[plane]
-        upgraders.failing.clear()
-        none = {"apiServerExtraArgs": None, "kubeletConfiguration": None, "auditPolicyContent": None}
-        await env.change(controlPlaneConfiguration=how | none)
+        await env.change(controlPlaneConfiguration=how | dict.fromkeys(ASKED))
         await env.until_ready(seconds=7200)
         assert await marks(env) == []
         assert await configuration(env) == before
         assert await identities(env) == was
-        back = upgraders.changes[plane]
-        paths = {one["path"] for one in back.get("files", ())} | set(back.get("removedFiles", ()))
-        assert paths == {one["path"] for one in brought["files"]}
+        assert "--v=5" not in upgraders.static_pods[plane]["kube-apiserver"].flags
+        assert paths(upgraders.changes[plane]) == paths(brought)
+        events = [one.tree for one in (await env.client.list(CORE_EVENT, SYSTEM_NAMESPACE)).items]
+        (said,) = [one["message"] for one in events if one["reason"] == "UpgradeBrokenOff"]
+        assert said.endswith("delete the Machine to have it replaced")
+
+    journey(story)
+
+
+@pytest.mark.parametrize("kind", [ControlPlaneUpgrade, NodeUpgrade])
+def test_what_was_broken_off_is_done_again_when_its_upgrade_is_deleted(
+    kind: type[ControlPlaneUpgrade | NodeUpgrade],
+) -> None:
+    """The file is there, but the kubelet has not read it."""
+    asked: Tree = {"kubeletConfiguration": {"maxPods": 50}}
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane, brought = await breaks_off(env, upgraders, "kubelet-kubectl-upgrader", asked)
+        begun = len(upgraders.ran)
+        name = node_upgrade(plane) if kind is NodeUpgrade else "garden-cp-upgrade"
+        await env.client.delete(kind.resource, name, SYSTEM_NAMESPACE)
+        await env.until_ready(seconds=7200)
+        assert (plane, "kubelet-kubectl-upgrader") in upgraders.ran[begun:]
+        assert upgraders.changes[plane] == brought
+        assert await marks(env) == []
+
+    journey(story)
+
+
+def test_what_was_broken_off_is_done_again_when_more_is_asked_for() -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        asked: Tree = {"kubeletConfiguration": {"maxPods": 50}}
+        plane, brought = await breaks_off(env, upgraders, "kubelet-kubectl-upgrader", asked)
+        more = {**asked, "apiServerExtraArgs": {"v": "5"}}
+        await env.change(controlPlaneConfiguration={"count": 1, "upgradeRolloutStrategy": IN_PLACE, **more})
+        await env.until_ready(seconds=7200)
+        assert paths(brought) <= paths(upgraders.changes[plane])
+        assert "--v=5" in upgraders.static_pods[plane]["kube-apiserver"].flags
+
+    journey(story)
+
+
+def test_a_version_of_which_a_node_has_a_part_is_asked_for_again() -> None:
+    """Its NodeUpgrade was deleted by hand, so that nobody refused to take the change back."""
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        before = await identities(env)
+        plane = (await machines(env, control_plane=True))[0].name
+        upgraders.failing[plane, "drainer"] = "it stands still"
+        await env.change(kubernetesVersion="1.36")
+        await is_told(env, "it stands still")
+        async with past_admission(env.client):
+            await env.change(kubernetesVersion="1.35")
+        await env.client.delete(NodeUpgrade.resource, node_upgrade(plane), SYSTEM_NAMESPACE)
+        upgraders.failing.clear()
+        await is_told(env, f"kubeadm does not downgrade; ask for {NEW} again, or for a later one")
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready(seconds=7200)
+        assert await identities(env) == before
+        assert set(await env.versions()) == {NEW}
+        assert await marks(env) == []
 
     journey(story)
 

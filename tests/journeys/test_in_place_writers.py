@@ -256,8 +256,30 @@ def test_an_upgrade_that_somebody_else_made_under_the_managers_name_is_named() -
         await env.change(kubernetesVersion="1.36")
         name = f"ControlPlaneUpgrade {SYSTEM_NAMESPACE}/garden-cp-upgrade"
         await env.until(
-            lambda one: any(name in said.message and "delete it" in said.message for said in one.status.conditions)
+            lambda one: any(
+                name in said.message and "delete ControlPlaneUpgrade garden-cp-upgrade" in said.message
+                for said in one.status.conditions
+            )
         )
+        await env.client.delete(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
+        await env.until_ready()
+        assert set(await env.versions()) == {NEW}
+
+    journey(story)
+
+
+def test_an_upgrade_that_somebody_made_his_own_and_deleted_is_made_anew() -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
+        upgraders.failing[plane, "components-copier"] = "the disk is full"
+        await env.change(kubernetesVersion="1.36")
+        await told(env, f"{plane}-node-upgrader", "CopyingComponentsFailed")
+        owners: Tree = {"metadata": {"ownerReferences": None}}
+        await env.client.patch(
+            ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE, patch=owners, type=PatchType.MERGE
+        )
+        await asyncio.sleep(600)
+        upgraders.failing.clear()
         await env.client.delete(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
         await env.until_ready()
         assert set(await env.versions()) == {NEW}
@@ -285,6 +307,49 @@ def test_somebody_who_takes_the_claim_away_has_no_second_node_upgraded() -> None
         await env.until_ready(seconds=7200)
 
     journey(story, control_planes=3)
+
+
+async def edit_claim(env: ManagedEnvironment, claim: str) -> None:
+    patch: Tree = {"metadata": {"annotations": {NODE_IN_WORK: claim}}}
+    await env.client.patch(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+
+async def until_claimed(env: ManagedEnvironment, claim: str | None) -> None:
+    def is_so(plane: Tree) -> bool:
+        found: str | None = plane["metadata"].get("annotations", {}).get(NODE_IN_WORK)
+        return found == claim
+
+    await until_so(env, KubeadmControlPlane.resource, "garden", is_so)
+
+
+def test_a_claim_that_somebody_edits_is_written_again_and_not_left_behind() -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
+        upgraders.hanging.add((plane, "kubeadm-upgrader"))
+        await env.change(kubernetesVersion="1.36")
+        await told(env, f"{plane}-node-upgrader", "UpgradingKubeadm")
+        whole = await env.client.get(ControlPlaneUpgrade.resource, "garden-cp-upgrade", SYSTEM_NAMESPACE)
+        await edit_claim(env, "somebody 1")
+        await until_claimed(env, f"{whole.name} {whole.metadata.uid}")
+        upgraders.hanging.clear()
+        await reach(env).client.delete(POD, f"{plane}-node-upgrader", SYSTEM_NAMESPACE)
+        await env.until_ready(seconds=7200)
+        await until_claimed(env, None)
+        await edit_claim(env, f"{whole.name} {whole.metadata.uid}")
+        await until_claimed(env, None)
+
+    journey(story)
+
+
+def test_the_claim_of_a_node_upgrade_by_hand_goes_with_it() -> None:
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        plane = (await machines(env, control_plane=True))[0].name
+        await env.client.create(NodeUpgrade.resource, node_upgrade(plane))
+        await completed(env, f"hand-{plane}")
+        await env.client.delete(NodeUpgrade.resource, f"hand-{plane}", SYSTEM_NAMESPACE)
+        await until_claimed(env, None)
+
+    journey(story)
 
 
 def test_a_pause_of_a_persons_own_stays() -> None:

@@ -155,6 +155,28 @@ def test_a_node_upgrade_that_was_completed_leaves_the_pod_of_the_next_one_alone(
     journey(story)
 
 
+def test_what_the_pod_of_an_earlier_node_upgrade_of_the_same_name_did_is_not_taken_for_its_own() -> None:
+    """Somebody removed the finalizer of the first, and asks for something else by the same name."""
+
+    async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
+        worker = (await machines(env, control_plane=False))[0]
+        name = await begin(env, worker.name)
+        await until_so(env, name, lambda upgrade: ready(upgrade).reason == "UpgradingKubeadm")
+        await env.client.delete(NodeUpgrade.resource, name, SYSTEM_NAMESPACE)
+        await env.client.patch(
+            NodeUpgrade.resource, name, SYSTEM_NAMESPACE, patch={"metadata": {"finalizers": None}}, type=PatchType.MERGE
+        )
+        await begin(env, worker.name)
+        await until_so(env, name, lambda upgrade: "earlier NodeUpgrade" in ready(upgrade).message)
+        await until_so(env, name, lambda upgrade: upgrade.status.completed)
+        begun = [container for _, container in upgraders.ran]
+        assert begun[-len(STEPS) :] == STEPS, "each step ran for the second one"
+        assert len(begun) > len(STEPS)
+        assert upgraders.at_once == 1
+
+    journey(story)
+
+
 def test_a_node_belongs_to_one_node_upgrade_at_a_time() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]

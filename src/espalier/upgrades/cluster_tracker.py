@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.kube.client import Client
 from espalier.runtime.cache import Caches
 from espalier.runtime.remote import RemoteClients
@@ -32,8 +32,15 @@ class _Side:
 class _Followed:
     capi_objects: ClusterAPIObjects
     near: _Side
+    of_providers: dict[Infrastructure, _Side] = field(default_factory=dict)
+    """Begun with once it is known whose infrastructure the cluster has."""
     workload: Workload | None = None
     far: _Side | None = None
+
+    @property
+    def sides(self) -> list[_Side]:
+        """All that is kept true."""
+        return [self.near, *self.of_providers.values(), *([self.far] if self.far else [])]
 
 
 class ClusterTracker:
@@ -50,7 +57,7 @@ class ClusterTracker:
         self._subscribers: list[Callable[[str], None]] = []
 
     def subscribe(self, changed: Callable[[str], None]) -> None:
-        """Be told of a cluster in which something changed, or that can be looked at now."""
+        """Be told of a cluster in which something changed, or whose caches are filled now."""
         self._subscribers.append(changed)
 
     def look(self, cluster: str) -> ClusterView | None:
@@ -60,7 +67,7 @@ class ClusterTracker:
             caches = self._caches(self._client)
             capi_objects = ClusterAPIObjects(caches, cluster, self._infrastructures)
             followed = self._followed[cluster] = _Followed(capi_objects, self._side(cluster, caches))
-        if not followed.near.filled:
+        if not followed.near.filled or not self._know_providers(cluster, followed):
             return None
         self._reach(cluster, followed)
         is_read = followed.far is not None and followed.far.filled
@@ -69,20 +76,27 @@ class ClusterTracker:
     def leave(self, cluster: str) -> None:
         """Follow a cluster no longer."""
         followed = self._followed.pop(cluster, None)
-        for side in (followed.near, followed.far) if followed else ():
-            if side is not None:
-                side.stop()
+        for side in followed.sides if followed else ():
+            side.stop()
 
     async def run(self) -> None:
         """Until cancelled; then nothing is followed."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            sides = [side for one in self._followed.values() for side in (one.near, one.far)]
+            sides = [side for one in self._followed.values() for side in one.sides]
             for cluster in list(self._followed):
                 self.leave(cluster)
-            tasks = [side.task for side in sides if side is not None and side.task is not None]
+            tasks = [side.task for side in sides if side.task is not None]
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _know_providers(self, cluster: str, followed: _Followed) -> bool:
+        """Follow the infrastructure of those that the cluster has machines or templates of; True once it is read."""
+        for provider in followed.capi_objects.providers() - followed.of_providers.keys():
+            caches = self._caches(self._client)
+            followed.capi_objects.add(caches, [provider])
+            followed.of_providers[provider] = self._side(cluster, caches)
+        return all(side.filled for side in followed.of_providers.values())
 
     def _reach(self, cluster: str, followed: _Followed) -> None:
         """Follow the workload cluster by its present kubeconfig."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+
+import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import CONFIG_MAP, NODE, POD, SECRET
+from espalier.api.eksa.upgrades import UNFINISHED
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig, machine_change
-from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
 from espalier.clusterapi.machine_change import MachineParts
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -39,6 +44,7 @@ def template_kinds(infrastructures: Infrastructures) -> tuple[Resource, ...]:
 
 
 OWNER_KINDS: tuple[Resource, ...] = (KubeadmControlPlane.resource, MachineDeployment.resource)
+NO_PROVIDERS = Infrastructures(())
 
 KUBE_SYSTEM = "kube-system"
 CONTROL_PLANE_PODS = "tier=control-plane"
@@ -72,6 +78,11 @@ class MachineView:
         return self.config is None and self.machine.spec.bootstrap.config_ref is not None
 
     @property
+    def is_unfinished(self) -> bool:
+        """True if an upgrade of its node did not come to its end: what the node has is not known then."""
+        return UNFINISHED in self.object.metadata.annotations
+
+    @property
     def parts(self) -> MachineParts:
         """The parts it is made of."""
         return machine_change.of_control_plane_machine(
@@ -86,35 +97,65 @@ class MachineView:
         return self.machine.status.node_ref.name if self.machine.status.node_ref else ""
 
 
+def _of_machine(found: Object) -> str:
+    return found.decode(Machine).spec.infrastructure_ref.kind
+
+
+def _of_plane(found: Object) -> str:
+    return found.decode(KubeadmControlPlane).spec.machine_template.spec.infrastructure_ref.kind
+
+
+def _of_group(found: Object) -> str:
+    return found.decode(MachineDeployment).spec.template.spec.infrastructure_ref.kind
+
+
 class ClusterAPIObjects:
     """The objects of Cluster API that a cluster consists of, as caches show them."""
 
     def __init__(self, caches: Caches, cluster: str, infrastructures: Infrastructures) -> None:
-        labels = f"{kubeconfig.CLUSTER_NAME_LABEL}={cluster}"
+        self._labels = f"{kubeconfig.CLUSTER_NAME_LABEL}={cluster}"
         self._capi = ClusterIdentity.unowned(cluster).capi
         self.cluster = cluster
         self.infrastructures = infrastructures
-        self._templates = template_kinds(infrastructures)
-        self.caches: dict[Resource, Cache] = {
-            resource: caches.of(
-                resource,
-                self._capi.namespace,
-                labels,
-                optional=infrastructures.is_optional(resource),
-                indexes={BY_CONTROLLER: by_controller},
-            )
-            for resource in (*OWNER_KINDS, *machine_kinds(infrastructures), *self._templates)
-        }
-        self._secrets = caches.of(SECRET, self._capi.namespace, labels, transform=kubeconfigs_alone)
+        self.caches: dict[Resource, Cache] = {}
+        kinds = (*OWNER_KINDS, *machine_kinds(NO_PROVIDERS), *template_kinds(NO_PROVIDERS))
+        self._add(caches, kinds)
+        self._secrets = caches.of(SECRET, self._capi.namespace, self._labels, transform=kubeconfigs_alone)
+
+    def _add(self, caches: Caches, kinds: Iterable[Resource]) -> None:
+        for resource in kinds:
+            optional = self.infrastructures.is_optional(resource)
+            indexes = {BY_CONTROLLER: by_controller}
+            namespace = self._capi.namespace
+            cache = caches.of(resource, namespace, self._labels, optional=optional, indexes=indexes)
+            self.caches[resource] = cache
+
+    def providers(self) -> set[Infrastructure]:
+        """Whose infrastructure the cluster has: what machines are, and what new ones would be made of."""
+        found = [self.infrastructures.of_machine(kind) for kind in self._made_of(Machine.resource, _of_machine)]
+        for owner, of_template in ((KubeadmControlPlane.resource, _of_plane), (MachineDeployment.resource, _of_group)):
+            found += [self.infrastructures.of_template(kind) for kind in self._made_of(owner, of_template)]
+        return {one for one in found if one is not None}
+
+    def _made_of(self, resource: Resource, kind: Callable[[Object], str]) -> Iterator[str]:
+        for one in self.caches[resource].list():
+            with suppress(msgspec.ValidationError):  # who acts on it says so
+                yield kind(one)
+
+    def add(self, caches: Caches, providers: Iterable[Infrastructure]) -> None:
+        """Show the infrastructure of these providers, too."""
+        self._add(caches, (kind for one in providers for kind in (one.machine, one.machine_template)))
 
     def get(self, resource: Resource, name: str) -> Object | None:
-        """One object."""
-        return self.caches[resource].get(Key(self._capi.namespace, name))
+        """One object; None as well for one of a provider that the cluster has nothing of."""
+        cache = self.caches.get(resource)
+        return cache.get(Key(self._capi.namespace, name)) if cache else None
 
     @property
     def identity(self) -> ClusterIdentity:
         """Which cluster it is, as its objects say."""
-        labelled = (one for kind in (*OWNER_KINDS, *self._templates) for one in self.caches[kind].list())
+        kinds = (*OWNER_KINDS, *template_kinds(self.infrastructures))
+        labelled = (one for kind in kinds if kind in self.caches for one in self.caches[kind].list())
         return ClusterIdentity.of_objects(self.cluster, (one.metadata for one in labelled))
 
     @property
@@ -149,8 +190,8 @@ class ClusterAPIObjects:
         return [view for view in views if view is not None]
 
     def template(self, kind: str, name: str) -> Tree | None:
-        """Content of a template, None when it is not there or of a kind that is not looked at."""
-        resource = next((known for known in self._templates if known.kind == kind), None)
+        """Content of a template, None when it is not there or of a kind that is not cached."""
+        resource = next((known for known in template_kinds(self.infrastructures) if known.kind == kind), None)
         found = self.get(resource, name) if resource else None
         spec: Tree | None = found.tree.get("spec") if found else None
         return spec

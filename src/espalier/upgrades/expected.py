@@ -13,11 +13,12 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.eksa.upgrades import UNFINISHED
 from espalier.api.meta import Tree
-from espalier.clusterapi.bootstrap_changes import bootstrap_changes
+from espalier.clusterapi.bootstrap_changes import changes_since, traits
 from espalier.clusterapi.machine_change import CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, control_plane_bootstrap
 from espalier.kube.merging import difference
-from espalier.upgrades import names
+from espalier.upgrades import names, unfinished
 from espalier.upgrades.cluster_view import MachineView
 
 _OWN_OF_JOIN = ("discovery", "caCertPath", "controlPlane")
@@ -44,7 +45,8 @@ def changes(machine: MachineView | None, wanted: Tree) -> str:
     """
     if machine is None or machine.config is None:
         return ""
-    found = bootstrap_changes(machine.config.tree.get("spec") or {}, wanted)
+    has = unfinished.uncertain(traits(machine.config.tree.get("spec") or {}), machine.object)
+    found = changes_since(has, wanted)
     return encoded(found) if found else ""
 
 
@@ -62,7 +64,8 @@ def control_plane_machine(control_plane: Tree, version: str) -> Tree:
     """Of a Machine of a control plane whose spec is `control_plane`."""
     configuration = (control_plane.get("kubeadmConfigSpec") or {}).get("clusterConfiguration") or {}
     text = msgspec.json.encode(configuration, order="sorted").decode()
-    return {"metadata": {"annotations": {names.CLUSTER_CONFIGURATION_ANNOTATION: text}}, "spec": {"version": version}}
+    annotations = {names.CLUSTER_CONFIGURATION_ANNOTATION: text, UNFINISHED: None}
+    return {"metadata": {"annotations": annotations}, "spec": {"version": version}}
 
 
 def control_plane_config(control_plane: Tree, version: str, present: Tree) -> Tree:
@@ -108,4 +111,4 @@ def infrastructure_machine(reference: Tree) -> Tree:
 
 def worker(version: str) -> Tree:
     """Of a Machine of a worker node group."""
-    return {"spec": {"version": version}}
+    return {"metadata": {"annotations": {UNFINISHED: None}}, "spec": {"version": version}}

@@ -1,8 +1,8 @@
-"""True if a control plane can spare a member: before and after each node. Pure."""
+"""The reason why a control plane can't spare a member, before and after each node. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from espalier.upgrades.views import Node, Pod
 
@@ -22,15 +22,33 @@ def obstacle(nodes: Sequence[Node], pods: Sequence[Pod], spared: str, machines: 
     others = [node for node in members if node.metadata.name != spared]
     for node in others:
         if not node.is_ready:
-            return f"control plane node {node.metadata.name} is not ready"
+            advice = "repair its kubelet, or delete its Machine to have it replaced"
+            return f"control plane node {node.metadata.name} is not ready: {advice}"
         for component in ("etcd", "kube-apiserver") if has_etcd else ("kube-apiserver",):
             found = next((pod for pod in pods if _is_of(pod, component, node.metadata.name)), None)
-            if found is None or not found.is_ready:
-                return f"{component} on node {node.metadata.name} is {'not there' if found is None else 'not ready'}"
+            if found is None:
+                source = f"its kubelet makes it from /etc/kubernetes/manifests/{component}.yaml"
+                advice = f"{source}; repair these, or delete its Machine to have it replaced"
+                return f"{component} on node {node.metadata.name} has no pod in kube-system: {advice}"
+            if not found.is_ready:
+                advice = f"see the log of Pod kube-system/{found.metadata.name}"
+                return f"{component} on node {node.metadata.name} is not ready: {advice}"
     majority = machines // 2 + 1
     if has_etcd and machines > 1 and len(others) < majority:
         return f"etcd has {machines} members, and {len(others)} beside node {spared} are no majority ({majority})"
     return ""
+
+
+def rolled_out(machines: Sequence[str], wanted: int, upgraded: Collection[str]) -> str:
+    """The sentence on a control plane of which Cluster API is replacing a machine; empty when it is not.
+
+    `machines` are all of it, oldest first, and `upgraded` those that are to be upgraded where they stand.
+    """
+    added = [name for name in machines if name not in upgraded]
+    if not added or len(machines) <= wanted:
+        return ""
+    found = f"{added[-1]} is one machine more than the {wanted} that are asked for: Cluster API is replacing one"
+    return f"{found}: set upgradeRolloutStrategy.type to RollingUpdate to have it go on, or take the change back"
 
 
 def _is_of(pod: Pod, component: str, node: str) -> bool:

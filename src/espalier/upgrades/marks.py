@@ -8,6 +8,7 @@ Cluster API would make; a change that can't be made in place is refused, or left
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from espalier.api import conditions as condition_list
@@ -21,11 +22,12 @@ from espalier.api.eksa.upgrades import (
     ObjectReference,
 )
 from espalier.api.meta import ObjectMeta, Tree
+from espalier.api.resource import Key
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.mapping import by_controller, owners_of
+from espalier.runtime.mapping import by_controller
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.reconciler import Reconciled, Reconciler
 from espalier.runtime.writer import found_by_owner
@@ -34,7 +36,7 @@ from espalier.upgrades.cluster_view import ClusterAPIObjects
 from espalier.upgrades.group.group import Due, Group
 from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.node.containers import POD_CREATED
-from espalier.upgrades.observe import cluster_of
+from espalier.upgrades.observe import BY_CLUSTER, cluster_of
 from espalier.upgrades.reconciling import Tools
 
 
@@ -62,12 +64,34 @@ def controller(
     reconciler = Reconciler(marked, tools.writer, tools.recorder)
     made = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(made, group.owner_resource, predicate=_marked)
-    made.watch(tools.observer.own[group.resource], owners_of(group.owner_resource))
+
+    def upgraded(upgrade: Object) -> list[Key]:
+        """The owner that an upgrade is for, also of one that somebody made his own: it is in the way."""
+        return [Key(upgrade.namespace, group.owner_of(upgrade.decode(group.upgrade_type))[0].name)]
+
+    made.watch(tools.observer.own[group.resource], upgraded)
+
+    def left_behind(gone: Object) -> list[Key]:
+        """The owners on which a NodeUpgrade that is gone has left its claim."""
+        owners = tools.observer.marked[group.owner_resource].by_index(BY_CLUSTER, cluster_of(gone))
+        return [one.key for one in owners if one.metadata.annotations.get(NODE_IN_WORK) == names.claim(gone)]
+
+    made.watch(tools.observer.own[NodeUpgrade.resource], left_behind, predicate=_goes)
     return made
 
 
 def _marked(old: Object | None, new: Object | None) -> bool:
-    return any(found is not None and names.is_marked(found) for found in (old, new))
+    found = [one for one in (old, new) if one is not None]
+    return any(names.is_marked(one) or _left(one.metadata.annotations) for one in found)
+
+
+def _left(annotations: Mapping[str, str]) -> bool:
+    """True if there may be something of an upgrade on an owner without its mark."""
+    return NODE_IN_WORK in annotations or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
+
+
+def _goes(_old: Object | None, new: Object | None) -> bool:
+    return new is None
 
 
 @dataclass
@@ -94,11 +118,19 @@ def _upgrade_of(tools: Tools, group: Group, owner: Object) -> Object | None:
 
 
 async def end_without_mark(ctx: Context) -> Outcome:
-    """An upgrade goes with its mark."""
-    if ctx.object.metadata.annotations.get(ctx.group.mark) == "true":
+    """An upgrade goes with its mark, the pause with the upgrade, and a claim with who has claimed the control plane."""
+    annotations = ctx.object.metadata.annotations
+    if annotations.get(ctx.group.mark) == "true":
         return Continue()
     if ctx.upgrade is not None:
         await ctx.tools.writer.delete(ctx.group.resource, ctx.upgrade, found_by_owner)
+    left: dict[str, None] = {}
+    if NODE_IN_WORK in annotations and not ctx.tools.observer.is_there(annotations[NODE_IN_WORK]):
+        left[NODE_IN_WORK] = None
+    if ctx.upgrade is None and annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
+        left[PAUSED_ANNOTATION] = None
+    if left:
+        await ctx.tools.writer.merge(ctx.group.owner_resource, ctx.object, {"metadata": {"annotations": left}})
     return Done()
 
 

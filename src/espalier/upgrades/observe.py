@@ -65,6 +65,12 @@ class Observer:
         """The NodeUpgrades that an upgrade made."""
         return self.own[NodeUpgrade.resource].by_index(BY_CONTROLLER, owner.metadata.uid)
 
+    def is_there(self, claim: str) -> bool:
+        """True if the upgrade that has claimed a control plane is there, by name and uid."""
+        name, _, uid = claim.partition(" ")
+        found = (self.upgrade(kind, name) for kind in (ControlPlaneUpgrade.resource, NodeUpgrade.resource))
+        return any(one is not None and one.metadata.uid == uid for one in found)
+
     def image(self, version: str) -> tuple[str | None, tuple[str, ...]]:
         """The upgrader image for a Kubernetes version, and the versions for which there is one."""
         found = self.images.get(names.IMAGES_KEY)

@@ -111,11 +111,19 @@ class ContainerStatus(Observed, frozen=True):
     state: ContainerState = ContainerState()
 
 
+class Variable(Observed, frozen=True):
+    """A variable of a container's environment."""
+
+    name: str
+    value: str = ""
+
+
 class Container(Observed, frozen=True):
     """A container, as it was asked for."""
 
     name: str
     image: str = ""
+    env: list[Variable] = []
 
 
 class PodSpec(Observed, frozen=True):
@@ -166,6 +174,11 @@ class Pod(Observed, frozen=True):
         """True if any of its containers has run."""
         states = [status.state for status in (*self.status.init_container_statuses, *self.status.container_statuses)]
         return any(state.running is not None or state.terminated is not None for state in states)
+
+    def variable(self, name: str) -> str:
+        """The value of a variable of its first container that has it; empty without one."""
+        containers = (*self.spec.init_containers, *self.spec.containers)
+        return next((one.value for container in containers for one in container.env if one.name == name), "")
 
     @property
     def images(self) -> set[str]:

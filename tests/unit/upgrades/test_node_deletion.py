@@ -12,7 +12,9 @@ import pytest
 
 from espalier.api.meta import Condition
 from espalier.runtime.outcome import Continue, Outcome
+from espalier.runtime.writer import Precondition
 from espalier.upgrades import names
+from espalier.upgrades.node import context
 from espalier.upgrades.node import deletion as node_deletion
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.observe import NodeScope
@@ -58,3 +60,16 @@ def test_a_pod_and_its_rights_go_unless_both_are_gone_already(
 def test_one_whose_cluster_was_never_known_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     scope = replace(scope_of([node("a")]), cluster="", cluster_view=None, machine=None, node=None)
     assert ended(scope, monkeypatch) == (Continue(), [])
+
+
+def test_a_pod_is_deleted_as_it_was_seen_for_its_first_step_may_have_begun() -> None:
+    """Who let it end nevertheless let the next node begin beside it."""
+    asked: list[Any] = []
+
+    async def delete(*how: Any) -> None:
+        asked.append(how[-1])
+
+    workload: Any = SimpleNamespace(writer=SimpleNamespace(delete=delete))
+    pod = made({"metadata": {"name": "p"}, "spec": {}, "status": {"phase": "Pending"}})
+    asyncio.run(context.delete_pod(workload, replace(scope_of([node("a")]), pod_object=pod)))
+    assert asked == [Precondition.VERSION]

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, NodeUpgrade
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Resource
 from espalier.kube.errors import Conflict
@@ -46,6 +46,7 @@ def scope_of(nodes: list[Node], *, first: bool = False, claimed_by: str = "", br
         "metadata": {"name": "garden"},
         "spec": {
             "version": NEW,
+            "replicas": len(nodes),
             "machineTemplate": {"spec": {"infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "t"}}},
         },
     }
@@ -57,9 +58,10 @@ def scope_of(nodes: list[Node], *, first: bool = False, claimed_by: str = "", br
         machine=machine("a", control_plane=True),
         node=view.workload.node("a"),
         pod_object=None,
+        earlier=None,
         taken_by="",
         control_plane=made(plane),
-        control_plane_machines=len(nodes),
+        control_plane_machines=tuple(one.metadata.name for one in nodes),
         claimed_by=claimed_by,
         configuration=None,
         image="image",
@@ -167,6 +169,20 @@ def test_nothing_is_claimed_of_a_control_plane_that_is_ill_or_in_work(
     assert (reason(outcome), written) == (waits, [])
 
 
+def test_a_control_plane_of_which_cluster_api_replaces_a_machine_says_how_to_go_on() -> None:
+    """Whoever takes the pause away has it begin."""
+    scope = scope_of([node("a"), node("new")])
+    assert scope.control_plane is not None
+    tree = scope.control_plane.tree
+    outcome, written = ended(
+        node_life.claim, replace(scope, control_plane=made({**tree, "spec": {**tree["spec"], "replicas": 1}}))
+    )
+    assert (reason(outcome), written) == ("RolloutUnderWay", [])
+    assert isinstance(outcome, Wait)
+    assert outcome.message.startswith("new is one machine more than the 1 that are asked for")
+    assert outcome.message.endswith("RollingUpdate to have it go on, or take the change back")
+
+
 def test_of_two_that_claim_a_control_plane_at_once_one_waits() -> None:
     outcome, _ = ended(node_life.claim, scope_of([node(name) for name in PLANES]), is_late=True)
     assert reason(outcome) == "ControlPlaneTaken"
@@ -208,9 +224,11 @@ def claimed_by(note: str, *others: Object) -> str:
     found = {one.name: one for one in (asking, *others)}
 
     def upgrade(kind: Resource, name: str) -> Object | None:
-        return found.get(name) if kind == NodeUpgrade.resource else None
+        one = found.get(name)
+        return one if one is not None and one.kind == kind.kind else None
 
-    observer: Any = SimpleNamespace(in_cluster=lambda *_: list(found.values()), upgrade=upgrade)
+    nodes = [one for one in found.values() if one.kind == "NodeUpgrade"]
+    observer: Any = SimpleNamespace(in_cluster=lambda *_: nodes, upgrade=upgrade)
     view = cluster_view()
     view.capi_objects.machine = lambda name: machine(name, control_plane=True)
     plane = made({"metadata": {"name": "garden", "annotations": {NODE_IN_WORK: note} if note else {}}})
@@ -227,6 +245,21 @@ def test_a_claim_of_ones_own_keeps_nobody_from_going_on() -> None:
     assert claimed_by("b-node-upgrader 2", node_upgrade("b-node-upgrader", "2", completed=True)) == ""
     assert claimed_by("b-node-upgrader 2", node_upgrade("b-node-upgrader", "3")) == "", "it is another one"
     assert claimed_by("", node_upgrade("b-node-upgrader", "2", pod=True)) == "NodeUpgrade b-node-upgrader (node b)"
+
+
+@pytest.mark.parametrize(("of", "holder"), [("garden", "ControlPlaneUpgrade whole"), ("other", "")])
+def test_a_control_plane_is_held_by_no_upgrade_of_another(of: str, holder: str) -> None:
+    """Whoever edits the claim may name any."""
+    spec = {
+        "controlPlane": {"name": of},
+        "machinesRequireUpgrade": [],
+        "kubernetesVersion": NEW,
+        "controlPlaneSpecData": "",
+    }
+    resource = ControlPlaneUpgrade.resource
+    metadata = {"name": "whole", "namespace": "eksa-system", "uid": "7"}
+    whole = made({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec})
+    assert claimed_by("whole 7", whole) == holder
 
 
 def working(*, silent: float = 0.0, **spec: Any) -> NodeScope:

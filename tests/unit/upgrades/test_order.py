@@ -42,7 +42,7 @@ def test_one_after_the_other() -> None:
 
 def test_of_a_machine_that_is_told_which_its_node_upgrade_says() -> None:
     assert member("a", "UpgradingKubeadm").story == "it is UpgradingKubeadm"
-    assert member("a").story == "its NodeUpgrade has not been looked at yet"
+    assert member("a").story == "its NodeUpgrade has not been reconciled yet"
 
 
 @pytest.mark.parametrize("reason", ["UpgradingKubeadmFailed", "PodFailed", "UpgraderImageMissing", "VersionRefused"])
@@ -93,7 +93,7 @@ def test_a_node_upgrade_that_nobody_has_looked_at_yet_is_under_way() -> None:
     made.status.conditions.clear()
     new = Member("a", machine("a"), None, made)
     assert new.is_under_way
-    assert (new.reason, new.story) == ("NodeUpgradePending", "its NodeUpgrade has not been looked at yet")
+    assert (new.reason, new.story) == ("NodeUpgradePending", "its NodeUpgrade has not been reconciled yet")
 
 
 def test_a_machine_that_is_gone_is_nobodys_turn_and_counts_as_none() -> None:
@@ -112,12 +112,13 @@ def test_a_control_plane_spares_a_node_when_all_others_are_well() -> None:
     three = [node("a"), node("b"), node("c")]
     assert health.obstacle(three, pods("a", "b", "c"), "a", 3) == ""
     servers = [pod for pod in pods("a", "b", "c") if not pod.metadata.name.startswith("etcd")]
-    assert health.obstacle(three, servers, "a", 3) == "etcd on node b is not there"
+    assert health.obstacle(three, servers, "a", 3).startswith("etcd on node b has no pod")
     assert health.obstacle(three, servers, "a", 3, has_etcd=False) == "", "etcd is elsewhere"
     assert health.obstacle([node("a")], pods("a"), "a", 1) == "", "the only one is spared with the downtime it means"
     assert "not ready" in health.obstacle([node("a"), node("b", ready=False), node("c")], pods("a", "b", "c"), "a", 3)
-    assert health.obstacle(three, pods("a", "b", "c", broken="etcd-b"), "a", 3) == "etcd on node b is not ready"
-    assert health.obstacle(three, pods("a", "c"), "a", 3) == "etcd on node b is not there"
+    broken = health.obstacle(three, pods("a", "b", "c", broken="etcd-b"), "a", 3)
+    assert broken == "etcd on node b is not ready: see the log of Pod kube-system/etcd-b"
+    assert health.obstacle(three, pods("a", "c"), "a", 3).startswith("etcd on node b has no pod")
     assert health.obstacle(three[:2], pods("a", "b"), "a", 3) == "2 of 3 control plane nodes are there"
     assert health.obstacle(three, pods("a", "b", "c", broken="etcd-a"), "a", 3) == "", "its own fault is no obstacle"
     assert "no majority" in health.obstacle(three[:2], pods("a", "b"), "a", 2)

@@ -130,7 +130,7 @@ def test_cluster_api_is_paused_again_also_while_a_node_goes_on() -> None:
 
 
 def machine(name: str, *, going: bool = False, ill: bool = False) -> Any:
-    """As much of a machine as is looked at."""
+    """As much of a machine as is read."""
     conditions = [Condition(type="OwnerRemediated", status="False", reason="So")] if ill else []
     metadata = SimpleNamespace(name=name, deletion_timestamp="2026-01-01T00:00:00Z" if going else None, annotations={})
     return SimpleNamespace(
@@ -154,6 +154,12 @@ def test_what_is_lost_is_replaced_where_somebody_stays(machines: list[Any], sent
     found = control_plane_group.lost(control_plane(3), machines, ["a", "b", "c"])
     assert found.startswith(sentence)
     assert bool(found) is bool(sentence)
+
+
+def test_a_machine_that_was_lost_before_the_upgrade_is_replaced_where_etcd_can_spare_none() -> None:
+    two = [machine("a"), machine("b")]
+    assert control_plane_group.lost(control_plane(3), two, ["a", "b"]).startswith("2 of 3 control plane machines")
+    assert control_plane_group.lost(control_plane(3), two[:1], ["a"]) == "", "more are asked for: they come afterwards"
 
 
 def control_plane(replicas: int, **annotations: str) -> Object:
@@ -184,7 +190,7 @@ def test_what_was_begun_goes_on_until_all_are_there() -> None:
     two = [machine("a"), machine("b")]
     going_on = control_plane(3, **{REPLACING: "one is lost"})
     assert control_plane_group.lost(going_on, two, ["a", "b"]).startswith("2 of 3")
-    assert control_plane_group.lost(control_plane(3), two, ["a", "b"]) == ""
+    assert control_plane_group.lost(control_plane(5), [*two, machine("c")], ["a", "b", "c"]) == ""
 
 
 MARK = {IN_PLACE_CONTROL_PLANE: "true"}

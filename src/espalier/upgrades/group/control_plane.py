@@ -35,6 +35,9 @@ from espalier.upgrades.cluster_view import ClusterAPIObjects, MachineView
 from espalier.upgrades.group.group import Due, Group, GroupScope, Upgrade, shared_problem
 from espalier.upgrades.group.sequence import Counts, Member
 
+_NO_MEMBER_TO_SPARE = 2
+"""Machines of which no majority is left without one; a single one is spared with the downtime that this means."""
+
 
 def classified(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane, machine: MachineView) -> Classified:
     """The classified difference between a machine and what its control plane asks for."""
@@ -46,8 +49,8 @@ def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence
     """The machines that have to be replaced before the next node is touched, in a sentence; empty without one.
 
     `named` are those of the upgrade. One of them has to be missing: a control plane that is to have more machines gets
-    them afterwards. Once Cluster API replaces one, it goes on until all are there. Where none is left that stays,
-    nobody could be joined: Cluster API would begin another control plane.
+    them afterwards, unless it has two, of which etcd can spare none. Once Cluster API replaces one, it goes on until
+    all are there. Where none is left that stays, nobody could be joined: Cluster API would begin another control plane.
     """
     going = [view.machine.metadata.name for view in machines if view.machine.metadata.deletion_timestamp is not None]
     staying = [view.machine for view in machines if view.machine.metadata.deletion_timestamp is None]
@@ -58,7 +61,7 @@ def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence
         return ""
     if going or ill:
         return f"Machine {(going or ill)[0]} is being replaced before the next node is touched"
-    if there < wanted and is_missing:
+    if there < wanted and (is_missing or there == _NO_MEMBER_TO_SPARE):
         return f"{there} of {wanted} control plane machines are there: Cluster API makes one before the next is touched"
     return ""
 
@@ -122,7 +125,9 @@ class ControlPlaneGroup(Group):
         control_plane = owner.decode(KubeadmControlPlane)
         found = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
         changes = [(view, classified(capi_objects, control_plane, view)) for view in found]
-        machines = tuple(view for view, change in changes if change.is_outdated or view.has_lost_config)
+        machines = tuple(
+            view for view, change in changes if change.is_outdated or view.has_lost_config or view.is_unfinished
+        )
         if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
             return Due((), (), is_due=False)
         refused = tuple(dict.fromkeys(field for _, change in changes for field in change.refused))
@@ -184,13 +189,9 @@ class ControlPlaneGroup(Group):
             again = "a lost machine was replaced; Cluster API is being paused again"
             return Wait(names.REPLACING_MACHINE, again)
         wanted = desired_replicas(scope.owner.decode(KubeadmControlPlane)) if scope.owner else 0
-        added = [view.name for view in machines if view.name not in names_]
-        if added and len(machines) > wanted and member is not None:
-            message = (
-                f"{added[0]} is one machine more than the {wanted} that are asked for: Cluster API is replacing one"
-            )
-            advice = "set upgradeRolloutStrategy.type to RollingUpdate to have it go on, or delete that Machine"
-            return Wait("RolloutUnderWay", f"{message}: {advice}")
+        rollout = health.rolled_out([view.name for view in machines], wanted, names_)
+        if rollout and member is not None:
+            return Wait("RolloutUnderWay", rollout)
         node = member.machine.node if member and member.machine else ""
         found = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, len(machines))
         when = f"before node {node} is touched" if node else "after the last node"
@@ -208,12 +209,6 @@ class ControlPlaneGroup(Group):
         """In the proposal's order."""
         for resource, found, patch in _patches(scope.wanted or {}, scope.version, machine):
             await writer.merge(resource, found, patch)
-
-    async def record_config(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
-        """The KubeadmConfig alone."""
-        for resource, found, patch in _patches(scope.wanted or {}, scope.version, machine):
-            if resource == KubeadmConfig.resource:
-                await writer.merge(resource, found, patch)
 
     def remaining(self, scope: GroupScope) -> list[str]:
         """As Cluster API compares."""

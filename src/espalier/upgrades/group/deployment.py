@@ -70,14 +70,15 @@ def classified(capi_objects: ClusterAPIObjects, deployment: MachineDeployment, l
 def outdated(
     capi_objects: ClusterAPIObjects, deployment: MachineDeployment, machines: Sequence[MachineView]
 ) -> list[MachineView]:
-    """Machines that do not have the version and the templates asked for."""
+    """Machines that do not have the version and the templates asked for, or whose upgrade was broken off."""
     template = deployment.spec.template.spec
     return [
         view
         for view in machines
         if view.machine.metadata.deletion_timestamp is None
         and (
-            view.machine.spec.version != template.version
+            view.is_unfinished
+            or view.machine.spec.version != template.version
             or (view.parts.infrastructure or _template_of(template.infrastructure_ref.name)).name
             != template.infrastructure_ref.name
             or not _is_configured(capi_objects, msgspec.to_builtins(template), view)
@@ -157,7 +158,7 @@ class DeploymentGroup(Group):
         template = wanted.get("infrastructureRef") or {}
         cloned_from = machine.parts.infrastructure
         is_cloned = cloned_from is None or cloned_from.name == template.get("name")
-        is_configured = _is_configured(capi_objects, wanted, machine)
+        is_configured = not machine.is_unfinished and _is_configured(capi_objects, wanted, machine)
         return machine.machine.spec.version == version and is_cloned and is_configured
 
     def problem(self, scope: GroupScope) -> Wait | None:
@@ -240,15 +241,6 @@ class DeploymentGroup(Group):
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
         """Machine, KubeadmConfig and infrastructure machine."""
         await writer.merge(Machine.resource, machine.object, expected.worker(scope.version))
-        await self.record_config(writer, scope, machine)
-        wanted = (scope.wanted or {}).get("infrastructureRef")
-        if machine.infrastructure is not None and wanted and machine.infrastructure_kind:
-            await writer.merge(
-                machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(wanted)
-            )
-
-    async def record_config(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
-        """The KubeadmConfig alone."""
         name, template = (
             _config_template(scope.cluster_view.capi_objects, scope.wanted or {}) if scope.cluster_view else ("", None)
         )
@@ -257,6 +249,11 @@ class DeploymentGroup(Group):
             metadata, after = expected.worker_config(template, name, present)
             patch = {"metadata": metadata, "spec": expected.whole(present, after)}
             await writer.merge(KubeadmConfig.resource, machine.config, patch)
+        wanted = (scope.wanted or {}).get("infrastructureRef")
+        if machine.infrastructure is not None and wanted and machine.infrastructure_kind:
+            await writer.merge(
+                machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(wanted)
+            )
 
     async def finish(self, writer: Writer, scope: GroupScope) -> None:
         """The latest MachineSet has the template of the deployment, so that it stays the one.

@@ -153,10 +153,6 @@ class Group(ABC):
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
         """Bring the objects of a machine whose node is upgraded to the expected state."""
 
-    @abstractmethod
-    async def record_config(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
-        """Bring its KubeadmConfig alone to the expected state."""
-
     async def finish(self, writer: Writer, scope: GroupScope) -> None:  # noqa: B027 - most have nothing left
         """Write what is left once all machines are upgraded."""
 

@@ -42,7 +42,7 @@ class Member:
     def story(self) -> str:
         """The message of its NodeUpgrade."""
         ready = condition_list.get(self.upgrade.status.conditions, names.READY) if self.upgrade else None
-        return ready.message if ready else "its NodeUpgrade has not been looked at yet"
+        return ready.message if ready else "its NodeUpgrade has not been reconciled yet"
 
     @property
     def reason(self) -> str:

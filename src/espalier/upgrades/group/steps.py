@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectReference
 from espalier.api.meta import ObjectMeta
@@ -15,7 +14,6 @@ from espalier.upgrades import names
 from espalier.upgrades.group import sequence
 from espalier.upgrades.group.observe import GroupContext
 from espalier.upgrades.group.sequence import Member
-from espalier.upgrades.node.containers import KUBEADM
 from espalier.upgrades.observe import cluster_of
 
 
@@ -126,15 +124,6 @@ LIFE = (find_cluster, add_finalizer, find_owner, record, check, begin, await_nod
 """From an upgrade to upgraded machines."""
 
 
-async def record_reached(ctx: GroupContext) -> Outcome:
-    """KubeadmConfigs say what a node has that was given up after kubeadm ran: the next upgrade begins from there."""
-    for member in ctx.scope.members if ctx.scope.wanted is not None else ():
-        ran = member.upgrade is not None and condition_list.is_true(member.upgrade.status.conditions, KUBEADM.condition)
-        if ran and member.machine is not None and not member.is_gone and not member.is_done:
-            await ctx.group.record_config(ctx.writer, ctx.scope, member.machine)
-    return Continue()
-
-
 async def delete_node_upgrades(ctx: GroupContext) -> Outcome:
     """Nodes that are being upgraded are let come to a whole step first: NodeUpgrades see to that.
 
@@ -153,7 +142,7 @@ async def remove_finalizer(ctx: GroupContext) -> Outcome:
     return Continue()
 
 
-DELETION = (record_reached, delete_node_upgrades, remove_finalizer)
+DELETION = (delete_node_upgrades, remove_finalizer)
 """From an upgrade to nothing."""
 
 

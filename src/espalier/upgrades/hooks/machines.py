@@ -35,7 +35,7 @@ from espalier.runtime.cache import Cache
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import Writer, found_by_owner
-from espalier.upgrades import expected, names
+from espalier.upgrades import expected, names, unfinished
 from espalier.upgrades.hooks.queries import Questions, Unanswerable, Wish, goal
 from espalier.upgrades.hooks.wire import MachineObjects, Progress
 from espalier.upgrades.node.containers import KUBELET, POD_CREATED
@@ -103,7 +103,7 @@ class Updates:
         is_control_plane = CONTROL_PLANE_LABEL in labels
         group = {DEPLOYMENT_NAME_LABEL: labels[DEPLOYMENT_NAME_LABEL]} if DEPLOYMENT_NAME_LABEL in labels else {}
         is_first = is_control_plane and await self.questions.is_first(cluster, wish.version)
-        changes = changes_since(_node_has(machine), wish.bootstrap)
+        changes = changes_since(unfinished.uncertain(_node_has(machine), machine), wish.bootstrap)
         return NodeUpgrade(
             metadata=ObjectMeta(
                 name=names.node_upgrade(machine.name),

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, POD, SECRET
-from espalier.api.eksa.upgrades import NodeUpgrade
+from espalier.api.eksa.upgrades import UNFINISHED, NodeUpgrade
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.writer import found_by_owner
-from espalier.upgrades import names
+from espalier.runtime.writer import Precondition, found_by_owner
+from espalier.upgrades import names, unfinished
 from espalier.upgrades.cluster_view import Workload
 from espalier.upgrades.node import cluster_configuration, pod
 from espalier.upgrades.node.cluster_configuration import Asked
@@ -89,9 +89,10 @@ async def take_lost_rights(workload: Workload, node: str) -> None:
 
 
 async def delete_pod(workload: Workload, scope: NodeScope) -> None:
-    """Delete exactly the upgrader pod that was looked at."""
-    if scope.pod_object is not None:
-        await workload.writer.delete(POD, scope.pod_object, found_by_owner)
+    """Delete exactly the upgrader pod that was observed, as it was: its first step may have begun since."""
+    found = scope.earlier or scope.pod_object
+    if found is not None:
+        await workload.writer.delete(POD, found, found_by_owner, Precondition.VERSION)
 
 
 async def clear_node(workload: Workload, scope: NodeScope) -> None:
@@ -110,18 +111,35 @@ async def write_configuration(workload: Workload, found: Object, asked: Asked) -
 
 
 async def protect(ctx: Context) -> None:
-    """Have health checks leave the machine alone. A mark of somebody else stays."""
-    machine = _machine(ctx)
-    if machine is not None and SKIP_REMEDIATION_ANNOTATION not in machine.metadata.annotations:
-        await _mark(ctx, machine, {SKIP_REMEDIATION_ANNOTATION: names.protection(ctx.scope.object.name)})
+    """Have health checks leave the machine alone; a mark of somebody else stays. Before a pod, note what may change.
+
+    With a pod there, the upgrade of the group may have recorded the Machine: each would undo what the other wrote.
+    """
+    machine, scope = _machine(ctx), ctx.scope
+    if machine is None:
+        return
+    ours = names.protection(scope.object.name)
+    marks = {SKIP_REMEDIATION_ANNOTATION: machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION, ours)}
+    if scope.pod is None:
+        marks[UNFINISHED] = unfinished.noted(machine, scope.object.metadata.uid, scope.changes)
+    await _mark(ctx, machine, marks)
 
 
-async def give_back(ctx: Context, **marks: str) -> None:
-    """Have health checks look after the machine again, and leave these annotations on it."""
+async def give_back(ctx: Context, **marks: str | None) -> None:
+    """Have health checks look after the machine again, and leave it with these annotations."""
     machine = _machine(ctx)
+    if machine is None:
+        return
     ours = names.protection(ctx.scope.object.name)
-    if machine is not None and machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION) == ours:
-        await _mark(ctx, machine, {SKIP_REMEDIATION_ANNOTATION: None, **marks})
+    is_ours = machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION) == ours
+    await _mark(ctx, machine, ({SKIP_REMEDIATION_ANNOTATION: None} if is_ours else {}) | marks)
+
+
+def own_note(ctx: Context) -> dict[str, str | None]:
+    """The note of what may have changed, to be taken away if this NodeUpgrade was the first to write it."""
+    machine = _machine(ctx)
+    note = unfinished.of(machine) if machine is not None else None
+    return {UNFINISHED: None} if note is not None and note.upgrade == ctx.object.metadata.uid else {}
 
 
 def _machine(ctx: Context) -> Object | None:
@@ -129,4 +147,6 @@ def _machine(ctx: Context) -> Object | None:
 
 
 async def _mark(ctx: Context, machine: Object, annotations: Mapping[str, str | None]) -> None:
-    await ctx.tools.writer.merge(Machine.resource, machine, {"metadata": {"annotations": dict(annotations)}})
+    view = ctx.scope.cluster_view
+    writer = ctx.tools.writer.with_caches(view.capi_objects.caches) if view is not None else ctx.tools.writer
+    await writer.merge(Machine.resource, machine, {"metadata": {"annotations": dict(annotations)}})

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from espalier.api import conditions as condition_list
 from espalier.api.core import NODE
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, NODE_IN_WORK
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, LAST_BEFORE_KUBEADM, NODE_IN_WORK
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import Precondition
@@ -19,6 +19,7 @@ from espalier.upgrades.node.context import (
     Context,
     clear_node,
     give_back,
+    own_note,
     take_lost_rights,
     write_configuration,
 )
@@ -48,7 +49,7 @@ async def end_on_node(ctx: Context) -> Outcome:
         return scope.cluster_view.unreachable
     if scope.taken_by:
         return Continue()
-    if scope.pod is not None and not scope.may_go:
+    if not scope.may_go:
         running = f"{names.UPGRADER_NAMESPACE}/{names.upgrader(scope.node_name)}"
         advice = f"to break off a step that does not end, delete Pod {running} in the workload cluster"
         return Wait("StepRuns", f"waiting for the upgrader pod on node {scope.node_name} to end: {advice}")
@@ -57,7 +58,7 @@ async def end_on_node(ctx: Context) -> Outcome:
         notes = {CORDONED_BY_UPGRADE: None, DRAIN_BLOCKED: None}
         uncordoned = {"metadata": {"annotations": notes}, "spec": {"unschedulable": None}}
         await scope.workload.writer.merge(NODE, node, uncordoned, Precondition.UID)
-    if scope.pod is not None or not scope.upgrade.is_completed:
+    if scope.pod is not None or scope.earlier is not None or not scope.upgrade.is_completed:
         await clear_node(scope.workload, scope)
     return Continue()
 
@@ -83,16 +84,33 @@ async def restore_configuration(ctx: Context) -> Outcome:
 
 
 def _may_have_written(scope: NodeScope) -> bool:
-    """True if the control plane is claimed for this NodeUpgrade, and kubeadm is not done on its node."""
+    """True if it has come as far as to claim the control plane, kubeadm is not done on its node, and no other is in
+    work: people may have edited the claim.
+    """
     claim = scope.control_plane.metadata.annotations.get(NODE_IN_WORK) if scope.control_plane else None
-    return claim == names.claim(scope.object) and KUBEADM.condition not in status.done(scope.conditions)
+    has_begun = condition_list.is_true(scope.upgrade.status.conditions, POD_CREATED)
+    is_its_turn = not scope.claimed_by and (has_begun or claim == names.claim(scope.object))
+    return is_its_turn and KUBEADM.condition not in status.done(scope.conditions)
 
 
 async def remove_finalizer(ctx: Context) -> Outcome:
     """Nothing holds the NodeUpgrade, and health checks look after the machine again."""
-    await give_back(ctx)
+    scope = ctx.scope
+    may_have_changed = not scope.upgrade.is_completed and _may_have_changed(scope)
+    if may_have_changed and scope.machine is not None and names.NODE_FINALIZER in scope.object.metadata.finalizers:
+        what = f"NodeUpgrade {scope.object.name} is deleted before node {scope.node_name} has all that it brings"
+        advice = "the next upgrade in place makes it good; where none follows, delete the Machine to have it replaced"
+        ctx.tools.recorder.event(scope.machine.object, "Warning", "UpgradeBrokenOff", f"{what}: {advice}")
+    await give_back(ctx, **({} if may_have_changed else own_note(ctx)))
     await ctx.tools.writer.remove_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
     return Continue()
+
+
+def _may_have_changed(scope: NodeScope) -> bool:
+    """True if kubeadm may have run on the node, or nobody saw how the pod ended."""
+    has_begun = condition_list.is_true(scope.upgrade.status.conditions, POD_CREATED)
+    is_next = LAST_BEFORE_KUBEADM in status.done(scope.conditions)
+    return is_next or (has_begun and scope.pod is None)
 
 
 DELETION = (end_on_node, restore_configuration, remove_finalizer)

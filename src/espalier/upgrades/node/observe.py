@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import msgspec
-
 from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import is_true
@@ -28,7 +26,7 @@ from espalier.upgrades.cluster_view import ClusterView, MachineView, Workload
 from espalier.upgrades.node import status
 from espalier.upgrades.node.cluster_configuration import Asked
 from espalier.upgrades.node.containers import POD_CREATED
-from espalier.upgrades.node.pod import Role
+from espalier.upgrades.node.pod import UPGRADE, Role
 from espalier.upgrades.observe import Observer, cluster_of
 from espalier.upgrades.views import Node, Pod
 
@@ -49,12 +47,14 @@ class NodeScope:
     node: Node | None
     pod_object: Object | None
     """The upgrader pod that was made for it."""
+    earlier: Object | None
+    """The upgrader pod of an earlier NodeUpgrade of the same name, which nobody else ends."""
     taken_by: str
     """The NodeUpgrade whose upgrader pod is on the node instead, empty when there is none."""
     control_plane: Object | None
     """The KubeadmControlPlane of the machine; None for workers."""
-    control_plane_machines: int
-    """How many machines that has."""
+    control_plane_machines: tuple[str, ...]
+    """The machines of that, oldest first."""
     claimed_by: str
     """The upgrade of another node of the control plane, or of several; empty when there is none."""
     configuration: Tree | None
@@ -65,7 +65,7 @@ class NodeScope:
 
     @property
     def workload(self) -> Workload | None:
-        """The workload cluster, once it can be looked at."""
+        """The workload cluster, once it can be read."""
         return self.cluster_view.workload if self.cluster_view else None
 
     @cached_property
@@ -89,10 +89,10 @@ class NodeScope:
         return Asked(self.upgrade.spec.kubernetes_version, self.upgrade.spec.etcd_version or "", self.configuration)
 
     @property
-    def changes(self) -> bytes:
-        """Files and kubelet flags that the node gets besides, as JSON. Raises `ValueError` when they are none."""
+    def changes(self) -> Tree:
+        """Files and kubelet flags that the node gets besides. Raises `ValueError` when they are none."""
         text = self.upgrade.spec.bootstrap_changes
-        return msgspec.json.encode(expected.decoded(text)) if text else b""
+        return expected.decoded(text) if text else {}
 
     def role(self, configured: str) -> Role:
         """The part of kubeadm on a control plane node, where kubeadm-config has a version: apply it, or follow.
@@ -157,8 +157,7 @@ class NodeScope:
     def patches(self) -> str:
         """Folder on the node with patches of what kubeadm writes: without them an upgrade would undo them."""
         own = next((section.patches.directory for section in self._kubeadm if section.patches), "")
-        changed = expected.decoded(self.upgrade.spec.bootstrap_changes) if self.upgrade.spec.bootstrap_changes else {}
-        own = str(changed.get("patches", own))
+        own = str(self.changes.get("patches", own))
         provider = self.machine.infrastructure if self.machine else None
         return own or (provider.metadata.annotations.get(KUBEADM_PATCHES, "") if provider else "")
 
@@ -171,8 +170,8 @@ class NodeScope:
 
     @property
     def may_go(self) -> bool:
-        """True if no step would be broken off if the pod went."""
-        found = self.pod
+        """True if no step would be broken off if the pod went, its own or the earlier one."""
+        found = self.earlier.decode(Pod) if self.earlier else self.pod
         if found is None or found.has_ended or not found.has_begun:
             return True
         return status.failure(found) is not None or bool(status.stuck(found))
@@ -222,7 +221,9 @@ def _claimed_by(
         return ""
     whole = observer.upgrade(ControlPlaneUpgrade.resource, name)
     if whole is not None and whole.metadata.uid == uid:
-        return "" if whole.decode(ControlPlaneUpgrade).status.ready else f"ControlPlaneUpgrade {name}"
+        made = whole.decode(ControlPlaneUpgrade)
+        is_other = control_plane is None or made.spec.control_plane.name != control_plane.name
+        return "" if made.status.ready or is_other else f"ControlPlaneUpgrade {name}"
     holder = observer.upgrade(NodeUpgrade.resource, name)
     if holder is None or holder.metadata.uid != uid:
         return ""
@@ -265,7 +266,9 @@ def observe(observer: Observer, found: Object) -> NodeScope:
     node_name = machine.node if machine else ""
     found_pod = workload.upgrader(node_name) if workload and node_name else None
     made_for = found_pod.metadata.annotations.get(names.NODE_UPGRADE_ANNOTATION, "") if found_pod else ""
-    is_own = made_for in ("", str(found.key))
+    is_of_name = made_for in ("", str(found.key))
+    made_by = found_pod.decode(Pod).variable(UPGRADE) if found_pod and is_of_name else ""
+    is_own = is_of_name and made_by in ("", found.metadata.uid)
     control_plane = _control_plane(cluster_view, machine)
     image, images = observer.image(upgrade.spec.kubernetes_version)
     return NodeScope(
@@ -276,11 +279,12 @@ def observe(observer: Observer, found: Object) -> NodeScope:
         machine=machine,
         node=workload.node(node_name) if workload and node_name else None,
         pod_object=found_pod if is_own else None,
-        taken_by="" if is_own else made_for,
+        earlier=found_pod if is_of_name and not is_own else None,
+        taken_by="" if is_of_name else made_for,
         control_plane=control_plane,
-        control_plane_machines=len(cluster_view.capi_objects.machines_of(control_plane))
+        control_plane_machines=tuple(one.name for one in cluster_view.capi_objects.machines_of(control_plane))
         if cluster_view and control_plane
-        else 0,
+        else (),
         claimed_by=_claimed_by(observer, cluster_view, control_plane, found),
         configuration=_configuration(observer, found, machine, upgrade.spec.kubernetes_version),
         image=image,

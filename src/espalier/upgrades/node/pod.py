@@ -20,6 +20,8 @@ from espalier.upgrades.node.containers import COPY, DONE, DRAIN, KUBEADM, KUBELE
 Role = Literal["first-control-plane", "control-plane", "worker"]
 
 HOST_ROOT = "/host"
+UPGRADE = "NODE_UPGRADE"
+"""The variable with the uid of the NodeUpgrade that a pod was made for."""
 CHANGES_FOLDER, CHANGES_FILE = "/upgrader-changes", "changes.json"
 """Where the program on the node finds files and kubelet flags that are to change.
 
@@ -143,7 +145,7 @@ def _container(upgrader: Upgrader, step: NodeStep) -> Tree:
     }
     if step.on_host:
         return container | {
-            "env": _env(env | {"HOST_ROOT": HOST_ROOT, "NODE_UPGRADE": upgrader.upgrade}),
+            "env": _env(env | {"HOST_ROOT": HOST_ROOT, UPGRADE: upgrader.upgrade}),
             "securityContext": {"privileged": True},
             "volumeMounts": _mounts(upgrader),
         }

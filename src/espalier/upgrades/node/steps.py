@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.core import POD
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UPGRADE_SECONDS
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UNFINISHED, UPGRADE_SECONDS
 from espalier.api.violations import shown
 from espalier.clusterapi import kubernetes_versions
-from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, desired_replicas
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import health, images, names
@@ -23,6 +25,7 @@ from espalier.upgrades.node.context import (
     delete_pod,
     give_back,
     give_rights,
+    own_note,
     protect,
     take_lost_rights,
     take_rights,
@@ -33,7 +36,7 @@ from espalier.upgrades.node.pod import Role
 from espalier.upgrades.observe import cluster_of
 
 _UNWATCHED = 30.0
-"""Seconds until a Machine that is not there is looked for again: only clusters with one are followed."""
+"""Seconds until a Machine that is not there is read again: only clusters with one are followed."""
 
 _SILENT = 60.0
 """Seconds after which it is told that nothing is heard of a node, or of its whole cluster, while it is being upgraded.
@@ -112,7 +115,14 @@ async def await_others(ctx: Context) -> Outcome:
     scope = ctx.scope
     if scope.taken_by:
         return Wait("NodeTaken", f"waiting for NodeUpgrade {scope.taken_by} to be done with node {scope.node_name}")
-    return Continue()
+    if scope.earlier is None or scope.workload is None:
+        return Continue()
+    pod = f"upgrader pod {scope.earlier.key} of an earlier NodeUpgrade of this name"
+    if not scope.may_go:
+        advice = "to break off a step that does not end, delete it in the workload cluster"
+        return Wait("NodeTaken", f"waiting for {pod} to end its step: {advice}")
+    await delete_pod(scope.workload, scope)
+    return Wait("Retrying", f"{pod} was deleted: this one makes its own")
 
 
 async def check(ctx: Context) -> Outcome:
@@ -148,13 +158,6 @@ async def find_image(ctx: Context) -> Outcome:
         "install Bundles that bring one, or add the entry"
     )
     return Wait("UpgraderImageMissing", message)
-
-
-async def protect_machine(ctx: Context) -> Outcome:
-    """No health check has the machine replaced while its node is upgraded; once it is, it may have been given back."""
-    if status.current(ctx.scope.conditions) is not None:
-        await protect(ctx)
-    return Continue()
 
 
 async def renew(ctx: Context) -> Outcome:
@@ -194,23 +197,39 @@ async def retry(ctx: Context) -> Outcome:
 async def claim(ctx: Context) -> Outcome:
     """No other node of the control plane is in work, and the others are well: whoever wrote the NodeUpgrade."""
     scope = ctx.scope
-    is_begun = scope.pod is not None or status.are_all_done(scope.upgrade.status.conditions)
-    if is_begun or scope.control_plane is None or scope.workload is None:
+    is_done = status.are_all_done(scope.upgrade.status.conditions)
+    if is_done or scope.control_plane is None or scope.workload is None:
+        return Continue()
+    note = {"metadata": {"annotations": {NODE_IN_WORK: names.claim(scope.object)}}}
+    if scope.pod is not None:
+        if not scope.claimed_by:  # somebody may have edited it
+            await ctx.tools.writer.merge(KubeadmControlPlane.resource, scope.control_plane, note)
         return Continue()
     if scope.claimed_by:
         message = f"waiting for {scope.claimed_by}: one node of a control plane is upgraded at a time"
-        return Wait("ControlPlaneTaken", message, after=_UNWATCHED)
+        advice = "see what that waits for, or delete it to have this one go first"
+        return Wait("ControlPlaneTaken", f"{message}; {advice}", after=_UNWATCHED)
     nodes, pods = scope.workload.nodes(), scope.workload.control_plane_pods()
     ill = health.obstacle(
-        nodes, pods, scope.node_name, scope.control_plane_machines, has_etcd=scope.has_etcd_on_its_nodes
+        nodes, pods, scope.node_name, len(scope.control_plane_machines), has_etcd=scope.has_etcd_on_its_nodes
     )
+    wanted = desired_replicas(scope.control_plane.decode(KubeadmControlPlane))
+    rollout = health.rolled_out(scope.control_plane_machines, wanted, [scope.upgrade.spec.machine.name])
+    if ill and rollout:
+        return Wait("RolloutUnderWay", rollout)
     if ill and not status.done(scope.upgrade.status.conditions):
         return Wait("ControlPlaneUnhealthy", f"before node {scope.node_name} is touched: {ill}")
-    note = {"metadata": {"annotations": {NODE_IN_WORK: names.claim(scope.object)}}}
     try:
         await ctx.tools.writer.merge(KubeadmControlPlane.resource, scope.control_plane, note)
     except Conflict:
         return Wait("ControlPlaneTaken", "another NodeUpgrade of the control plane was faster", after=1.0)
+    return Continue()
+
+
+async def protect_machine(ctx: Context) -> Outcome:
+    """No health check has the machine replaced while its node is upgraded; once it is, it may have been given back."""
+    if status.current(ctx.scope.conditions) is not None:
+        await protect(ctx)
     return Continue()
 
 
@@ -244,7 +263,8 @@ async def make_pod(ctx: Context) -> Outcome:
         role = configured
     elif scope.upgrade.spec.node_type == "ControlPlane":
         role = "control-plane"
-    account, changes = await give_rights(scope.workload, scope.node_name, scope.changes)
+    changed = msgspec.json.encode(scope.changes) if scope.changes else b""
+    account, changes = await give_rights(scope.workload, scope.node_name, changed)
     wanted = pod.Upgrader(
         node_upgrade=str(scope.object.key),
         node=scope.node_name,
@@ -352,8 +372,19 @@ async def clear_up(ctx: Context) -> Outcome:
     if ctx.scope.workload is not None:
         await take_rights(ctx.scope.workload, ctx.scope.node_name)
     took = status.seconds(ctx.scope.conditions, ctx.scope.pod, ctx.tools.clock.now())
-    await give_back(ctx, **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
+    await give_back(ctx, **_settled(ctx), **({} if took is None else {UPGRADE_SECONDS: f"{took:.0f}"}))
     return Done()
+
+
+def _settled(ctx: Context) -> dict[str, str | None]:
+    """What was noted as unfinished is taken away by who writes what was reached: the upgrade of the group.
+
+    By hooks the Machine says so already; who wrote the NodeUpgrade by hand has nobody else to do it.
+    """
+    kinds = [owner.kind for owner in ctx.object.metadata.owner_references if owner.controller]
+    if Machine.resource.kind in kinds:
+        return {UNFINISHED: None}
+    return {} if kinds else own_note(ctx)
 
 
 LIFE = (
@@ -364,11 +395,11 @@ LIFE = (
     await_others,
     check,
     find_image,
-    protect_machine,
     renew,
     begin_again,
     retry,
     claim,
+    protect_machine,
     make_pod,
     follow_pod,
     await_node,
