@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any, Literal, TypeVar
 
@@ -73,6 +74,19 @@ class Client:
         self._retry = retry or Retry()
         self._on_warning = on_warning or WarningLog()
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+
+    def warn(self, text: str) -> None:
+        """Tell a warning as those of the server are told."""
+        self._on_warning(text)
+
+    @contextmanager
+    def warning(self, on_warning: Callable[[str], None]) -> Iterator[None]:
+        """Have `on_warning` get the server's warnings, within the block."""
+        before, self._on_warning = self._on_warning, on_warning
+        try:
+            yield
+        finally:
+            self._on_warning = before
 
     async def get(
         self, resource: Resource, name: str, namespace: str | None = None, *, subresource: str | None = None

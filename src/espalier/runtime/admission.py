@@ -57,8 +57,7 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
     ) -> AdmissionResponse:
         """A refusal of an object, with all that is wrong in it."""
         causes = tuple(
-            StatusCause(reason="FieldValueInvalid", message=str(one).removeprefix(f"{one.field}: "), field=one.field)
-            for one in violations
+            StatusCause(reason="FieldValueInvalid", message=one.sentence, field=one.field) for one in violations
         )
         text = "; ".join(map(str, violations)) if len(violations) == 1 else "".join(f"\n* {one}" for one in violations)
         return cls.refuse_fields(f'{object_.kind} "{object_.name}" is refused: {text}', causes, warnings)

@@ -31,7 +31,7 @@ _log = structlog.get_logger("espalier.election")
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds: how long a Lease lasts, when its holder gives up, how often it is looked at."""
+    """Seconds: how long a Lease lasts, when its holder gives up, how often it is read."""
 
     lease: float = 15.0
     renew: float = 10.0

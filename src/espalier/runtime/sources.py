@@ -22,7 +22,7 @@ class Source:
         self._subscribers.append(enqueue)
 
     def send(self, key: Key) -> None:
-        """This key is to be looked at."""
+        """This key is to be reconciled."""
         for enqueue in self._subscribers:
             enqueue(key)
 

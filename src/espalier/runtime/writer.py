@@ -1,4 +1,4 @@
-"""Writes to an API server: only what differs, and only to the object that was looked at.
+"""Writes to an API server: only what differs, and only to the object that was observed.
 
 One of a name may be another by the time that a write arrives. So each write names what was seen, by a precondition:
 
@@ -185,10 +185,13 @@ class Writer:
             patch = {"metadata": {"ownerReferences": msgspec.to_builtins(others)}}
             await self._patch_if_there(resource, current, patch)
 
-    async def delete(self, resource: Resource, current: Object, belongs: Belongs) -> None:
+    async def delete(
+        self, resource: Resource, current: Object, belongs: Belongs, precondition: Precondition = Precondition.UID
+    ) -> None:
         """Ask for the deletion of exactly this object, unless that was done before.
 
-        Raises `NameTaken` when it is another's by now, and `Conflict` when another one has its name.
+        Raises `NameTaken` when it is another's by now, and `Conflict` when another one has its name, or with
+        `Precondition.VERSION` when it has changed.
         """
         if belongs is not found_by_owner:
             self._judged(resource, current.key, belongs)
@@ -197,8 +200,9 @@ class Writer:
         if current.metadata.deletion_timestamp is not None:
             return
         namespace, uid = current.namespace or None, current.metadata.uid
+        version = current.resource_version if precondition is Precondition.VERSION else None
         try:
-            left = await self.client.delete(resource, current.name, namespace, uid=uid)
+            left = await self.client.delete(resource, current.name, namespace, uid=uid, resource_version=version)
         except NotFound:
             return
         if left is not None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from espalier.api.capi.bottlerocket import FORMAT as BOTTLEROCKET
 from espalier.api.capi.kubeadm import ClusterConfiguration, KubeadmConfigSpec, NodeRegistration
 from espalier.api.core import Taint
 from espalier.api.json_trees import decode
@@ -49,7 +50,7 @@ class WrittenFile(Part, kw_only=False):
 
 
 class CloudConfig(Part):
-    """The document. `runcmd` is informational: what a real machine would run."""
+    """The document. `runcmd` is informational: what a real machine would run, unless it has Bottlerocket."""
 
     kubeadm: Kubeadm
     write_files: list[WrittenFile] = msgspec.field(name="write_files", default_factory=list)
@@ -72,7 +73,9 @@ def render(spec: KubeadmConfigSpec, *, version: str, init: bool, control_plane: 
     document = CloudConfig(
         kubeadm=kubeadm,
         write_files=[WrittenFile(file.path, file.permissions) for file in spec.files],
-        runcmd=[
+        runcmd=[]
+        if spec.format == BOTTLEROCKET
+        else [
             *spec.pre_kubeadm_commands,
             f"kubeadm {action} --config /run/kubeadm/kubeadm.yaml",
             *spec.post_kubeadm_commands,

@@ -33,6 +33,7 @@ from espalier.simulator.capi.machine_deployment import MachineDeployments
 from espalier.simulator.capi.machine_health_check import MachineHealthChecks
 from espalier.simulator.capi.machine_set import MachineSets
 from espalier.simulator.capi.reaching import hindrance
+from espalier.simulator.host_pool import users_of
 from espalier.simulator.infrastructure import Boots, InfrastructureClusters, InfrastructureMachines, always
 from espalier.simulator.pods.controller import Pods
 from espalier.simulator.workload_controllers.controller import WorkloadControllers
@@ -68,7 +69,7 @@ def controllers(
 ) -> list[Controller]:
     """All controllers; without `cluster_api` only those of simulated machines and of workload clusters."""
     wiring = _Wiring.of(client, caches, workloads, clock, rng, keys, infrastructures, workers)
-    return [*(wiring.cluster_api() if cluster_api else ()), *wiring.machinery(timing, pods)]
+    return [*(wiring.cluster_api() if cluster_api else ()), *wiring.machine_controllers(timing, pods)]
 
 
 class _Wiring:
@@ -109,7 +110,7 @@ class _Wiring:
             self.etcds(),
         ]
 
-    def machinery(self, timing: Timing, pods: Pods | None) -> list[Controller]:
+    def machine_controllers(self, timing: Timing, pods: Pods | None) -> list[Controller]:
         """The controllers of machines and of their clusters."""
         controllers = [self.workload_clusters(timing.pods, pods), *([self.pods(pods)] if pods else [])]
         for provider in self._inventory.kinds:
@@ -146,7 +147,9 @@ class _Wiring:
 
     def control_planes(self) -> Controller:
         inventory = self._inventory
-        controller = self._controller("laptop-control-plane", KubeadmControlPlanes(self._scheme).reconcile)
+        controller = self._controller(
+            "laptop-control-plane", KubeadmControlPlanes(self._scheme, self._workloads.served).reconcile
+        )
         controller.watch(inventory.control_planes)
         controller.watch(
             inventory.clusters,
@@ -321,6 +324,8 @@ class _Wiring:
             return [found.key for found in owned_by(cache, machine.metadata.uid)]
 
         controller.watch(inventory.machines, of_machine, predicate=generation_changed)
+        if provider.hosts is not None:
+            controller.watch(inventory.hosts[provider.machine.kind], users_of(provider.hosts, cache))
         controller.watch(inventory.secrets, self._in_same(cache))  # bootstrap data may arrive after their machine
         return controller
 

@@ -42,6 +42,7 @@ from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.capi.certificates import authority_of, find, secret_name
 from espalier.simulator.capi.inventory import Scheme, in_cluster
 from espalier.simulator.capi.reaching import CLOSED
+from espalier.simulator.host_pool import HostPool
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workloads import Workloads
 
@@ -92,10 +93,11 @@ class InfrastructureClusters:
         found = await writer.add_finalizer(resource, found, finalizer_of(resource))
         endpoint = typed.spec.control_plane_endpoint
         if endpoint is None or not endpoint.host:
-            is_new = contract.endpoint(owner.decode(Cluster)) is None
+            asked = owner.decode(Cluster).spec.control_plane_endpoint
+            is_new = asked is None or not asked.host
             if is_new and self._workloads.reach(owner.key) is None:  # a former cluster's data
                 await self._workloads.remove(owner.key)
-            endpoint = self._workloads.reserve(owner.key)
+            endpoint = asked if asked is not None and asked.host else self._workloads.reserve(owner.key)
             address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
             found = await writer.merge(resource, found, {"spec": address})
         problem = await self._keep_open(owner, endpoint)
@@ -161,6 +163,7 @@ class InfrastructureMachines:
         self._kinds = kinds
         self._boot_seconds = boot_seconds
         self._boots = boots
+        self._hosts = HostPool(scheme, kinds)
         self._powered_on: dict[Key, tuple[str, float]] = {}
         """The power-on time by uid of each booting machine: machines reboot when this process restarts."""
 
@@ -171,6 +174,7 @@ class InfrastructureMachines:
             self._powered_on.pop(key, None)
             if found is None:
                 await self._forget(key)
+                await self._hosts.release(key)
             return Done()
         if is_paused(found):
             return Done()
@@ -204,6 +208,8 @@ class InfrastructureMachines:
         secret = inventory.secrets.get(Key(found.namespace, data_name)) if data_name else None
         if secret is None:
             return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
+        if (waits := await self._hosts.take(found)) is not None:
+            return waits
         remaining = self._still_boots(found)
         if remaining > 0:
             return Wait("Booting", "the machine is booting", after=remaining)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from espalier.api.capi.kubeadm import ClusterConfiguration
 from espalier.api.core import NODE, POD, Taint
 from espalier.api.meta import Tree
 from espalier.clusterapi.network import machine_addresses
+from espalier.kube.objects import Object
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 from espalier.simulator.hosts import static_pods as hosts
-from espalier.simulator.hosts.static_pods import StaticPod
+from espalier.simulator.hosts.static_pods import MIRROR, StaticPod
 
 NOT_READY_TAINT = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 """The taints of every new node, until its network is ready."""
@@ -111,6 +113,18 @@ def static_pods(kubeadm: Kubeadm, *, node_uid: str) -> list[Tree]:
     return [_static_pod(pod, kubeadm.node_name, node_uid) for pod in _rendered(kubeadm).values()]
 
 
+def missing_mirrors(configuration: ClusterConfiguration, node: Object, pods: Iterable[Object]) -> list[Tree]:
+    """The mirror pods that a control plane node with some of them, `pods`, lacks; none of a node without any."""
+    there = {pod.name: pod for pod in pods}
+    version = ""
+    for pod in there.values():
+        image = str((pod.tree["spec"].get("containers") or [{}])[0].get("image") or "")
+        version = max(version, image.rpartition(":")[2] if "/kube-" in image else "")
+    found = hosts.rendered(msgspec.to_builtins(configuration), version) if version else {}
+    made = [_static_pod(pod, node.name, node.metadata.uid) for pod in found.values()]
+    return [one for one in made if one["metadata"]["name"] not in there]
+
+
 def _rendered(kubeadm: Kubeadm) -> Mapping[str, StaticPod]:
     configuration = msgspec.to_builtins(kubeadm.cluster) if kubeadm.cluster else {}
     return hosts.rendered(configuration, kubeadm.version)
@@ -125,7 +139,7 @@ def _static_pod(pod: StaticPod, node_name: str, node_uid: str) -> Tree:
             "name": f"{pod.name}-{node_name}",
             "namespace": "kube-system",
             "labels": {"component": pod.name, "tier": "control-plane"},
-            "annotations": {"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": node_uid},
+            "annotations": {"kubernetes.io/config.source": "file", MIRROR: node_uid},
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid, "controller": True}
             ],
@@ -139,3 +153,10 @@ def _static_pod(pod: StaticPod, node_name: str, node_uid: str) -> Tree:
             "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
         },
     }
+
+
+def mirror_again(pod: Object) -> Tree:
+    """A mirror pod as its kubelet makes it anew."""
+    kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
+    metadata = {part: value for part, value in pod.tree["metadata"].items() if part in kept}
+    return {"apiVersion": POD.api_version, "kind": POD.kind, "metadata": metadata, "spec": pod.tree["spec"]}

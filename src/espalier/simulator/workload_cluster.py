@@ -25,8 +25,9 @@ from espalier.kube.wire import User
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.clock import Clock
 from espalier.simulator import addons, nodes
-from espalier.simulator.bootstrap_data import Kubeadm
+from espalier.simulator.bootstrap_data import CONTROL_PLANE_LABEL, Kubeadm
 from espalier.simulator.concurrency import together
+from espalier.simulator.hosts.static_pods import MIRROR
 
 CONTAINER_RUNTIME = "2.1.5"
 """Version of containerd that simulated machines claim to run."""
@@ -56,13 +57,25 @@ class WorkloadCluster:
     """One workload cluster whose API server runs in this process."""
 
     def __init__(
-        self, key: Key, endpoint: Endpoint, server: Server, authority: Authority, network: Network, clock: Clock
+        self,
+        key: Key,
+        endpoint: Endpoint,
+        served: Endpoint,
+        server: Server,
+        authority: Authority,
+        network: Network,
+        clock: Clock,
     ) -> None:
         self.key = key
         self.endpoint = endpoint
+        """As the cluster says it."""
+        self.served = served
+        """Where this process serves it."""
         self.server = server
         self.authority = authority
         self.network = network
+        self.deleted_mirrors: dict[Key, Tree] = {}
+        """Mirror pods that somebody deleted, as they were: the kubelets show them again."""
         self.tokens: dict[str, User] = {}
         """Bearer tokens that the API server accepts over the network: those of pods that run as processes."""
         self.client = Client(InProcessTransport(server), field_manager="espalier-laptop", user_agent="espalier-laptop")
@@ -103,8 +116,8 @@ class WorkloadCluster:
         if serving is not None:
             shell = HttpShell(
                 self.server,
-                host=self.endpoint.host,
-                port=self.endpoint.port,
+                host=self.served.host,
+                port=self.served.port,
                 serving=serving,
                 client_ca=self.authority.certificate,
                 tokens=self.tokens,
@@ -112,10 +125,32 @@ class WorkloadCluster:
             await shell.start()
             self._shell = shell
         await self.server.start()
+        await self._find_deleted_mirrors()
+        self._watched[POD].subscribe(self._keep_mirror)
         for cache in self._watched.values():
             cache.subscribe(self._notifier(changed))
         self._following = asyncio.create_task(self._caches.run(), name=f"workload cluster {self.key}")
         await self._caches.wait_synced()
+
+    async def _find_deleted_mirrors(self) -> None:
+        """Mirror pods that were deleted just before another process ended: nobody remembers them."""
+        try:
+            found = await self.client.get(CONFIG_MAP, "kubeadm-config", addons.SYSTEM)
+            configuration = addons.cluster_configuration(found.tree)
+        except (NotFound, ValueError):
+            return
+        pods = (await self.client.list(POD, addons.SYSTEM)).items
+        mirrors = [pod for pod in pods if MIRROR in pod.metadata.annotations]
+        for node in (await self.client.list(NODE, labels=CONTROL_PLANE_LABEL)).items:
+            of_it = [pod for pod in mirrors if pod.tree["spec"].get("nodeName") == node.name]
+            for tree in nodes.missing_mirrors(configuration, node, of_it):
+                self.deleted_mirrors[Key(tree["metadata"]["namespace"], tree["metadata"]["name"])] = tree
+
+    def _keep_mirror(self, old: Object | None, new: Object | None, _first: bool) -> None:
+        if new is not None:
+            self.deleted_mirrors.pop(new.key, None)
+        elif old is not None and MIRROR in old.metadata.annotations:
+            self.deleted_mirrors[old.key] = nodes.mirror_again(old)
 
     def _notifier(self, changed: Changed) -> Callable[[Object | None, Object | None, bool], None]:
         def notify(old: Object | None, new: Object | None, _first: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import random
 import socket
@@ -78,6 +79,18 @@ class Workloads:
         """
         return Client(WorkloadTransport(self.at, kubeconfig, network=self._listen), field_manager="espalier")
 
+    def served(self, cluster: Key, endpoint: Endpoint) -> Endpoint:
+        """Where this process serves the API server of a cluster.
+
+        An endpoint that a manifest asks for lies in a network of machines, which are simulated: here a loopback address
+        stands for it, one for each cluster and environment, at the same port.
+        """
+        if not self._listen or endpoint.host == self._host:
+            return endpoint
+        place = f"{self._stores.place(cluster)} {endpoint.host}"
+        digest = hashlib.blake2b(place.encode(), digest_size=3).digest()
+        return Endpoint(host=f"127.{digest[0]}.{digest[1]}.{1 + digest[2] % 254}", port=endpoint.port)
+
     def reserve(self, cluster: Key) -> Endpoint:
         """An address for a cluster's API server, reserved until it is opened."""
         present = self._reserved.get(cluster)
@@ -123,14 +136,14 @@ class Workloads:
             workload = self._new(cluster, endpoint, authority, version, network)
             try:
                 await workload.start(
-                    self._notify, self._serving(endpoint, authority, network) if self._listen else None
+                    self._notify, self._serving(workload, authority, network) if self._listen else None
                 )
             except BaseException:
                 await workload.stop()
                 raise
             self._used_ports.add(endpoint.port)
             self._running[cluster] = workload
-            self._by_address[f"https://{endpoint.host}:{endpoint.port}"] = workload
+            self._by_address[workload.served.url] = workload
             return workload
 
     async def remove(self, cluster: Key) -> None:
@@ -162,7 +175,7 @@ class Workloads:
         workload = self._running.pop(cluster, None)
         if workload is None:
             return None
-        self._by_address.pop(f"https://{workload.endpoint.host}:{workload.endpoint.port}", None)
+        self._by_address.pop(workload.served.url, None)
         await workload.stop()
         return workload.endpoint
 
@@ -171,16 +184,18 @@ class Workloads:
     ) -> WorkloadCluster:
         own = random.Random(self._rng.getrandbits(64))  # noqa: S311 - names and uids, not keys
         server = Server(self._stores.open(cluster), now=self._clock.now, random=own, version=version)
-        return WorkloadCluster(cluster, endpoint, server, authority, network, self._clock)
+        served = self.served(cluster, endpoint)
+        return WorkloadCluster(cluster, endpoint, served, server, authority, network, self._clock)
 
-    def _serving(self, endpoint: Endpoint, authority: Authority, network: Network) -> KeyPair:
+    def _serving(self, workload: WorkloadCluster, authority: Authority, network: Network) -> KeyPair:
         service = (
             "kubernetes",
             "kubernetes.default",
             "kubernetes.default.svc",
             f"kubernetes.default.svc.{network.domain}",
         )
-        names = (endpoint.host, "localhost", *service, network.service_address(1))
+        own = dict.fromkeys((workload.endpoint.host, workload.served.host))
+        names = (*own, "localhost", *service, network.service_address(1))
         return authority.issue_server("kube-apiserver", names=names, now=self._clock.now())
 
     def _release(self, cluster: Key) -> None:

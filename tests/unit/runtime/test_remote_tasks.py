@@ -241,7 +241,7 @@ def test_few_remote_tasks_begin_at_once_and_all_get_their_turn() -> None:
 
 
 def test_a_remote_task_that_waits_for_its_turn_is_not_awaited() -> None:
-    """So when all clusters are looked at, at start, passes are through before the looks are."""
+    """At start, all clusters are reconciled before the remote tasks that they began are through."""
 
     async def tell(sent: RemoteTasks, done: list[Key]) -> None:
         begin = asyncio.get_running_loop().time()

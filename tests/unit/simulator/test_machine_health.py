@@ -10,8 +10,6 @@ from espalier.api.capi.cluster import ContractReference
 from espalier.api.capi.machine import (
     Bootstrap,
     HealthChecks,
-    LabelSelector,
-    LabelSelectorRequirement,
     Machine,
     MachineHealthCheck,
     MachineSpec,
@@ -30,7 +28,6 @@ from espalier.simulator.capi.health import (
     Verdict,
     examine,
     is_remediable,
-    is_selected,
     remediations,
 )
 
@@ -122,13 +119,3 @@ def test_too_many_unhealthy_machines_are_not_replaced(
 ) -> None:
     assert is_remediable(trigger, expected, unhealthy) is remediable
     assert remediations(trigger, expected, unhealthy) == left
-
-
-def test_a_health_check_observes_the_machines_it_selects() -> None:
-    selector = LabelSelector(
-        match_labels={"role": "worker"},
-        match_expressions=[LabelSelectorRequirement(key="zone", operator="In", values=["a", "b"])],
-    )
-    assert is_selected(machine(labels={"role": "worker", "zone": "b"}), selector)
-    assert not is_selected(machine(labels={"role": "worker", "zone": "c"}), selector)
-    assert not is_selected(machine(labels={"zone": "a"}), selector)

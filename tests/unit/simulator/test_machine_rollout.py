@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from espalier.api.capi.cluster import ContractReference
 from espalier.api.capi.machine import (
     Bootstrap,
-    LabelSelector,
     Machine,
     MachineSet,
     MachineSetSpec,
@@ -19,6 +18,7 @@ from espalier.api.capi.machine import (
     MachineStatus,
     MachineTemplate,
 )
+from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Condition, Head, ObjectMeta
 from espalier.clusterapi import removal
 from espalier.kube.objects import Object

@@ -1,4 +1,4 @@
-"""Installs and runs Cluster API's own managers: CRDs, RBAC, webhooks and processes.
+"""Installs and runs Cluster API's own managers, and those of providers: CRDs, RBAC, webhooks and processes.
 
 Definitions and rights are those that belong to the programs (`make real-assets` puts them beside). The API server
 calls webhooks and conversions by URL, over TLS, trusting an authority that is used for nothing else. Each manager has
@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import aiohttp
@@ -42,23 +43,33 @@ CONTRACTS = {"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": 
 
 GATES: Mapping[str, bool] = {"ClusterTopology": True, "RuntimeSDK": True, "InPlaceUpdates": True, "MachinePool": False}
 
+LIBRARY_GATES = frozenset({"ReconcilerRateLimiting"})
+"""Feature gates of Cluster API's library, with which all managers are made."""
+
 _ATTEMPTS = 3
 """Attempts to start a manager: another program may take a chosen port first."""
 
 
 @dataclass(frozen=True)
 class Manager:
-    """One of Cluster API's managers: its program, and the folder of its manifests."""
+    """One of Cluster API's managers, or of a provider's: its program, and the folder of its manifests."""
 
     name: str
     config: str
-    gates: frozenset[str]
-    """Its feature gates."""
+    gates: frozenset[str] = frozenset()
+    """Its feature gates, besides those of the library that all are made with."""
+    crds: str = "crd/bases"
+    """Below `config`, as is `webhooks`."""
+    webhooks: str = "webhook"
 
     @property
     def user(self) -> str:
         """Its name in the management cluster."""
         return f"espalier:{self.name}"
+
+    def known(self, gates: Mapping[str, bool]) -> dict[str, bool]:
+        """Those feature gates that it has; it ends when it is given another."""
+        return {gate: value for gate, value in gates.items() if gate in self.gates | LIBRARY_GATES}
 
 
 MANAGERS = (
@@ -98,26 +109,33 @@ async def run_cluster_api(
     clock: Clock,
     *,
     gates: Mapping[str, bool] = GATES,
+    providers: Mapping[Manager, Path] = MappingProxyType({}),
 ) -> None:
     """Install Cluster API and start its managers from the folder `assets`; returns when they and their webhooks serve.
 
     `client` is an administrator's; `folder` keeps keys and logs. May be called again on a management cluster that has
     it all: what is there is brought up to date. The supervisor stops the managers. Raises `ProgramFailed`.
+    `providers` are further managers, each with the folder that its program and manifests are in.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = kept_authority(folder / "webhooks", "espalier-cluster-api", clock)
-    installer = _Installer(assets, folder, control_plane, client, clock, authority, gates)
-    documents = await asyncio.to_thread(lambda: [list(documents_of(assets, manager)) for manager in MANAGERS])
-    arrangements = [Arrangement(*pair, Ports.free()) for pair in zip(MANAGERS, documents, strict=True)]
+    installer = _Installer(folder, control_plane, client, clock, authority, gates)
+    places = {**dict.fromkeys(MANAGERS, assets), **providers}
+    documents = await asyncio.to_thread(lambda: [list(documents_of(place, one)) for one, place in places.items()])
+    arrangements = [
+        Arrangement(manager, place, found, Ports.free())
+        for (manager, place), found in zip(places.items(), documents, strict=True)
+    ]
     # Each manager needs all CRDs.
     await asyncio.gather(*(installer.install(arrangement) for arrangement in arrangements))
     await asyncio.gather(*(installer.start(arrangement, supervisor) for arrangement in arrangements))
 
 
 class Arrangement(NamedTuple):
-    """A manager with its manifests and ports."""
+    """A manager with its folder, manifests and ports."""
 
     manager: Manager
+    assets: Path
     documents: list[Tree]
     ports: Ports
 
@@ -126,7 +144,6 @@ class Arrangement(NamedTuple):
 class _Installer:
     """Installs and starts the managers on one management cluster, one by one."""
 
-    assets: Path
     folder: Path
     control_plane: ControlPlane
     client: Client
@@ -136,7 +153,7 @@ class _Installer:
 
     async def install(self, arrangement: Arrangement) -> None:
         """Apply the manifests of a manager. Returns when its CRDs are served."""
-        manager, documents, ports = arrangement
+        manager, _, documents, ports = arrangement
         url = f"https://{HOST}:{ports.webhooks}"
         trees = [installable(tree, manager, url, self.authority.certificate) for tree in documents]
         trees.append(_binding(manager))
@@ -148,7 +165,7 @@ class _Installer:
         """Start an installed manager, with other ports when its ports are taken. Returns when it serves."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                await supervisor.start(self._program(arrangement.manager, arrangement.ports))
+                await supervisor.start(self._program(arrangement))
             except ProgramFailed as failure:
                 if "address already in use" not in str(failure) or attempt == _ATTEMPTS:
                     raise
@@ -160,7 +177,8 @@ class _Installer:
     async def _apply(self, tree: Tree) -> None:
         await self.client.apply(_RESOURCES[tree["kind"]], tree, field_manager=FIELD_MANAGER)
 
-    def _program(self, manager: Manager, ports: Ports) -> Program:
+    def _program(self, arrangement: Arrangement) -> Program:
+        manager, assets, _, ports = arrangement
         folder = self.folder / manager.name
         folder.mkdir(mode=0o700, exist_ok=True)
         serving = self.authority.issue_server(manager.name, names=[HOST, "localhost"], now=self.clock.now())
@@ -168,18 +186,20 @@ class _Installer:
         write_private(folder / "tls.key", serving.key)
         kubeconfig = self.control_plane.kubeconfig_of(manager.user, self.clock)
         write_private(folder / "kubeconfig", kubeconfig.to_bytes())
-        gates = {gate: value for gate, value in self.gates.items() if gate in manager.gates}
-        options = {
+        gates = manager.known(self.gates)
+        options: dict[str, object] = {
             "kubeconfig": folder / "kubeconfig",
             "webhook-port": ports.webhooks,
             "webhook-cert-dir": folder,
             "health-addr": f"{HOST}:{ports.health}",
             "diagnostics-address": "0",
+            "leader-elect": "false",  # there is one of each
             # CRDs and programs have the same version: no object is stored in an older version.
             "skip-crd-migration-phases": "StorageVersionMigration,CleanupManagedFields",
-            "feature-gates": ",".join(f"{gate}={str(value).lower()}" for gate, value in gates.items()),
         }
-        arguments: list[str | Path] = [self.assets / manager.name]
+        if gates:
+            options["feature-gates"] = ",".join(f"{gate}={str(value).lower()}" for gate, value in gates.items())
+        arguments: list[str | Path] = [assets / manager.name]
         arguments += [f"--{option}={value}" for option, value in options.items()]
         return Program(manager.name, arguments, folder, _serves(f"http://{HOST}:{ports.health}/readyz"))
 
@@ -202,8 +222,8 @@ def documents_of(assets: Path, manager: Manager) -> Iterator[Tree]:
     The other objects in these folders belong to an installation by kustomize, and are left out by kind.
     """
     folder = assets / manager.config
-    files = [*sorted((folder / "crd" / "bases").glob("*.yaml")), folder / "rbac" / "role.yaml"]
-    for file in [*files, folder / "webhook" / "manifests.yaml"]:
+    files = [*sorted((folder / manager.crds).glob("*.yaml")), folder / "rbac" / "role.yaml"]
+    for file in [*files, folder / manager.webhooks / "manifests.yaml"]:
         for tree in trees(file.read_bytes(), str(file)):
             if tree and tree["kind"] in _RESOURCES:
                 yield tree

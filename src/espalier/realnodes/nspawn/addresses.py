@@ -38,6 +38,11 @@ class AddressRange:
         """The host's address on the bridge: the nodes' gateway."""
         return self.network[1]
 
+    @property
+    def hardware_address(self) -> str:
+        """The bridge's own: locally administered, and of no other bridge with another range."""
+        return bytes((0x02, 0x00, *self.bridge.packed)).hex(":")
+
     def with_length(self, address: IPv4Address) -> str:
         """As `ip address add` takes it."""
         return f"{address}/{self.network.prefixlen}"

@@ -86,6 +86,11 @@ class Bridge:
         if await _link(record.bridge) is None:
             await run("ip", "link", "add", record.bridge, "type", "bridge")
         link = await _link(record.bridge) or {}
+        hardware_address = self.range.hardware_address
+        if link.get("address") != hardware_address:
+            # Linux gives a bridge the lowest of its interfaces' until it has one of its own. When a node came or went,
+            # the others had the old one in mind, and none reached its API server for up to a minute.
+            await run("ip", "link", "set", record.bridge, "address", hardware_address)
         have = {found["local"] for found in link.get("addr_info", [])}
         wanted = {str(self.range.bridge), *(endpoint.address for endpoint in record.endpoints)}
         for address in sorted(wanted - have):

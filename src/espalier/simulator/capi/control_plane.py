@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 
 from espalier.api import conditions as condition_list
-from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.cluster import Cluster, Endpoint
 from espalier.api.capi.kubeadm import (
     ControlPlaneRemediation,
     KubeadmConfig,
@@ -98,10 +98,10 @@ class Observed:
         return 1 if value is None else int(value)
 
     @property
-    def endpoint(self) -> str:
-        """The address of the API server, empty while the infrastructure does not report it."""
+    def endpoint(self) -> Endpoint | None:
+        """The address of the API server; None while the infrastructure does not report it."""
         endpoint = self.cluster.spec.control_plane_endpoint
-        return f"https://{endpoint.host}:{endpoint.port}" if endpoint and endpoint.host else ""
+        return endpoint if endpoint is not None and endpoint.host else None
 
     @property
     def initialized(self) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from espalier.api.capi.machine import HealthChecks, LabelSelector, Machine, RemediationTrigger
+from espalier.api.capi.machine import HealthChecks, Machine, RemediationTrigger
 from espalier.api.meta import Observed
 from espalier.clusterapi.intstr import share
-from espalier.runtime import selectors
 
 STARTUP_SECONDS = 600
 """The default time within which a machine must become a node (0: no limit)."""
@@ -81,27 +80,6 @@ def is_remediable(trigger: RemediationTrigger | None, expected: int, unhealthy: 
     if trigger is not None and trigger.unhealthy_in_range:
         return remediations(trigger, expected, unhealthy) > 0
     return unhealthy <= share(trigger.unhealthy_less_than_or_equal_to if trigger else None, expected, default="100%")
-
-
-def selector_of(selector: LabelSelector) -> str:
-    """A label selector as text."""
-    parts = [f"{name}={value}" for name, value in sorted(selector.match_labels.items())]
-    for requirement in selector.match_expressions:
-        values = ",".join(requirement.values)
-        parts.append(
-            {
-                "In": f"{requirement.key} in ({values})",
-                "NotIn": f"{requirement.key} notin ({values})",
-                "Exists": requirement.key,
-                "DoesNotExist": f"!{requirement.key}",
-            }[requirement.operator]
-        )
-    return ",".join(parts)
-
-
-def is_selected(machine: Machine, selector: LabelSelector) -> bool:
-    """True if a health check selects the machine."""
-    return selectors.parse(selector_of(selector))(machine.metadata.labels)
 
 
 def _left(since: str, seconds: int, now: datetime) -> float:

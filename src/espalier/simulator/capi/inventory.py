@@ -43,6 +43,8 @@ class Inventory:
     etcds: Cache
     etcd_configs: Cache
     infrastructure: dict[str, Cache]
+    hosts: dict[str, Cache]
+    """By the kind of the machines that are made on them."""
     kinds: tuple[Infrastructure, ...]
 
     @classmethod
@@ -70,6 +72,7 @@ class Inventory:
                 for provider in kinds
                 for resource in (provider.cluster, provider.machine, provider.machine_template)
             },
+            hosts={one.machine.kind: cache(one.hosts.resource, optional=True) for one in kinds if one.hosts},
             kinds=tuple(kinds),
         )
 
@@ -79,6 +82,7 @@ class Inventory:
         yield from (self.configs, self.config_templates, self.health_checks, self.secrets)
         yield from (self.etcds, self.etcd_configs)
         yield from self.infrastructure.values()
+        yield from self.hosts.values()
 
     @property
     def machine_templates(self) -> list[Cache]:

@@ -96,7 +96,10 @@ def secret(observed: Observed) -> Tree:
         "labels": {names.CLUSTER: observed.cluster.metadata.name},
         "ownerReferences": [msgspec.to_builtins(owner_reference(KubeadmConfig.resource, observed.object))],
     }
-    encoded = {name: base64.b64encode(value).decode() for name, value in (("value", data), ("format", b"cloud-config"))}
+    format_ = observed.config.spec.format or "cloud-config"
+    encoded = {
+        name: base64.b64encode(value).decode() for name, value in (("value", data), ("format", format_.encode()))
+    }
     return new_object(SECRET, metadata, type=names.CLUSTER_SECRET, data=encoded)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
 
-from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.cluster import Cluster, Endpoint
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import (
     KubeadmConfig,
@@ -51,8 +52,10 @@ _CHECK_AGAIN = 30.0
 class KubeadmControlPlanes:
     """Reconciles KubeadmControlPlanes."""
 
-    def __init__(self, scheme: Scheme) -> None:
+    def __init__(self, scheme: Scheme, served: Callable[[Key, Endpoint], Endpoint]) -> None:
         self._scheme = scheme
+        self._served = served
+        """Where the API server of a cluster is reached, by its key and endpoint."""
 
     def _observe(self, key: Key) -> Observed | None:
         inventory = self._scheme.inventory
@@ -182,13 +185,14 @@ class KubeadmControlPlanes:
         return Continue()
 
     async def _kubeconfig(self, observed: Observed) -> Outcome:
-        if not observed.endpoint:
+        if observed.endpoint is None:
             return Wait("WaitingForControlPlaneEndpoint", "waiting for the control plane endpoint")
+        server = self._served(observed.cluster_object.key, observed.endpoint).url
         present = observed.secrets.get(secret_name(observed.key.name, "kubeconfig"))
         now = self._scheme.clock.now()
         if present is not None:
             value = present.decode(Secret).data.get("value", b"")
-            if not needs_renewal(value, observed.endpoint, now):
+            if not needs_renewal(value, server, now):
                 return Continue()
         authority = observed.secrets.get(secret_name(observed.key.name, "ca"))
         if authority is None:
@@ -196,7 +200,7 @@ class KubeadmControlPlanes:
         try:
             secret = kubeconfig_secret(
                 observed.key,
-                observed.endpoint,
+                server,
                 authority_of(authority.decode(Secret), self._scheme.keys),
                 owner_reference(RESOURCE, observed.object),
                 now=now,

@@ -17,7 +17,7 @@ from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.clusterapi.objects import is_paused, owner_reference
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.simulator.capi.health import CheckedNode, Verdict, examine, is_remediable, is_selected, remediations
+from espalier.simulator.capi.health import CheckedNode, Verdict, examine, is_remediable, remediations
 from espalier.simulator.capi.inventory import Scheme, in_cluster
 
 RESOURCE = MachineHealthCheck.resource
@@ -75,7 +75,7 @@ class MachineHealthChecks:
         targets = []
         for machine in in_cluster(inventory.machines, cluster.key):
             typed = machine.decode(Machine)
-            if typed.metadata.deletion_timestamp is not None or not is_selected(typed, check.spec.selector):
+            if typed.metadata.deletion_timestamp is not None or not check.spec.selector.selects(typed.metadata.labels):
                 continue
             if SKIP_REMEDIATION_ANNOTATION in typed.metadata.annotations or is_paused(machine):
                 continue

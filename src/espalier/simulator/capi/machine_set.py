@@ -18,7 +18,6 @@ from espalier.clusterapi.remediation import awaits_remediation
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
-from espalier.simulator.capi.health import is_selected
 from espalier.simulator.capi.inventory import Scheme, owned_by
 from espalier.simulator.capi.machine_parts import adopt, complete, is_current, machine_body, orphans, propagated
 from espalier.simulator.capi.rollup import Rollup, deleting
@@ -78,7 +77,9 @@ class MachineSets:
                 template.infrastructure_ref.kind, Key(key.namespace, template.infrastructure_ref.name)
             ),
             config_template=inventory.config_templates.get(Key(key.namespace, config.name)) if config else None,
-            orphans=orphans(self._scheme, cluster.key, lambda machine: is_selected(machine, typed.spec.selector)),
+            orphans=orphans(
+                self._scheme, cluster.key, lambda machine: typed.spec.selector.selects(machine.metadata.labels)
+            ),
         )
 
     async def reconcile(self, key: Key) -> Outcome:

@@ -13,6 +13,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine, MachineInitialization, MachineStatus, NodeReference
 from espalier.api.meta import Condition, Tree
+from espalier.clusterapi import contract
 from espalier.clusterapi.conditions import condition, stated, summary
 from espalier.clusterapi.infrastructure import InfrastructureMachine
 from espalier.kube.objects import Object
@@ -120,11 +121,12 @@ def _conditions(
         "Ready" if bootstrapped else "NotReady",
         "" if bootstrapped else (config and config.message) or "the bootstrap data are not generated yet",
     )
+    is_gone = provisioned and observed.infrastructure is None
     infrastructure = condition(
         "InfrastructureReady",
-        provisioned,
-        "Ready" if provisioned else "NotReady",
-        "" if provisioned else _infrastructure_message(observed),
+        provisioned and not is_gone,
+        contract.DELETED if is_gone else "Ready" if provisioned else "NotReady",
+        _infrastructure_message(observed, is_gone=is_gone) if is_gone or not provisioned else "",
     )
     node_healthy, node_ready = _node_conditions(observed)
     is_deleting = observed.machine.metadata.deletion_timestamp is not None
@@ -144,7 +146,9 @@ def _conditions(
     yield _available(observed.machine, ready, now)
 
 
-def _infrastructure_message(observed: Observed) -> str:
+def _infrastructure_message(observed: Observed, *, is_gone: bool) -> str:
+    if is_gone:
+        return f"{observed.machine.spec.infrastructure_ref.kind} has been deleted while the Machine still exists"
     if observed.infrastructure is None:
         return f"{observed.machine.spec.infrastructure_ref.kind} does not exist"
     ready = condition_list.get(observed.infrastructure.status.conditions, "Ready")

@@ -175,10 +175,14 @@ class Host:
     def _refused(self, version: str, own: str) -> str:
         """Why kubeadm does not go from the API server's version to another: an older minor is none of its reasons."""
         _, found = self._request("GET", "/version", None)
-        asked, now, known = _numbers(version), _numbers(str(found.get("gitVersion", ""))), _numbers(own)
-        if asked[:2] < (known[0], known[1] - 1):
+        from espalier.api.versions import parsed  # noqa: PLC0415 - only kubeadm compares versions, and all start often
+
+        asked, now, known = parsed(version), parsed(str(found.get("gitVersion", ""))), parsed(own)
+        if asked is None or now is None or known is None:
+            return f'couldn\'t parse version "{version}"'
+        if (asked.major, asked.minor) < (known.major, known.minor - 1):
             return f'Version to upgrade to "{version}" is lower than the lowest that kubeadm {own} supports'
-        if "-" not in version and asked[:2] > (now[0], now[1] + 1):
+        if asked.prerelease is None and (asked.major, asked.minor) > (now.major, now.minor + 1):
             return f'Version to upgrade to "{version}" is too high; kubeadm goes on by one minor at a time'
         return ""
 
@@ -230,7 +234,7 @@ class Host:
             if hash_ != known.get(name):
                 self._show_static_pod(name, self._text(f"{MANIFESTS}/{name}.yaml"), hash_)
         for name in known.keys() - hashes.keys():
-            self._request("DELETE", self._mirror(name), {"gracePeriodSeconds": 0})
+            self._hide_static_pod(self._mirror(name))
         self._write(STATE, json.dumps({**self._read(STATE), "pods": hashes}))
 
     def _manifest_hashes(self) -> dict[str, str]:
@@ -245,7 +249,7 @@ class Host:
         if status not in (200, 404):
             return
         if status == 404:
-            mark = {"name": f"{name}-{self._name()}", "annotations": {"kubernetes.io/config.mirror": hash_}}
+            mark = {"name": f"{name}-{self._name()}", "annotations": {static_pods.MIRROR: hash_}}
             pod = {"metadata": mark, "spec": {"nodeName": self._name(), "hostNetwork": True, "containers": [{}]}}
         paths = enumerate(static_pods.host_paths_of(manifest))
         volumes = [{"name": f"host-{number}", "hostPath": {"path": mounted}} for number, mounted in paths]
@@ -255,7 +259,7 @@ class Host:
         metadata["annotations"] = {**metadata["annotations"], **annotations, HASH: hash_}
         spec = {**pod["spec"], "containers": containers, "volumes": volumes}
         if status == 200:  # as a kubelet does: the spec of a pod can't be changed
-            self._request("DELETE", path, {"gracePeriodSeconds": 0})
+            self._hide_static_pod(path)
         made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         status, pod = self._request("POST", path.rpartition("/")[0], made)
         if status >= 300:
@@ -267,6 +271,11 @@ class Host:
             ready |= {"reason": "ContainersNotReady", "message": "containers with unready status"}
         others = [one for one in (pod.get("status") or {}).get("conditions") or () if one.get("type") != "Ready"]
         self._request("PATCH", f"{path}/status", {"status": {"phase": "Running", "conditions": [*others, ready]}})
+
+    def _hide_static_pod(self, path: str) -> None:
+        """Without the mark, the kubelet that is simulated elsewhere does not make the pod anew."""
+        self._request("PATCH", path, {"metadata": {"annotations": {static_pods.MIRROR: None}}})
+        self._request("DELETE", path, {"gracePeriodSeconds": 0})
 
     def _mirror(self, name: str) -> str:
         return f"/api/v1/namespaces/kube-system/pods/{name}-{self._name()}"
@@ -320,11 +329,6 @@ class Host:
             return sorted(confined.place(self._root, folder).glob(pattern))
         except OSError:
             return ()
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    found = re.match(r"v(\d+)\.(\d+)\.(\d+)", version)
-    return tuple(map(int, found.groups())) if found else ()
 
 
 def api_of(root: Path) -> Ask | None:

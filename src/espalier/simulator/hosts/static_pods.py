@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+MIRROR = "kubernetes.io/config.mirror"
+"""On a pod that shows a static pod: the kubelet makes it anew when somebody deletes it."""
+
 COMPONENTS = {
     "kube-apiserver": "apiServer",
     "kube-controller-manager": "controllerManager",

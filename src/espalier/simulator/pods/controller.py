@@ -97,7 +97,7 @@ class Pods:
             return await _account(workload, tree, token)
 
         def environment() -> dict[str, str]:
-            endpoint = workload.endpoint
+            endpoint = workload.served
             return {
                 **entrance(root),
                 "KUBERNETES_SERVICE_HOST": endpoint.host,

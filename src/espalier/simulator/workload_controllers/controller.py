@@ -76,6 +76,7 @@ class WorkloadControllers:
             deployments=views(DEPLOYMENT, Workload),
             replica_sets=views(REPLICA_SET, Workload),
             budgets=views(POD_DISRUPTION_BUDGET, Budget),
+            deleted_mirrors=tuple(workload.deleted_mirrors.values()),
             runs=self._runs,
         )
 

@@ -1,4 +1,4 @@
-"""The kubelets, as seen through the API: run pods, remove deleted pods, report nodes as ready."""
+"""The kubelets, as seen through the API: run pods, remove deleted pods, show static pods, report nodes as ready."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from espalier.simulator.nodes import ready_conditions
 from espalier.simulator.workload_controllers.scheduler import NOT_READY
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Node, Pod
-from espalier.simulator.workload_controllers.writes import Change, Delete, Write
+from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
 
 CNI_NAMES = frozenset({"kindnet", "kindnetd", "cilium"})
 """Values of the labels below by which CNI agents are recognized."""
@@ -25,6 +25,9 @@ CNI_LABELS = ("k8s-app", "app.kubernetes.io/name", "app")
 def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing writes of kubelets (and of the node and pod garbage collectors)."""
     yield from _nodes(snapshot)
+    for mirror in snapshot.deleted_mirrors:
+        if mirror["spec"]["nodeName"] in snapshot.node_by_name:
+            yield Create(POD, mirror)
     for name, pods in snapshot.pods_by_node.items():
         node = snapshot.node_by_name.get(name)
         addresses = _free_addresses(node, pods)

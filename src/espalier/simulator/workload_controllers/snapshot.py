@@ -28,6 +28,8 @@ class Snapshot:
     deployments: tuple[Workload, ...] = ()
     replica_sets: tuple[Workload, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    deleted_mirrors: tuple[Tree, ...] = ()
+    """Mirror pods that somebody deleted, as they are made anew."""
     runs: Callable[[Pod], bool] = field(default=lambda _pod: False, repr=False, compare=False)
     """True if a pod runs as processes, so that the planners must not write its status."""
 

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw, field
 
 from espalier.api.core import Taint
+from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ObjectMeta, Observed, Tree
-from espalier.apiserver.webhook_rules import LabelSelector
 
 
 class View(Observed, frozen=True):

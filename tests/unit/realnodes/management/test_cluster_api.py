@@ -79,3 +79,28 @@ def test_what_belongs_to_another_way_of_installing_is_left_out(tmp_path: Path) -
         file.write_text(yaml.safe_dump_all(trees))
     kinds = [tree["kind"] for tree in documents_of(tmp_path, CORE)]
     assert kinds == ["CustomResourceDefinition", "ClusterRole", "ValidatingWebhookConfiguration"]
+
+
+def test_a_manager_is_told_the_gates_that_it_has() -> None:
+    asked = {"RuntimeSDK": True, "MachinePool": False, "ReconcilerRateLimiting": False}
+    found = {manager.name: manager.known(asked) for manager in MANAGERS}
+    assert found == {
+        "cluster-api-core": asked,
+        "cluster-api-kubeadm-bootstrap": {"MachinePool": False, "ReconcilerRateLimiting": False},
+        "cluster-api-kubeadm-control-plane": {"ReconcilerRateLimiting": False},
+    }
+
+
+def test_a_manager_of_a_provider_has_its_manifests_elsewhere(tmp_path: Path) -> None:
+    manager = Manager("vines", "config", crds="default/crd/bases", webhooks="vines/webhook")
+    files = {
+        "default/crd/bases/vines.yaml": DEFINITION,
+        "rbac/role.yaml": ROLE,
+        "vines/webhook/manifests.yaml": WEBHOOKS,
+    }
+    for place, tree in files.items():
+        file = tmp_path / manager.config / place
+        file.parent.mkdir(parents=True)
+        file.write_text(yaml.safe_dump(tree))
+    kinds = [tree["kind"] for tree in documents_of(tmp_path, manager)]
+    assert kinds == ["CustomResourceDefinition", "ClusterRole", "ValidatingWebhookConfiguration"]

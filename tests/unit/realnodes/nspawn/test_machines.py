@@ -32,7 +32,7 @@ class NoBases:
 
 @dataclass(frozen=True)
 class Base:
-    """One of which only the names of its images are looked at."""
+    """One of which only the names of its images are read."""
 
     version: str
     images: Mapping[str, str]

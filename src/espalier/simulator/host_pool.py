@@ -1,0 +1,66 @@
+"""Hosts of simulated machines that are not made on demand: who needs one takes a free one that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from espalier.api.resource import Key
+from espalier.clusterapi.infrastructure import Hosts, Infrastructure, InfrastructureMachine
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache
+from espalier.runtime.mapping import ToKeys
+from espalier.runtime.outcome import Wait
+from espalier.simulator.capi.inventory import Scheme
+
+
+class HostPool:
+    """The hosts of one provider's machines. Without any kind of hosts, every machine has one."""
+
+    def __init__(self, scheme: Scheme, kinds: Infrastructure) -> None:
+        self._scheme = scheme
+        self._hosts = kinds.hosts
+        self._machine = kinds.machine.kind
+
+    async def take(self, machine: Object) -> Wait | None:
+        """Have a host for a machine, the first that fits by name; the Wait for one if none is free."""
+        hosts = self._hosts
+        if hosts is None or self._of(hosts, machine.key):
+            return None
+        for host in self._sorted():
+            if hosts.owner_name not in host.metadata.labels and hosts.fits(machine, host.metadata.labels):
+                labels = {hosts.owner_name: machine.name, hosts.owner_namespace: machine.namespace}
+                await self._scheme.writer.merge(hosts.resource, host, {"metadata": {"labels": labels}})
+                return None
+        return Wait("NoFreeHost", f"waiting for a free {hosts.resource.kind} that the machine may be made on")
+
+    async def release(self, machine: Key) -> None:
+        """Give back the hosts of a machine that is gone."""
+        hosts = self._hosts
+        if hosts is None:
+            return
+        for host in self._of(hosts, machine):
+            labels = {hosts.owner_name: None, hosts.owner_namespace: None}
+            await self._scheme.writer.merge(hosts.resource, host, {"metadata": {"labels": labels}})
+
+    def _of(self, hosts: Hosts, machine: Key) -> list[Object]:
+        return [host for host in self._sorted() if _owner(hosts, host) == machine]
+
+    def _sorted(self) -> list[Object]:
+        return sorted(self._scheme.inventory.hosts[self._machine].list(), key=lambda host: host.key)
+
+
+def users_of(hosts: Hosts, machines: Cache) -> ToKeys:
+    """Maps a host to the machine that took it; a free one to those that have not booted."""
+
+    def to_keys(host: Object) -> Iterable[Key]:
+        if (owner := _owner(hosts, host)) is not None:
+            return (owner,)
+        return [one.key for one in machines.list() if not one.decode(InfrastructureMachine).status.provisioned]
+
+    return to_keys
+
+
+def _owner(hosts: Hosts, host: Object) -> Key | None:
+    labels = host.metadata.labels
+    name = labels.get(hosts.owner_name)
+    return Key(labels.get(hosts.owner_namespace, ""), name) if name is not None else None
