@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, Listed] = {
     "demo": Listed("demo", "Show the main job on simulated machines, in a temporary local environment."),
     "describe": Listed("describe", "Show the objects of a cluster, and what it waits for."),
     "down": Listed("up", "Stop the local environment."),
+    "etcd-agent": Listed("etcd_agent", "List, verify, copy and restore backups of etcd."),
     "generate": Listed("generate", "Print a manifest to begin with, or the objects that would be written."),
     "get": Listed("get", "Show objects."),
     "image": Listed("image", "Build container images, without Docker."),
@@ -49,5 +50,9 @@ COMMANDS: Mapping[str, Listed] = {
     ),
     "upgrade": Listed("lifecycle", "Upgrade a cluster."),
     "upgrades": Listed("upgrades", "Show upgrades in place, and retry failed ones."),
+    "validate": Listed(
+        "validate",
+        "Check a manifest without a cluster: schemas, rules of admission, and what its objects say of each other.",
+    ),
     "version": Listed("version", "Print the version, and the Kubernetes versions of its newest release."),
 }

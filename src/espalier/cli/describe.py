@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ import msgspec
 from espalier.api import redaction
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster, ClusterSpec
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
@@ -75,13 +75,15 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
     now = datetime.now(UTC)
     output.say("\n".join(map(in_one_line, _top(whole, support_text(supported, now), now))) + "\n")
     columns = ("object", "state", "since", "message")
-    output.write_table(columns, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)])
+    output.write_table(
+        columns, [_row(line, member, now) for line, member in _lines(whole, show_all=show_all)], sentences=True
+    )
     if hidden:
         output.say(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", stderr=True)
     if events:
         output.say()
         rows = [(_age(_time_of(event), now), event["type"], event["reason"], event["message"]) for event in events]
-        output.write_table(("age", "type", "reason", "event"), rows)
+        output.write_table(("age", "type", "reason", "event"), rows, sentences=True)
 
 
 async def _objects(client: Client, root: Tree) -> tuple[list[Tree], list[str]]:
@@ -102,20 +104,43 @@ async def _objects(client: Client, root: Tree) -> tuple[list[Tree], list[str]]:
             return []
         return [{**item.tree, "apiVersion": resource.api_version, "kind": resource.kind} for item in listed.items]
 
-    found = await asyncio.gather(*(read(resource) for resource in wanted.values()), _datacenter(client, root))
+    found = await asyncio.gather(*(read(resource) for resource in wanted.values()), _linked(client, root))
     return [tree for trees in found for tree in trees], hidden
 
 
-async def _datacenter(client: Client, root: Tree) -> list[Tree]:
-    reference = root["spec"].get("datacenterRef") or {}
-    resource = CATALOG.datacenters.get(str(reference.get("kind")))
-    if resource is None:
-        return []
-    try:
-        found = await client.get(resource, reference["name"], root["metadata"]["namespace"])
-    except (NotFound, Forbidden):
-        return []
-    return [found.tree]
+async def _linked(client: Client, root: Tree) -> list[Tree]:
+    """The datacenter and the machine configs of a Cluster, and what these name."""
+
+    async def read(kind: str, name: str) -> list[Tree]:
+        try:
+            resource = CATALOG.resource_of(f"{GROUP}/{VERSION}", kind)
+            return [(await client.get(resource, name, root["metadata"]["namespace"])).tree]
+        except (KeyError, NotFound, Forbidden):
+            return []
+
+    async def read_all(references: Iterable[Tree]) -> list[Tree]:
+        named = dict.fromkeys((str(one.get("kind")), str(one.get("name"))) for one in references)
+        found = await asyncio.gather(*(read(*one) for one in named))
+        return [tree for trees in found for tree in trees]
+
+    linked = await read_all(_references(root["spec"]))
+    return [*linked, *await read_all(one for tree in linked for one in _further(tree.get("spec")))]
+
+
+def _further(part: Any) -> Iterator[Tree]:
+    """The references within a machine config."""
+    if isinstance(part, dict) and part.get("kind") in CATALOG.further:
+        yield part
+    elif isinstance(part, dict | list):
+        for one in part.values() if isinstance(part, dict) else part:
+            yield from _further(one)
+
+
+def _references(spec: Tree) -> Iterator[Tree]:
+    yield spec.get("datacenterRef") or {}
+    groups = (spec.get("controlPlaneConfiguration"), spec.get("externalEtcdConfiguration"))
+    for group in (*groups, *(spec.get("workerNodeGroupConfigurations") or ())):
+        yield (group or {}).get("machineGroupRef") or {}
 
 
 async def _events(client: Client, root: Tree) -> list[Tree]:

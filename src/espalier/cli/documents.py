@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from espalier.api import manifests, paths
+from espalier.api import json_trees, manifests, paths
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
@@ -18,8 +20,10 @@ from espalier.api.resource import Resource
 from espalier.api.schema import violations
 from espalier.api.violations import ManifestError, Problem
 from espalier.cli.failures import Failure
+from espalier.clusters.provider import Providers
 from espalier.kube.client import Client, PatchType
-from espalier.kube.objects import Object
+from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.objects import Object, to_bytes
 from espalier.providers.kinds import CATALOG
 
 
@@ -51,8 +55,21 @@ def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Docum
     try:
         manifests.check(documents, CATALOG, several=several)
     except ManifestError as error:
-        return documents, [*error.problems, *_against_rules(documents, error.problems)]
+        found = [_with_versions(one) for one in error.problems]
+        return documents, [*found, *_against_rules(documents, found)]
     return documents, []
+
+
+def _with_versions(problem: Problem) -> Problem:
+    """What is no version of Kubernetes is told with those of the newest release, and not with a pattern."""
+    violation = problem.violation
+    if not violation.field.endswith("kubernetesVersion") or "matches" not in violation.allowed:
+        return problem
+    from espalier.releases import Releases, kubernetes_versions  # noqa: PLC0415  only for those who got it wrong
+
+    newest = Releases.load().newest()
+    allowed = f"{', '.join(kubernetes_versions(newest.bundles))} (in release {newest.version})"
+    return replace(problem, violation=replace(violation, allowed=allowed, message="not a version of Kubernetes"))
 
 
 def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> Iterator[Problem]:
@@ -68,6 +85,19 @@ def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> I
         cluster = msgspec.convert(tree, Cluster)
         found = [] if is_self_managed(cluster) else content.violations(cluster, PROVIDERS)
         yield from (document.problem(one) for one in found if not is_reported(one.field, known))
+
+
+def are_readable(found: Sequence[Document]) -> bool:
+    """True if all are objects of kinds that are known, so that more can be told of what they say of each other."""
+    for one in found:
+        cls = CATALOG.kind_of(one.api_version, one.kind)
+        if cls is None or not one.name:
+            return False
+        try:
+            msgspec.convert(json_trees.without_nulls(one.tree), cls)
+        except msgspec.ValidationError:
+            return False
+    return any(one.kind == Cluster.resource.kind for one in found)
 
 
 def is_reported(field: str, known: Sequence[Problem]) -> bool:
@@ -105,7 +135,7 @@ def _is_cluster(tree: Tree) -> bool:
 
 def _take_away(tree: Any, field: str) -> None:
     """A field, if it is there; of a list, all of it: the places of other items stay what they are."""
-    steps = paths.parse(field)
+    steps = paths.parsed(field) or ()
     while steps and isinstance(steps[-1], int):
         steps = steps[:-1]
     for step in steps[:-1]:
@@ -139,8 +169,22 @@ def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Re
     return sorted(prepared, key=lambda item: item[0] == Cluster.resource)
 
 
-def links(cluster: dict[str, Any], other: dict[str, Any]) -> bool:
-    """True if a Cluster refers to another object of its manifest; both have their namespace."""
+def linked(cluster: Tree, others: Sequence[Tree], providers: Providers) -> list[Tree]:
+    """The objects of its manifest that a Cluster refers to, and those that these name; all have their namespace."""
+    found = [other for other in others if _links(cluster, other)]
+    reference = cluster["spec"].get("datacenterRef") or {}
+    if (provider := providers.get(reference.get("kind") or "")) is None:
+        return found
+    named = set()
+    for child in found:
+        with suppress(msgspec.ValidationError):
+            named |= {(one.resource.kind, one.name) for one in provider.links.further(Object(to_bytes(child)))}
+    namespace = cluster["metadata"]["namespace"]
+    further = [one for one in others if (one["kind"], one["metadata"]["name"]) in named and one not in found]
+    return [*found, *(one for one in further if one["metadata"].get("namespace") == namespace)]
+
+
+def _links(cluster: Tree, other: Tree) -> bool:
     spec = cluster["spec"]
     machines = [spec.get("controlPlaneConfiguration"), spec.get("externalEtcdConfiguration")]
     machines += spec.get("workerNodeGroupConfigurations") or []
@@ -153,13 +197,50 @@ def links(cluster: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 async def apply_all(
-    client: Client, prepared: Sequence[tuple[Resource, dict[str, Any]]], *, dry_run: bool
+    client: Client,
+    prepared: Sequence[tuple[Resource, dict[str, Any]]],
+    *,
+    dry_run: bool,
+    first: Callable[[], Awaitable[None]] | None = None,
 ) -> list[Object]:
-    """Apply all or nothing, as far as that can be known: every object is tried on the server first."""
-    tried = [await _send(client, resource, tree, dry_run=True) for resource, tree in prepared]
+    """Apply all or nothing, as far as that can be known: every object is tried on the server before one is written.
+
+    `first` writes what these objects need, once all of them were taken. What the server warns of is told once: where
+    all is written, then. It plans a Cluster on trial without the other objects, so its plan is told only if these are
+    as they were.
+    """
+    told: list[str] = []
+    with client.warning(told.append):
+        tried = [await _send(client, resource, tree, dry_run=True) for resource, tree in prepared]
     if dry_run:
+        from espalier.clusters.preview import summary  # noqa: PLC0415  renders: not for those who only delete
+
+        plans = [text for text in told if text.startswith(summary.SENTENCE)]
+        if plans and not await _are_there(client, prepared, tried):
+            told = [PLAN_INSTEAD, *(text for text in told if text not in plans)]
+        for text in told:
+            client.warn(text)
         return tried
+    if first is not None:
+        await first()
     return [await _send(client, resource, tree, dry_run=False) for resource, tree in prepared]
+
+
+PLAN_INSTEAD = "`espalier plan -f FILE` says what this does: a dry run does not know the other objects of a manifest"
+
+
+async def _are_there(client: Client, prepared: Sequence[tuple[Resource, Tree]], tried: Sequence[Object]) -> bool:
+    """True if all but the Cluster were there, as they are asked for."""
+    for (resource, _), wanted in zip(prepared, tried, strict=True):
+        if resource == Cluster.resource:
+            continue
+        try:
+            live = await client.get(resource, wanted.name, wanted.namespace or None)
+        except (Forbidden, NotFound):
+            return False
+        if live.tree.get("spec") != wanted.tree.get("spec"):
+            return False
+    return True
 
 
 async def _send(client: Client, resource: Resource, tree: dict[str, Any], *, dry_run: bool) -> Object:

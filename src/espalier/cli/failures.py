@@ -10,12 +10,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from espalier.api.printable import in_one_line, quoted
 from espalier.api.violations import ManifestError
 from espalier.kube.errors import ApiError, KubeError, Unreachable
 
 _PACKAGES = ("espalier.simulator", "espalier.realnodes", "espalier.assets")
 _LOCAL = ("apsw", "cel_expr_python", *_PACKAGES)
 """Modules of the extra `local`, and the packages that an image of the manager leaves out."""
+_LONGEST_LINE = 4096
+"""Characters of a line that a server said: kube-apiserver quotes values as long as they are."""
+_ETCD = ("cronsim", "google.protobuf", "grpc", "obstore")
+"""Modules of the extra `etcd`."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -31,6 +36,8 @@ class Exit(enum.IntEnum):
     """No API server answered."""
     TIMEOUT = 4
     """Time is over; what was asked for goes on in the background."""
+    DAMAGED = 5
+    """A backup is damaged, incomplete or too old."""
     INTERRUPTED = 130
     """Ctrl-C; what was asked for goes on in the background."""
 
@@ -59,6 +66,12 @@ class NotReachable(Failure):
     exit = Exit.UNREACHABLE
 
 
+class Damaged(Failure):
+    """A backup is damaged, incomplete or too old. The message names each object."""
+
+    exit = Exit.DAMAGED
+
+
 class Overdue(Failure):
     """Time is over."""
 
@@ -71,11 +84,12 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
         case Failure():
             return error.exit, str(error)
         case ManifestError():
-            return Exit.REFUSED, str(error)
+            return Exit.REFUSED, "\nerror: ".join(in_one_line(str(one)) for one in error.problems)
         case Unreachable():
             return Exit.UNREACHABLE, str(error)
         case ApiError():
-            return Exit.REFUSED, f"Error from server ({error.status.reason or error.code}): {error}"
+            said = "\n".join(quoted(line, _LONGEST_LINE) for line in str(error).splitlines())
+            return Exit.REFUSED, f"Error from server ({error.status.reason or error.code}): {said}"
         case KubeError():
             return Exit.REFUSED, str(error)
         case KeyboardInterrupt() | asyncio.CancelledError():
@@ -84,6 +98,11 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
             return Exit.REFUSED, (
                 f"this command needs the local environment, which is not installed (no module {error.name}): "
                 "install it with `pip install 'espalier[local]'`"
+            )
+        case ModuleNotFoundError() if (error.name or "").startswith(_ETCD):
+            return Exit.REFUSED, (
+                f"this command needs what backs up etcd, which is not installed (no module {error.name}): "
+                "install it with `pip install 'espalier[etcd]'`"
             )
         case OSError() if error.filename:
             return Exit.REFUSED, f"{error.filename}: {error.strerror}"

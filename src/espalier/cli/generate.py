@@ -1,7 +1,8 @@
-"""`espalier generate objects`: what the manager would write for a manifest, without any cluster."""
+"""`espalier generate`: manifests to begin with, and what the manager would write for one, without any cluster."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,10 +10,14 @@ import click
 import msgspec
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
 from espalier.cli import documents, flags, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Usage
-from espalier.providers.kinds import MANIFESTS
+from espalier.cli.home import private
+from espalier.providers.kinds import MANIFESTS, hardware_manifest
+
+_FORMATS = ("yaml", "json")
 
 
 @click.group(cls=Group)
@@ -53,6 +58,12 @@ def clusterconfig(*, name: str, provider: str, management_cluster: str, releases
         found += [msgspec.structs.replace(one, field="--management-cluster") for one in manager]
     if found:
         raise Usage("; ".join(map(str, found)))
+    if not management_cluster:
+        output.say(
+            "This is the manifest of a management cluster, which other tools create (docs/management-cluster.md); "
+            "for a cluster that it manages, name it with --management-cluster.",
+            stderr=True,
+        )
     newest = Releases.load(releases).newest().kubernetes_versions[-1]
     output.write_data(
         MANIFESTS[provider](name, kubernetes_version=newest, management_cluster=management_cluster or name)
@@ -75,7 +86,7 @@ def clusterconfig(*, name: str, provider: str, management_cluster: str, releases
     "--output",
     "-o",
     "output_format",
-    type=flags.OneOf(("yaml", "json")),
+    type=flags.OneOf(_FORMATS),
     default="yaml",
     metavar="FORMAT",
     show_default=True,
@@ -103,7 +114,59 @@ def objects(
         if document.kind == Cluster.resource.kind
         for tree in offline_manager.objects(document, workload=workload)
     ]
-    if output_format == "json":
-        output.write_objects(made, "json", single=False)
+    _write(made, output_format)
+
+
+@generate.command()
+@click.option(
+    "--hardware-csv",
+    "-z",
+    "csv",
+    type=click.Path(allow_dash=True, readable=False),
+    required=True,
+    metavar="FILE",
+    help="CSV file with a line for each machine; - for standard input.",
+)
+@click.option(
+    "--output",
+    "-o",
+    "output_to",
+    default="yaml",
+    metavar="FORMAT|FILE",
+    show_default=True,
+    help="yaml or json, else the file that gets the YAML; only its owner may read it.",
+)
+def hardware(*, csv: str, output_to: str) -> None:
+    """Print the objects of bare metal of a CSV file: Hardware, its BMC Machine, and the Secret with the BMC's password.
+
+    \b
+    Columns: hostname, mac, ip_address, netmask, gateway, nameservers, labels,
+    disk; where there is a BMC: bmc_ip, bmc_username, bmc_password; vlan_id.
+    All wrong cells are named at once, with line and column.
+
+    \b
+    Example:
+      espalier generate hardware -z hardware.csv | kubectl apply -f -
+    """
+    name = "standard input" if csv == "-" else csv
+    made, unread = hardware_manifest(sys.stdin.buffer.read() if csv == "-" else Path(csv).read_bytes(), name)
+    for sentence in unread:
+        output.say(f"{name}: {sentence}", stderr=True)
+    if output_to in _FORMATS:
+        _write(made, output_to)
+    elif "." in output_to or "/" in output_to:
+        with open(output_to, "w", encoding="utf-8", opener=private) as file:
+            file.write(_yaml(made))
     else:
-        output.write_data("---\n".join(output.to_yaml(tree) for tree in made))
+        raise Usage(f"-o: found {output_to!r}, allowed are yaml, json, or a file like hardware.yaml")
+
+
+def _write(trees: Sequence[Tree], output_format: str) -> None:
+    if output_format == "json":
+        output.write_objects(trees, "json", single=False)
+    else:
+        output.write_data(_yaml(trees))
+
+
+def _yaml(trees: Sequence[Tree]) -> str:
+    return "---\n".join(map(output.to_yaml, trees))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from espalier.api.versions import numbers_of
 from espalier.assets import base, recipes
 from espalier.assets.archive import Image, Layer, write_archive
 from espalier.assets.processes import BuildFailed
@@ -72,9 +73,8 @@ def build(name: str, *, kubernetes_version: str, output: Path, tag: str) -> None
     if not kubernetes_version:
         raise Usage("--kubernetes-version: found nothing, needed for the upgrader: the version that it upgrades to")
     tag = tag or f"espalier.local/{name}:{kubernetes_version}"
-    numbers = kubernetes_version.removeprefix("v").partition("-")[0]
     try:
-        found = base.find_base(numbers)
+        found = base.find_base(numbers_of(kubernetes_version))
     except base.MissingAssets as missing:
         raise Failure(str(missing)) from None
     try:

@@ -13,6 +13,7 @@ from espalier.cli.commands import Command
 from espalier.cli.failures import Failure
 from espalier.clusterapi import kubeconfig as kubeconfigs
 from espalier.clusters import copying, names
+from espalier.clusters.render import authenticator
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
@@ -20,19 +21,22 @@ from espalier.kube.objects import Object
 
 @click.command(cls=Command)
 @click.argument("name", help="Name of the cluster.")
+@click.option("--aws-iam", is_flag=True, help="For users of AWS (AWSIamConfig), with their own credentials.")
 @flags.connection
-async def kubeconfig(name: str, *, connect: flags.Connection) -> None:
+async def kubeconfig(name: str, aws_iam: bool, *, connect: flags.Connection) -> None:
     """Print the kubeconfig of a workload cluster.
 
     It is in a Secret beside the Cluster. Where the manager may not copy it there, it is read from the system's
-    namespace, which needs a right on that.
+    namespace, which needs a right on that. With --aws-iam it is always read there, holds no credentials, and needs
+    the program aws-iam-authenticator.
 
     \b
     Example:
       espalier kubeconfig garden > garden.kubeconfig
     """
     async with connection.connect(connect) as connected:
-        content = await read(connected.client, Key(connected.namespace, name))
+        key = Key(connected.namespace, name)
+        content = await (read_for_aws if aws_iam else read)(connected.client, key)
     output.write_data(content.decode())
 
 
@@ -59,6 +63,23 @@ async def read(client: Client, key: Key) -> bytes:
         f"there is no Secret {beside.name} of cluster {key.name} in namespace {key.namespace}: "
         "the cluster does not exist there, "
         "or its control plane is not initialized yet (`espalier get clusters -A` tells)"
+    )
+
+
+async def read_for_aws(client: Client, key: Key) -> bytes:
+    """The kubeconfig of a cluster for users of AWS. Raises `Failure` without any."""
+    cluster = ClusterIdentity.of(key)
+    source = Key(cluster.capi.namespace, authenticator.kubeconfig_name(cluster.capi.name))
+    found, refused = await _get(client, SECRET, source)
+    content = kubeconfigs.content(found) if found is not None else None
+    if found is not None and content is not None and names.cluster_of(found.metadata.labels) == key:
+        return content
+    if refused is not None:
+        advice = f"ask whoever manages namespace {source.namespace} for a Role that may get this Secret by its name"
+        raise Failure(f"the kubeconfig for users of AWS can't be read from Secret {source}: {refused}; {advice}")
+    raise Failure(
+        f"there is no Secret {source} of cluster {key}: the cluster has no AWSIamConfig in "
+        "spec.identityProviderRefs, or its control plane is not initialized yet (`espalier get clusters -A` tells)"
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli import chosen_release, connection, documents, flags, follow, kubeconfig, output
@@ -204,11 +205,15 @@ async def _push(
             notices: tuple[str, ...] = ()
             if dry_run != "server":
                 notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
-                brought = await preflight.bring_credentials(client, [one for _, one in prepared], os.environ)
-                notices += (brought,) if brought else ()
             for notice in (*notices, *await preflight.judge(client, prepared)):
                 progress.say(f"cluster {key}: {notice}")
-            applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server")
+
+            async def bring_credentials() -> None:
+                brought = await preflight.bring_credentials(client, [one for _, one in prepared], os.environ)
+                if brought:
+                    progress.say(f"cluster {key}: {brought}")
+
+            applied = await documents.apply_all(client, prepared, dry_run=dry_run == "server", first=bring_credentials)
             cluster = next(item for item in applied if item.kind == Cluster.resource.kind)
             if format_:
                 progress.settle()
@@ -224,12 +229,20 @@ async def _push(
             )
             progress.say(f"cluster {key} is ready")
             if creating:
-                try:
-                    path = await write_kubeconfig(client, key)
-                except Failure as unread:  # the cluster is there all the same
-                    progress.say(str(unread), sign="[yellow]![/]")
-                else:
-                    progress.say(f"kubeconfig: {path}    kubectl --kubeconfig {path} get nodes")
+                await _hand_out_kubeconfigs(client, cluster, progress)
+
+
+async def _hand_out_kubeconfigs(client: Client, cluster: Object, progress: Progress) -> None:
+    """Write the kubeconfigs of a cluster that was created; it is there all the same where one can't be read."""
+    key = cluster.key
+    try:
+        path = await write_kubeconfig(client, key)
+        progress.say(f"kubeconfig: {path}    kubectl --kubeconfig {path} get nodes")
+        references = cluster.tree["spec"].get("identityProviderRefs") or ()
+        if any(one["kind"] == AWSIamConfig.resource.kind for one in references):
+            progress.say(f"kubeconfig for users of AWS: {await write_kubeconfig(client, key, for_aws=True)}")
+    except Failure as unread:
+        progress.say(str(unread), sign="[yellow]![/]")
 
 
 async def _check_may_go(client: Client, key: Key) -> None:
@@ -279,12 +292,12 @@ async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
         return existing
 
 
-async def write_kubeconfig(client: Client, key: Key) -> Path:
+async def write_kubeconfig(client: Client, key: Key, *, for_aws: bool = False) -> Path:
     """Write the workload cluster's kubeconfig where EKS Anywhere writes it, readable by its owner only."""
-    content = await kubeconfig.read(client, key)
+    content = await (kubeconfig.read_for_aws if for_aws else kubeconfig.read)(client, key)
     folder = Path(key.name)
     folder.mkdir(exist_ok=True)
-    path = folder / f"{key.name}-eks-a-cluster.kubeconfig"
+    path = folder / f"{key.name}-{'aws' if for_aws else 'eks-a-cluster'}.kubeconfig"
     path.touch(mode=0o600, exist_ok=True)
     path.chmod(0o600)
     path.write_bytes(content)

@@ -100,7 +100,7 @@ def stop(path: Path, running: Holder) -> None:
     except ProcessLookupError:
         raise _invalid_lock(path, running, "no such process") from None
     try:
-        # Looked at while the descriptor stands for the process: its number can't get to another one in between.
+        # Checked while the descriptor stands for the process: its number can't get to another one in between.
         found = identify(running.pid)
         if running.started and (found is None or (found.started, found.boot) != (running.started, running.boot)):
             raise _invalid_lock(path, running, "that process ID belongs to another process now")

@@ -52,7 +52,7 @@ class Program(Group):
         listed = COMMANDS.get(cmd_name)
         if listed is None:
             return None
-        command: click.Command = getattr(import_module(f"espalier.cli.{listed.module}"), cmd_name)
+        command: click.Command = getattr(import_module(f"espalier.cli.{listed.module}"), cmd_name.replace("-", "_"))
         return command
 
 

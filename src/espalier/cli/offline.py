@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,17 +17,31 @@ from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTE
 from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
-from espalier.api.violations import ManifestError, Violation
+from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli import documents
 from espalier.cli.failures import Failure
-from espalier.clusters import cni, plan, workload_objects
+from espalier.clusters import cni, names, plan, workload_objects
 from espalier.clusters.observe import Observer
-from espalier.clusters.preview.previews import Previews
+from espalier.clusters.preview.previews import Preview, Previews
+from espalier.clusters.provider import NOT_CHECKED
+from espalier.clusters.render_input import Design
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
+
+_KNOWN_LATER = (NOT_CHECKED, names.VALUES_NOT_RESOLVED)
+"""Reasons to wait for a provider's answer."""
+
+
+class Examined(NamedTuple):
+    """What is known of a manifest without a management cluster."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+    later: tuple[str, ...] = ()
+    """What only a management cluster knows."""
 
 
 class OfflineManager:
@@ -45,28 +60,7 @@ class OfflineManager:
 
         Raises `ManifestError` naming everything that admission would refuse, and `Failure` for what can't be made.
         """
-        tree = document.tree
-        key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
-        # Each cluster is looked at by itself: in the management cluster that it names.
-        manager = (tree["spec"].get("managementCluster") or {}).get("name") or key.name
-        named = ConfigMap(
-            metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),
-            data={"namespace": key.namespace, "name": manager},
-        )
-        self._snapshot.put(Object(to_bytes(named)))
-        linked = [other for other in self._trees if documents.links(tree, other)]
-        for provider in PROVIDERS.values():
-            if (secret := provider.brought(_Variables(), linked)) is not None:
-                self._snapshot.put(Object(to_bytes(secret)))
-        preview = self._previews.of_change(key, [*linked, tree])
-        if preview.refusals:
-            raise ManifestError(
-                [document.problem(Violation(one.field, "", "", one.message)) for one in preview.refusals]
-            )
-        scope = self._observer.scope(key)
-        if preview.stops or scope is None or scope.design is None:
-            raise Failure(f"Cluster {key}: {preview.stops}")
-        design, nothing = scope.design, ClusterAPIObjects()
+        design, nothing = self.design(document), ClusterAPIObjects()
         made: list[Tree]
         if workload:
             made = [one.body for one in (*cni.objects(design), *workload_objects.wanted(design))]
@@ -74,6 +68,49 @@ class OfflineManager:
             wanted = [*plan.control_plane(design, nothing), *plan.worker_groups(design, nothing)]
             made = [msgspec.to_builtins(object_) for object_ in wanted]
         return made
+
+    def design(self, document: Document) -> Design:
+        """What the objects of one Cluster are rendered from. Raises as `objects` does."""
+        key, preview = self._preview(document)
+        if preview.refusals:
+            raise ManifestError(_refusals(document, preview))
+        scope = self._observer.scope(key)
+        if preview.stops or scope is None or scope.design is None:
+            raise Failure(f"Cluster {key}: {preview.stops}")
+        return scope.design
+
+    def examined(self, document: Document) -> Examined:
+        """What admission would refuse of one Cluster, and what a manager would wait for that only a manifest brings."""
+        key, preview = self._preview(document)
+        scope = self._observer.scope(key) if not preview.refusals else None
+        if scope is None:
+            return Examined(tuple(_refusals(document, preview)), preview.warnings)
+        missing = {one.field: one.what for one in scope.missing if not one.is_credentials}
+        problems = [
+            Violation(field, "", "", f"names {what}; add it to the manifest") for field, what in missing.items()
+        ]
+        reason, _, message = preview.stops.partition(": ")
+        if not scope.missing and reason not in ("", *_KNOWN_LATER):
+            problems.append(Violation("", "", "", message))
+        later = [f"{one.field}: {one.what}" for one in scope.missing if one.is_credentials]
+        later += [message] if reason in _KNOWN_LATER else []
+        return Examined(tuple(map(document.problem, problems)), preview.warnings, tuple(later))
+
+    def _preview(self, document: Document) -> tuple[Key, Preview]:
+        tree = document.tree
+        key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
+        # Each cluster is checked by itself: in the management cluster that it names.
+        manager = (tree["spec"].get("managementCluster") or {}).get("name") or key.name
+        named = ConfigMap(
+            metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),
+            data={"namespace": key.namespace, "name": manager},
+        )
+        self._snapshot.put(Object(to_bytes(named)))
+        linked = documents.linked(tree, self._trees, PROVIDERS)
+        for provider in PROVIDERS.values():
+            for secret in provider.brought(_Variables(), linked):
+                self._snapshot.put(Object(to_bytes(secret)))
+        return key, self._previews.of_change(key, [*linked, tree])
 
     def _management_clusters(self, version: str) -> list[Object]:
         named = {
@@ -108,6 +145,10 @@ class _Variables(Mapping[str, str]):
 
 _EKS_ANYWHERE = Object(to_bytes(crd_of(capi.Cluster)))
 """A definition of EKS Anywhere's build of Cluster API: everything that can be asked for is rendered."""
+
+
+def _refusals(document: Document, preview: Preview) -> list[Problem]:
+    return [document.problem(Violation(one.field, "", "", one.message)) for one in preview.refusals]
 
 
 def _objects(releases: Releases) -> list[Object]:

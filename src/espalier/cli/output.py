@@ -183,25 +183,44 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def write_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A plain table like kubectl's; the widest columns give way on a narrow terminal."""
+def write_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, sentences: bool = False) -> None:
+    """A plain table like kubectl's; the widest columns give way on a narrow terminal.
+
+    In a table whose last column has `sentences`, these are wrapped there, and the first column gives way beside them.
+    """
     from rich.table import Table as RichTable  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     table = RichTable(
-        box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "", padding=(0, 3, 0, 0)
+        box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "", padding=(0, _BETWEEN, 0, 0)
     )
-    for column in columns:
-        table.add_column(Text(in_one_line(column.upper())), overflow="ellipsis", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(cell_of(one)) for one in row))  # a plain string would be read as markup
     wide = console()
     if not sys.stdout.isatty():
         wide.width = 4000
+    cells = [[cell_of(one) for one in row] for row in rows]
+    widths = [max(map(len, (name, *(row[at] for row in cells)))) for at, name in enumerate(columns)]
+    left = wide.width - sum(width + _BETWEEN for width in widths[1:-1]) - _BETWEEN - min(widths[-1], _SENTENCE)
+    for at, column in enumerate(columns):
+        wraps = sentences and at == len(columns) - 1
+        table.add_column(
+            Text(in_one_line(column.upper())),
+            overflow="fold" if wraps else "ellipsis",
+            no_wrap=not wraps,
+            min_width=widths[at] if sentences and 0 < at < len(columns) - 1 else None,
+            max_width=max(left, len(column)) if sentences and at == 0 else None,
+        )
+    for row in cells:
+        table.add_row(*(Text(one) for one in row))  # a plain string would be read as markup
     with wide.capture() as capture:
         wide.print(table)
     write_styled("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
     sys.stdout.flush()
+
+
+_BETWEEN = 3
+"""Blanks between columns."""
+_SENTENCE = 30
+"""Columns of a terminal in which sentences can be read."""
 
 
 def cell_of(value: Any) -> str:

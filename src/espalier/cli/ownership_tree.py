@@ -8,7 +8,7 @@ while something is under way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from espalier.api.meta import Tree
@@ -101,11 +101,20 @@ def state_of(tree: Tree) -> State:
     states = ("InfrastructureReady",) if is_etcd and tree["kind"] == "Machine" else STATES
     found = next((conditions[type_] for type_ in states if type_ in conditions), None)
     if found is None:
-        return State(busy=busy)
+        return replace(_checked(tree), busy=busy)
     message = found.get("message", "")
     if found["status"] == "True" and busy:
         message = next((text for type_ in busy if (text := conditions.get(type_, {}).get("message"))), message)
     return State(found["status"], found.get("reason", ""), message, found.get("lastTransitionTime", ""), busy)
+
+
+def _checked(tree: Tree) -> State:
+    """State of a linked object, which a provider's controller has checked against its infrastructure."""
+    status = tree.get("status") or {}
+    valid = status.get("specValid")
+    if not isinstance(valid, bool):
+        return State()
+    return State(str(valid), str(status.get("failureReason") or ""), str(status.get("failureMessage") or ""))
 
 
 def family(root: Tree, objects: Iterable[Tree]) -> Member:

@@ -164,7 +164,10 @@ def versions() -> Iterator[str]:
         ),
     )
     yield ""
-    yield "No test runs Cluster API's own Docker provider (CAPD). To add a provider: [providers.md](../providers.md)."
+    yield (
+        f"Cluster API's own provider for vSphere (CAPV {_version('capv')}) makes machines in govmomi's simulator of a "
+        "vCenter (`make test`). No test runs those of the others. To add a provider: [providers.md](../providers.md)."
+    )
     yield from ("", "## CNI", "")
     yield (
         "kindnetd and cilium, in the versions of the Bundles. Tests apply their manifests and do not run their images."

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from espalier.api.meta import Tree
-from espalier.api.printable import in_one_line
+from espalier.api.printable import in_one_line, quoted
 from espalier.cli import output
 from espalier.clusters.names import PATCHES_ANNOTATION
 from espalier.clusters.preview.diff import FieldChange, ObjectChange, Verb
@@ -25,6 +25,8 @@ _SIGNS = {"create": "+", "change": "~", "delete": "-"}
 _COLOURS = {"+": "32", "~": "33", "-": "31", "!": "31", "bold": "1", "dim": "2"}
 _MOST_NAMED = 8
 _NO_TERMINAL = 120
+_LONGEST_NAME = 1000
+"""Characters of a place in a plan: a name of an object that is refused may be as long as a file."""
 
 
 class Planned(NamedTuple):
@@ -71,7 +73,7 @@ class _TextWriter:
     def cluster(self, planned: Planned) -> Lines:
         """Everything about one cluster."""
         preview = planned.now
-        yield self._coloured("bold", f"Cluster {preview.key}")
+        yield self._coloured("bold", quoted(f"Cluster {preview.key}", _LONGEST_NAME))
         yield from self._body(preview)
         if planned.later is not None and not planned.later.is_empty:
             yield from self._sentence("At its next change, whatever that is, the manager would also do this:")
@@ -81,7 +83,9 @@ class _TextWriter:
     def _body(self, preview: Preview) -> Lines:
         yield from self._section("You change", preview.asked)
         for refusal in preview.refusals:
-            yield from self._marked("!", f"refused: {refusal.field}: {refusal.message}".replace(": : ", ": "))
+            yield from self._marked(
+                "!", f"refused: {quoted(refusal.field, _LONGEST_NAME)}: {refusal.message}".replace(": : ", ": ")
+            )
         if preview.stops and not preview.objects:
             yield from self._marked("!", f"then nothing is done: {preview.stops}")
         yield from self._section("The manager writes", preview.objects)
@@ -114,7 +118,7 @@ class _TextWriter:
                 f"To see what it changes, add {PATCHES_ANNOTATION}: {layer.name} and plan that.", 4
             )
         for warning in preview.warnings:
-            yield from self._marked("!", f"warning: {warning}")
+            yield from self._marked("!", f"warning: {quoted(warning, 2 * _LONGEST_NAME)}")
         if preview.is_empty and not preview.stops:
             yield from self._sentence("Nothing would change.")
 
@@ -124,7 +128,7 @@ class _TextWriter:
             yield from self._sentence(title)
         for change in changes:
             place = f" in the place of {change.instead_of}" if change.instead_of else ""
-            yield from self._marked(_SIGNS[change.verb], f"{change}{place}")
+            yield from self._marked(_SIGNS[change.verb], quoted(f"{change}{place}", _LONGEST_NAME))
             for field in change.fields:
                 yield from self._field(field)
 

@@ -14,7 +14,7 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli import chosen_release, documents, lifecycle, preflight
+from espalier.cli import chosen_release, crd_rules, documents, lifecycle, preflight
 from espalier.cli.failures import Failure
 from espalier.cli.plan_text import Planned
 from espalier.clusters import runtime_hooks
@@ -63,7 +63,7 @@ class Asked:
         previews = await self._read(client, clusters, [*versions, own] if own else versions)
         planned = []
         for tree in clusters:
-            linked = [other for other in others if documents.links(tree, other)]
+            linked = documents.linked(tree, others, PROVIDERS)
             if own:
                 self._upgrade(previews.live(tree), tree, own)
             planned.append(Planned(previews.of_change(_key(tree), [*linked, tree], by_espalier=bool(own))))
@@ -140,11 +140,20 @@ class Asked:
         except Forbidden as error:
             raise Failure(f"{error}; {_RIGHTS}") from None
         self._notices = observed.notices
+        if manifests and not crd_rules.ASKED:
+            self._notices += (f"not checked: {crd_rules.NOT_ASKED}",)
         snapshot = Snapshot()
         front_end = runtime_hooks.chosen(observed.objects)
         observer = Observer(snapshot, providers=PROVIDERS, isolation=self._isolation, front_end=front_end)
         snapshot.fill([*self._brought(observed.objects, starts=starts), *observed.objects])
-        previews = Previews(snapshot, observer, observed.fleets, now=datetime.now(UTC), secrets=observed.secrets)
+        previews = Previews(
+            snapshot,
+            observer,
+            observed.fleets,
+            now=datetime.now(UTC),
+            secrets=observed.secrets,
+            judge=crd_rules.refusals if crd_rules.ASKED else lambda _new, _old: (),
+        )
         return previews, observed.objects
 
     def _brought(self, there: Sequence[Object], *, starts: bool) -> list[Object]:

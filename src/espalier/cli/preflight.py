@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
@@ -20,15 +21,18 @@ from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import EKSARelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
+from espalier.api.printable import quoted
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem, Violation
-from espalier.cli import chosen_release, connection, documents, flags
+from espalier.cli import chosen_release, connection, crd_rules, documents, flags
 from espalier.cli.failures import Failure
 from espalier.clusters import credentials
+from espalier.clusters.credential_files import Unreadable
 from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
-from espalier.clusters.preview import reading
+from espalier.clusters.preview import asking, reading
 from espalier.clusters.preview.previews import Previews
+from espalier.clusters.provider import Provider
 from espalier.clusters.rules import content, messages
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
@@ -40,30 +44,80 @@ from espalier.runtime.snapshot import Snapshot
 
 
 async def bring_credentials(client: Client, manifest: Sequence[Tree], environment: Mapping[str, str]) -> str:
-    """Write the Secret with the credentials that environment variables give. Returns what was done, if anything.
+    """Write the Secrets with the credentials that environment variables give. Returns what was done, if anything.
 
-    Raises `Failure` without the right to it.
+    Raises `Failure` without the right to it, where a Secret that other servers get would have other credentials, where
+    one variable of several that belong together is missing, or when a file that a variable names can't be read.
     """
     kinds = {one["kind"] for one in manifest}
-    found = (one.brought(environment, manifest) for kind, one in PROVIDERS.items() if kind in kinds)
-    secret = next(filter(None, found), None)
-    if secret is None:
-        return ""
+    written = []
+    for provider in (one for kind, one in PROVIDERS.items() if kind in kinds):
+        _are_whole(environment, provider.brought_together)
+        for secret in _brought(provider, environment, manifest):
+            await _bring(client, secret)
+            written.append(f"Secret {SYSTEM_NAMESPACE}/{secret['metadata']['name']} has the credentials")
+    return f"{', '.join(written)} of the environment" if written else ""
+
+
+def _brought(provider: Provider, environment: Mapping[str, str], manifest: Sequence[Tree]) -> list[Tree]:
+    try:
+        return list(provider.brought(_with_files(environment, provider.brought_files), manifest))
+    except Unreadable as error:
+        raise Failure(f"{error}. No credentials were written; correct it, or unset the variable") from None
+
+
+def _are_whole(environment: Mapping[str, str], groups: Sequence[Sequence[str]]) -> None:
+    for group in groups:
+        given = [name for name in group if environment.get(name)]
+        missing = [name for name in group if name not in given]
+        if given and missing:
+            raise Failure(f"{', '.join(given)} is set, and {', '.join(missing)} is not: set it as well, or neither")
+
+
+async def _bring(client: Client, secret: Tree) -> None:
     metadata = secret["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
     try:
         try:
-            there = (await client.get(SECRET, name, namespace)).metadata.annotations
+            there = (await client.get(SECRET, name, namespace)).tree
         except NotFound:
             there = {}
-        metadata["annotations"] = credentials.widened(there, metadata["annotations"])
+        present, data = (there.get("metadata") or {}).get("annotations") or {}, there.get("data") or {}
+        others = credentials.servers_beside(present, metadata["annotations"])
+        if others and any(data.get(field, value) != value for field, value in secret["data"].items()):
+            raise Failure(
+                f"Secret {namespace}/{name} has other credentials than the environment, and is for {', '.join(others)} "
+                "as well, where these would be sent: have the manifest name another Secret, if its kinds can, or write "
+                "this one by hand; nothing was written"
+            )
+        metadata["annotations"] = credentials.widened(present, metadata["annotations"])
+        secret["data"] = {**data, **secret["data"]}  # other clusters may need what is not given
         await client.apply(SECRET, secret)
     except Forbidden as error:
         raise Failure(
             f"environment variables give credentials, and Secret {namespace}/{name} may not be written: {error}; "
             "have somebody write it who may, and unset them"
         ) from None
-    return f"Secret {namespace}/{name} has the credentials of the environment"
+
+
+def _with_files(environment: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
+    """The same, with the content of files in place of their names."""
+    return {**environment, **{name: _content(name, path) for name in names if (path := environment.get(name))}}
+
+
+def _content(variable: str, path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_LARGEST_SECRET + 1)
+        if len(content) <= _LARGEST_SECRET:
+            return content.decode()
+        reason = f"it has more than {_LARGEST_SECRET} bytes, the most that a Secret has"
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not text"
+    raise Failure(f"{variable} names {path}, which can't be used: {reason}; correct the variable, or unset it")
+
+
+_LARGEST_SECRET = 1 << 20
 
 
 async def install_releases(client: Client, needed: str | None, releases: Releases | None = None) -> tuple[str, ...]:
@@ -148,6 +202,7 @@ async def check(
     raise ManifestError(problems)
 
 
+_LONGEST_NAME = 300
 _PATIENCE = 5.0
 """Seconds that a manifest which is wrong in any case is judged by what is elsewhere."""
 
@@ -193,22 +248,44 @@ def _manager(found: Object) -> str:
 
 
 async def judge(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tuple[str, ...]:
-    """Raise `Failure` with everything for which the Cluster among these objects would be refused.
+    """Raise `Failure` with everything for which one of these objects would be refused, of which one is a Cluster.
 
-    Returns what could not be looked at for want of a right, and so was left to the server.
+    Returns what could not be read for want of a right, and so was left to the server.
     """
     trees = [tree for _, tree in prepared]
     cluster = next(tree for tree in trees if tree["kind"] == Cluster.resource.kind)
-    found, notices = await _refusals(client, cluster)
+    refused, notices = await _refusals(client, cluster)
+    linked = await asyncio.gather(*(_linked_refusals(client, *one) for one in prepared if one[1] is not cluster))
+    found = [*(one for part in linked for one in part), *refused]
     if found:
-        key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
-        reasons = "".join(f"\n* {field}: {message}".replace("* : ", "* ") for field, message in found)
+        key = quoted(str(Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])), _LONGEST_NAME)
+        reasons = "".join(
+            f"\n* {quoted(field, _LONGEST_NAME)}: {message}".replace("* : ", "* ") for field, message in found
+        )
         raise Failure(f"cluster {key} would be refused, so nothing was sent:{reasons}")
     return notices
 
 
+async def _linked_refusals(client: Client, resource: Resource, tree: Tree) -> list[tuple[str, str]]:
+    """The same of an object that a Cluster links, by the rules of its definition."""
+    if not crd_rules.ASKED:
+        return []
+    metadata = tree["metadata"]
+    live: Object | None = None
+    try:
+        live = await client.get(resource, metadata["name"], metadata.get("namespace"))
+    except NotFound:
+        pass
+    except Forbidden:
+        return []
+    new = asking.applied(live, tree, now=datetime.now(UTC), by_espalier=True)
+    causes = crd_rules.refusals(new.tree, live.tree if live is not None else None)
+    where = f"{tree['kind']} {metadata['name']}"
+    return [(f"{where}: {one.field}", one.message) for one in causes]
+
+
 async def _refusals(client: Client, cluster: Tree) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
-    """Field and sentence of everything for which a Cluster would be refused, and what could not be looked at."""
+    """Field and sentence of everything for which a Cluster would be refused, and what could not be read."""
     key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
     version = cluster["spec"].get("eksaVersion")
     notices: tuple[str, ...] = ()
@@ -243,4 +320,4 @@ def _by_itself(tree: Tree) -> list[tuple[str, str]]:
     except msgspec.ValidationError:
         return []  # of a manifest that was read, only what the server knows better
     found = [] if is_self_managed(cluster) else content.violations(cluster, PROVIDERS)
-    return [(one.field, str(one).removeprefix(f"{one.field}: ")) for one in found]
+    return [(one.field, one.sentence) for one in found]

@@ -79,7 +79,7 @@ async def list_(*, connect: flags.Connection, releases: Path | None, output_form
 async def show(version: str, *, connect: flags.Connection, releases: Path | None, output_format: str) -> None:
     """Show a release: its Kubernetes versions, and when support of each ends. With -o, its objects.
 
-    One that this build does not bring is looked for on the management cluster.
+    One that this build does not bring is read from the management cluster.
 
     \b
     Example:

@@ -65,7 +65,7 @@ def program(place: Path, version: str) -> Program:
 
 @functools.cache
 def _install(library: Path) -> None:
-    """Put the program where it can be started as in its image: with nothing of the rest of the house."""
+    """Put the program where it can be started as in its image: with no other package of the project."""
     for path, source in image.sources().items():
         place = library / path
         place.parent.mkdir(parents=True, exist_ok=True)

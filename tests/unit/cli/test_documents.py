@@ -11,6 +11,8 @@ from espalier.api.manifests import read_manifests
 from espalier.api.violations import ManifestError
 from espalier.cli import documents
 from espalier.providers.kinds import CATALOG
+from espalier.providers.registry import PROVIDERS
+from tests.support import snow
 
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "docker.yaml").read_text()
 
@@ -78,6 +80,15 @@ def test_identity_providers_and_machine_configs_belong_to_the_cluster_that_names
     spec = {"identityProviderRefs": [{"kind": "OIDCConfig", "name": "garden"}], "workerNodeGroupConfigurations": groups}
     cluster = {"kind": "Cluster", "metadata": meta, "spec": spec}
     for kind in ("OIDCConfig", "OrchardMachineConfig"):
-        assert documents.links(cluster, {"kind": kind, "metadata": meta})
-        assert not documents.links(cluster, {"kind": kind, "metadata": {**meta, "name": "other"}})
+        named, other = ({"kind": kind, "metadata": meta | {"name": name}} for name in ("garden", "other"))
+        assert documents.linked(cluster, [other, named], PROVIDERS) == [named]
     assert {"OIDCConfig", "AWSIamConfig"} <= set(manifests.kinds_of(CATALOG))
+
+
+def test_what_a_machine_config_names_in_its_namespace_belongs_to_the_cluster_as_well() -> None:
+    cluster, *others = snow.manifest()
+    *_, pool = others
+    elsewhere, unnamed = snow.another_pool("team-b"), snow.another_pool()
+    elsewhere["metadata"]["name"] = pool["metadata"]["name"]
+    assert pool["kind"] == "SnowIPPool"
+    assert documents.linked(cluster, [elsewhere, unnamed, *others], PROVIDERS) == others

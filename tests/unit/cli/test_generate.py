@@ -23,7 +23,8 @@ def test_what_is_generated_becomes_objects_unchanged(provider: str) -> None:
     assert documents[0].kind == "Cluster"
     assert documents[0].tree["spec"]["managementCluster"] == {"name": "laptop"}
     objects = said("objects", "-f", "-", stdin=manifest)
-    assert "kind: EtcdadmCluster" in objects
+    has_etcd = "externalEtcdConfiguration" in documents[0].tree["spec"]
+    assert ("kind: EtcdadmCluster" in objects) == has_etcd == (provider != "tinkerbell")
     assert "kind: KubeadmControlPlane" in objects
 
 

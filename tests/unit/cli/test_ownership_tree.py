@@ -112,3 +112,18 @@ def test_a_member_of_etcd_blocks_nothing_though_its_machine_never_is_a_node() ->
     found = obstacle(family(ROOT, [machine]))
     assert found is not None
     assert found.name == "garden-etcd-1"
+
+
+def test_a_linked_object_is_as_its_check_found_it() -> None:
+    linked = made("VSphereDatacenterConfig", "garden", ROOT, version="anywhere.eks.amazonaws.com/v1alpha1")
+    linked["status"] |= {"specValid": False, "failureReason": "SpecInvalid", "failureMessage": "spec.network: found n"}
+    whole = family(ROOT, [linked])
+    found = obstacle(whole)
+    assert found is not None
+    assert (found.name, found.state.text, found.state.sentence) == (
+        "garden",
+        "False",
+        "SpecInvalid: spec.network: found n",
+    )
+    linked["status"]["specValid"] = True
+    assert family(ROOT, [linked]).children[0].state.text == "True"

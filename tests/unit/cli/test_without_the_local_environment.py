@@ -98,11 +98,11 @@ def locked(name: str) -> dict[str, set[str]]:
     return found
 
 
-def test_the_managers_locked_requirements_are_the_same_versions_without_those_of_the_extra() -> None:
+def test_the_managers_locked_requirements_are_the_same_versions_without_those_of_extras() -> None:
     everything, manager = locked("requirements.txt"), locked("src/espalier/cli/requirements-manager.txt")
     assert manager.items() <= everything.items()
     only = {name.partition("==")[0] for name in everything.keys() - manager.keys()}
-    extra = {one.partition(">")[0] for one in PROJECT["optional-dependencies"]["local"]}
-    assert extra == only
+    extras = {one.partition(">")[0] for extra in PROJECT["optional-dependencies"].values() for one in extra}
+    assert extras == only
     needed = {one.partition(">")[0] for one in PROJECT["dependencies"]}
     assert needed <= {name.partition("==")[0] for name in manager}

@@ -17,7 +17,7 @@ CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "
 def find_control_plane() -> Path | None:
     """The folder that holds all of `CONTROL_PLANE_PROGRAMS`: `KUBEBUILDER_ASSETS`, PATH, or the newest that was built.
 
-    When `KUBEBUILDER_ASSETS` is set, nothing else is looked at: nobody runs other programs than those named.
+    When `KUBEBUILDER_ASSETS` is set, no other folder is searched: nobody runs other programs than those named.
     """
     if named := os.environ.get("KUBEBUILDER_ASSETS"):
         candidates = [Path(named)]

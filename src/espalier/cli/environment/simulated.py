@@ -26,7 +26,7 @@ from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
-from espalier.providers.kinds import CLUSTER_API_KINDS
+from espalier.providers.kinds import SIMULATED_KINDS
 from espalier.providers.registry import SIMULATED
 from espalier.releases import Releases
 from espalier.runtime.clock import SystemClock
@@ -90,7 +90,7 @@ class SimulatedEnvironment:
                 workloads,
                 rng=rng,
                 infrastructures=infrastructures(SIMULATED).all,
-                kinds=CLUSTER_API_KINDS,
+                kinds=SIMULATED_KINDS,
                 timing=Timing(boot=boot_seconds),
                 pods=pods,
             )

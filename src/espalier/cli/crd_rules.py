@@ -1,0 +1,97 @@
+"""The schemas and rules that stand in CRDs, asked in this process: what a dry run on an API server would refuse.
+
+They are those of this build; the CRDs of a management cluster may be others. Needs the library of CEL, which is of the
+extra `local`: `ASKED` is false without it, and nothing here may be called then.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.crd import crd_of
+from espalier.api.kinds import KubeObject
+from espalier.api.manifests import Document
+from espalier.api.meta import Tree
+from espalier.api.printable import quoted
+from espalier.api.violations import Problem, Violation
+from espalier.apiserver import custom_objects, definitions, metadata, rules
+from espalier.apiserver.registry import Registry, ServedKind
+from espalier.cli import documents
+from espalier.kube.errors import StatusCause
+from espalier.providers.kinds import CATALOG
+
+try:
+    import_module("cel_expr_python")
+except ImportError:
+    ASKED = False
+else:
+    ASKED = True
+
+NOT_ASKED = "rules of CRDs, for which Espalier needs its extra `local`"
+
+_VALUE = re.compile(r'Invalid value: (?P<value>(?:"(?P<text>(?:[^"\\…]|\\.)*)"?|[^\s:]+)(?:… \(\d+ characters\))?): ')
+"""The value as Kubernetes puts it before a message. Rules of ours say themselves what they found."""
+
+_LONGEST = 1500
+_FAILED = " evaluating rule: "
+
+
+def refusals(new: Tree, old: Tree | None = None) -> list[StatusCause]:
+    """Everything for which an API server would refuse an object that takes the place of `old`, or is new.
+
+    Both have metadata. Objects of kinds that are not ours are not judged.
+    """
+    cls = CATALOG.kind_of(new.get("apiVersion", ""), new.get("kind", ""))
+    if cls is None:
+        return []
+    kind, new = _served(cls), json_trees.without_nulls(new)
+    found = [*metadata.problems(kind.resource, new["metadata"]), *custom_objects.judged(kind, new, old).causes]
+    return [
+        msgspec.structs.replace(one, field="" if one.field == rules.ROOT else one.field, message=_sentence(one.message))
+        for one in found
+        if one != rules.NOT_CHECKED
+    ]
+
+
+def problems(found: Sequence[Document], known: Sequence[Problem]) -> list[Problem]:
+    """The same of the documents of a manifest, all of them new, with their lines and without what is known."""
+    refused = []
+    for one, after in zip(found, (*found[1:], None), strict=True):
+        end = after.line("") if after is not None and after.source == one.source else sys.maxsize
+        of_it = [other for other in known if other.source == one.source and one.line("") <= other.line < end]
+        named = (one.tree.get("apiVersion"), one.tree.get("kind"))
+        if not one.name or named != (one.api_version, one.kind) or documents.is_reported("metadata", of_it):
+            continue
+        for cause in refusals(one.tree):
+            if of_it and _FAILED in cause.message:
+                continue  # the value is not what the rule is made for, as was said
+            violation = Violation(cause.field, "", "", cause.message)
+            if not documents.is_reported(violation.field, of_it):
+                refused.append(one.problem(violation))
+    return refused
+
+
+def _sentence(message: str) -> str:
+    """A message as our other rules have it. Without a value, `found` and what is allowed stand in it."""
+    value = _VALUE.match(message)
+    if value is None:
+        return message.removeprefix("Invalid value: ")
+    rest = message[value.end() :]
+    said = rest if "; found " in rest or value["text"] in ("object", "array") else f"{rest}; found {value['value']}"
+    return quoted(said, _LONGEST)
+
+
+@cache
+def _served(cls: type[KubeObject]) -> ServedKind:
+    definition = crd_of(cls)
+    definitions.complete(definition)
+    definitions.establish(definition, None, Registry(()), now="")
+    (served,) = definitions.kinds_of(definition)
+    return served

@@ -1,0 +1,96 @@
+"""`espalier validate`: what is wrong with a manifest, as far as that can be known without a management cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests import Document
+from espalier.api.meta import Tree
+from espalier.api.printable import in_one_line, quoted
+from espalier.api.schema import TOO_MANY
+from espalier.api.violations import Problem
+from espalier.cli import documents, flags, output
+from espalier.cli.commands import Command
+from espalier.cli.failures import Exit
+
+_LONGEST_WARNING = 2000
+
+
+@click.command(cls=Command)
+@flags.filename(required=True, help="Manifest of one or several clusters; - for standard input. Repeatable.")
+@flags.releases
+@click.option(
+    "--namespace",
+    "-n",
+    default="default",
+    metavar="NAME",
+    show_default=True,
+    help="Namespace of objects that name none.",
+)
+@click.option(
+    "--output",
+    "-o",
+    "output_format",
+    type=flags.OneOf(("json", "yaml")),
+    metavar="FORMAT",
+    help="json or yaml.",
+)
+def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, output_format: str | None) -> int:
+    """Check a manifest without a cluster: schemas, rules of admission, and what its objects say of each other.
+
+    What only a management cluster or a provider's API knows is named and not checked.
+
+    \b
+    Example:
+      espalier validate -f examples/docker.yaml
+    """
+    from espalier.cli.offline import Examined, OfflineManager  # noqa: PLC0415  other commands need not load what judges
+
+    found, problems = documents.examined(filename, several=True)
+    rules, later = _against_crds(found, problems)
+    problems = [*problems, *rules]
+    examined: list[Examined] = []
+    is_too_long = any(one.violation.message == TOO_MANY for one in problems)  # which may take for ever to be rendered
+    if documents.are_readable(found) and not is_too_long:
+        offline_manager = OfflineManager(found, releases, namespace)
+        clusters = [one for one in found if one.kind == Cluster.resource.kind]
+        examined = [offline_manager.examined(one) for one in clusters]
+        more = [problem for one in examined for problem in one.problems]
+        problems += [one for one in more if not documents.is_reported(one.violation.field, problems)]
+    warnings = list(dict.fromkeys(text for one in examined for text in one.warnings))
+    later += list(dict.fromkeys(text for one in examined for text in one.later))
+    if output_format:
+        output.write_facts(_facts(problems, warnings, later), output_format)
+        return Exit.REFUSED if problems else Exit.OK
+    for text in warnings:
+        output.say(f"Warning: {quoted(text, _LONGEST_WARNING)}", stderr=True)
+    for problem in problems:
+        output.error(in_one_line(str(problem)))
+    if problems:
+        return Exit.REFUSED
+    for text in later:
+        output.say(f"  not checked: {in_one_line(text)}")
+    names = ", ".join(f"{one.kind} {one.tree['metadata']['name']}" for one in found)
+    output.say(f"✓ valid: {in_one_line(names)}")
+    return Exit.OK
+
+
+def _against_crds(found: Sequence[Document], known: Sequence[Problem]) -> tuple[list[Problem], list[str]]:
+    """What rules of CRDs refuse; or that nobody asked them, for they need the embedded API server."""
+    from espalier.cli import crd_rules  # noqa: PLC0415  other commands need not load what judges
+
+    return (crd_rules.problems(found, known), []) if crd_rules.ASKED else ([], [crd_rules.NOT_ASKED])
+
+
+def _facts(problems: Sequence[Problem], warnings: Sequence[str], later: Sequence[str]) -> Tree:
+    return {
+        "valid": not problems,
+        "problems": [msgspec.to_builtins(one) for one in problems],
+        "warnings": list(warnings),
+        "notChecked": list(later),
+    }

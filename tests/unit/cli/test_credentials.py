@@ -1,0 +1,174 @@
+"""Secrets that commands make of environment variables: whole, and without taking anything from other clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, Secret
+from espalier.api.meta import Tree
+from espalier.cli.documents import apply_all
+from espalier.cli.failures import Failure
+from espalier.cli.preflight import bring_credentials
+from espalier.clusters.credentials import SERVERS
+from espalier.kube.errors import Invalid
+from espalier.providers.registry import PROVIDERS
+from tests.support import cloudstack, nutanix, snow, vsphere
+from tests.support.embedded_server import client_of, new_server
+
+TOGETHER = {kind for kind, provider in PROVIDERS.items() if provider.brought_together}
+MANIFESTS = {"NutanixDatacenterConfig": nutanix.manifest, "VSphereDatacenterConfig": vsphere.manifest}
+AUTHORITY = snow.AUTHORITY
+PROFILE = "[DEVICE]\naws_access_key_id = canary\naws_secret_access_key = canary\n"
+PAIRS = [
+    (kind, group, given)
+    for kind, provider in PROVIDERS.items()
+    for group in provider.brought_together
+    for given in group
+]
+
+
+def test_providers_with_accounts_in_several_variables_say_which_belong_together() -> None:
+    assert {"VSphereDatacenterConfig", "NutanixDatacenterConfig", "SnowDatacenterConfig"} == TOGETHER
+
+
+@pytest.mark.parametrize(("kind", "group", "given"), PAIRS, ids=lambda one: one if isinstance(one, str) else "")
+def test_one_of_several_variables_is_refused_with_the_missing_ones(
+    kind: str, group: tuple[str, ...], given: str
+) -> None:
+    with pytest.raises(Failure) as caught:
+        asyncio.run(bring_credentials(client_of(new_server()), [{"kind": kind}], {given: "canary"}))
+    missing = [name for name in group if name != given]
+    assert str(caught.value) == f"{given} is set, and {', '.join(missing)} is not: set it as well, or neither"
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_an_account_that_is_not_given_stays_for_the_clusters_that_have_it(kind: str) -> None:
+    """The second cluster is made from an environment without the account of cloud controllers."""
+    manifest = MANIFESTS[kind]
+    together = PROVIDERS[kind].brought_together
+
+    async def main() -> None:
+        running = new_server()
+        await running.start()
+        client = client_of(running)
+        await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
+
+        async def bring(namespace: str, variables: Iterable[str], value: str) -> Mapping[str, bytes]:
+            await bring_credentials(client, manifest(namespace), dict.fromkeys(variables, value))
+            (found,) = (await client.list(SECRET, "eksa-system")).items
+            return found.decode(Secret).data
+
+        before = await bring("team-a", chain.from_iterable(together), "first")
+        after = await bring("team-b", together[0], "second")
+        assert before.keys() == after.keys()
+        assert {name for name in before if before[name] != after[name]} == {name for name in before if "CP" not in name}
+
+    asyncio.run(main())
+
+
+def test_no_server_gets_the_credentials_of_another() -> None:
+    """A second vCenter with an account of its own: each would get both. With the same account it is added."""
+    of_machines, _ = PROVIDERS["VSphereDatacenterConfig"].brought_together
+    elsewhere = vsphere.manifest("team-b")
+    vsphere.of(elsewhere, "VSphereDatacenterConfig")["server"] = "other.example.com"
+
+    async def main() -> None:
+        running = new_server()
+        await running.start()
+        client = client_of(running)
+        await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
+        await bring_credentials(client, vsphere.manifest(), dict.fromkeys(of_machines, "first"))
+        (before,) = (await client.list(SECRET, "eksa-system")).items
+        with pytest.raises(Failure, match=r"is for vcenter\.example\.com as well, where these would be sent"):
+            await bring_credentials(client, elsewhere, dict.fromkeys(of_machines, "second"))
+        (after,) = (await client.list(SECRET, "eksa-system")).items
+        assert before.raw == after.raw
+        await bring_credentials(client, elsewhere, dict.fromkeys(of_machines, "first"))
+        (widened,) = (await client.list(SECRET, "eksa-system")).items
+        assert widened.metadata.annotations[SERVERS] == "other.example.com,vcenter.example.com"
+
+    asyncio.run(main())
+
+
+def test_credentials_are_written_only_once_the_manifest_was_taken() -> None:
+    async def main() -> None:
+        running = new_server()
+        await running.start()
+        client = client_of(running)
+        written = []
+
+        async def bring() -> None:
+            written.append("credentials")
+
+        metadata = {"name": "a", "namespace": "default"}
+        taken, refused = {"metadata": metadata}, {"metadata": metadata, "data": {"a/b": "no key"}}
+        with pytest.raises(Invalid):
+            await apply_all(client, [(CONFIG_MAP, refused)], dry_run=False, first=bring)
+        await apply_all(client, [(CONFIG_MAP, taken)], dry_run=True, first=bring)
+        assert written == []
+        await apply_all(client, [(CONFIG_MAP, taken)], dry_run=False, first=bring)
+        assert written == ["credentials"]
+
+    asyncio.run(main())
+
+
+KEYS = "api-url = https://c.example/client/api\napi-key = canary\nsecret-key = canary\n"
+CLOUDSTACK = "EKSA_CLOUDSTACK_B64ENCODED_SECRET"
+
+
+def encoded(text: str) -> dict[str, str]:
+    return {CLOUDSTACK: base64.b64encode(text.encode()).decode()}
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({CLOUDSTACK: "canary!"}, "not base64 of a text"),
+        ({CLOUDSTACK: base64.b64encode(b"\xff\xfe").decode()}, "not base64 of a text"),
+        ({CLOUDSTACK: "a" * (1 << 21)}, "found 2097152 bytes, at most 1048576 are read"),
+        (encoded("canary"), "line 1 is neither the name of a profile"),
+        (encoded(f"[global]\n{KEYS}canary\n"), "line 5 is neither the name of a profile"),
+        (encoded("# nothing\n"), "found no profile"),
+        (encoded(f"[other]\n{KEYS}"), "no profile [global], which the manifest names; found other"),
+        (encoded(f"[Global]\n{KEYS.replace('secret-key', 'key')}"), "profile [global] lacks secret-key"),
+    ],
+)
+def test_a_variable_with_keys_of_cloudstack_that_cannot_be_read_is_refused(
+    environment: dict[str, str], said: str
+) -> None:
+    assert brought_of(cloudstack.manifest(), environment).startswith(f"{CLOUDSTACK}: {said}")
+
+
+@pytest.mark.parametrize(
+    ("credentials", "bundles", "said"),
+    [
+        ("canary", AUTHORITY, "EKSA_AWS_CREDENTIALS_FILE: line 1 is neither"),
+        ("[DEVICE]\naws_access_key_id = canary\ncanary\n", AUTHORITY, "EKSA_AWS_CREDENTIALS_FILE: line 3 is neither"),
+        ("[a]\naws_access_key_id = canary\n", AUTHORITY, "EKSA_AWS_CREDENTIALS_FILE: no profile [DEVICE]"),
+        ("[DEVICE]\naws_access_key_id = canary\n", AUTHORITY, "EKSA_AWS_CREDENTIALS_FILE: profile [DEVICE] lacks"),
+        (PROFILE, "canary", "EKSA_AWS_CA_BUNDLES_FILE: found no certificate"),
+        (PROFILE, f"# one\n{AUTHORITY}# two\n{AUTHORITY[:40]}", "has no end"),
+        (PROFILE, AUTHORITY.replace("M", "!", 1), "EKSA_AWS_CA_BUNDLES_FILE: line 1 begins no certificate"),
+        (PROFILE, AUTHORITY.replace("CERTIFICATE", "PRIVATE KEY"), "line 1 has -----BEGIN PRIVATE KEY-----"),
+    ],
+)
+def test_files_of_snow_are_refused_by_line(tmp_path: Path, credentials: str, bundles: str, said: str) -> None:
+    environment = {}
+    for name, text in (("EKSA_AWS_CREDENTIALS_FILE", credentials), ("EKSA_AWS_CA_BUNDLES_FILE", bundles)):
+        (tmp_path / name).write_text(text.replace("DEVICE", snow.DEVICE))
+        environment[name] = str(tmp_path / name)
+    assert said.replace("DEVICE", snow.DEVICE) in brought_of(snow.manifest(), environment)
+
+
+def brought_of(manifest: list[Tree], environment: dict[str, str]) -> str:
+    """Why nothing is brought. No API server is asked."""
+    with pytest.raises(Failure) as refused:
+        asyncio.run(bring_credentials(client_of(new_server()), manifest, environment))
+    assert "canary" not in str(refused.value)
+    return str(refused.value)

@@ -1,0 +1,76 @@
+"""`espalier generate hardware` prints the objects of bare metal, or every wrong cell of a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from espalier.api.violations import ManifestError
+from espalier.cli.failures import Usage
+from espalier.cli.main import program
+
+HEAD = "hostname,mac,ip_address,netmask,gateway,nameservers,labels,disk,bmc_ip,bmc_username,bmc_password"
+LINE = (
+    "worker-1,3c:ec:ef:45:67:89,192.0.2.11,255.255.255.0,192.0.2.1,192.0.2.2,type=worker,/dev/sda,192.0.2.111,root,{}"
+)
+CSV = f"{HEAD}\n{LINE.format('a-canary')}\n"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "hardware.csv"
+
+
+def generate(*arguments: str, stdin: str = CSV) -> Result:
+    return CliRunner().invoke(program, ["generate", "hardware", *arguments], input=stdin)
+
+
+def test_objects_are_printed_as_yaml_and_as_json() -> None:
+    as_yaml = generate("-z", "-")
+    assert as_yaml.exit_code == 0
+    objects = list(yaml.safe_load_all(as_yaml.stdout))
+    assert [one["kind"] for one in objects] == ["Hardware", "Machine", "Secret"]
+    assert json.loads(generate("-z", "-", "-o", "json").stdout)["items"] == objects
+
+
+def test_a_file_gets_what_only_its_owner_may_read(tmp_path: Path) -> None:
+    file = tmp_path / "hardware.yaml"
+    file.touch(mode=0o644)
+    done = generate("-z", "-", "-o", str(file))
+    assert (done.exit_code, done.output) == (0, "")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert len(list(yaml.safe_load_all(file.read_text()))) == 3
+
+
+def test_every_wrong_cell_is_said_and_nothing_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "hardware.yaml"
+    done = generate("-z", "-", "-o", str(file), stdin=CSV.replace("/dev/sda", "sda").replace("192.0.2.2", "dns"))
+    assert isinstance(done.exception, ManifestError)
+    assert [(one.line, one.violation.field) for one in done.exception.problems] == [(2, "nameservers"), (2, "disk")]
+    assert not file.exists()
+    assert "a-canary" not in done.output + str(done.exception)
+
+
+def test_columns_that_are_not_read_are_said() -> None:
+    done = generate("-z", "-", stdin=CSV.replace("hostname,", "color,hostname,").replace("worker-1,", "red,worker-1,"))
+    assert done.stderr == 'standard input: column "color" is not read\n'
+
+
+def test_another_format_is_refused() -> None:
+    done = generate("-z", "-", "-o", "wide")
+    assert isinstance(done.exception, Usage)
+    assert "allowed are yaml, json, or a file" in str(done.exception)
+
+
+@pytest.mark.parametrize("name", ["hardware.csv", "."])
+def test_a_file_that_can_not_be_read_is_named(name: str, tmp_path: Path) -> None:
+    done = generate("-z", str(tmp_path / name))
+    assert isinstance(done.exception, OSError)
+    assert done.exception.filename == str(tmp_path / name)
+
+
+def test_the_example_is_an_inventory() -> None:
+    done = generate("-z", str(EXAMPLE))
+    kinds = [one["kind"] for one in yaml.safe_load_all(done.stdout)]
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert kinds.count("Hardware") == kinds.count("Machine") == kinds.count("Secret") == 4

@@ -1,0 +1,207 @@
+"""A manifest is checked without any cluster: all that is wrong, and what only a management cluster knows."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from espalier.cli.main import run
+from espalier.providers.kinds import MANIFESTS
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+CLUSTERS = sorted(one for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text())
+VSPHERE = (EXAMPLES / "vsphere.yaml").read_text()
+
+
+@pytest.mark.parametrize("example", CLUSTERS, ids=lambda one: one.stem)
+def test_examples_are_valid(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["validate", "-f", str(example)]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("✓ valid: Cluster ")
+    assert told.err == ""
+
+
+@pytest.mark.parametrize("provider", MANIFESTS)
+def test_the_manifest_to_begin_with_is_valid_once_it_is_filled_in(
+    provider: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["generate", "clusterconfig", "garden", "-p", provider, "--management-cluster", "laptop"]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    file = tmp_path / "garden.yaml"
+    file.write_text(told.out.replace('- ""', '- "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA=="'))
+    assert run(["validate", "-f", str(file)]) == 0, capsys.readouterr().err
+
+
+def test_everything_that_is_wrong_is_told_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(VSPHERE.replace('"1.35"', '"1.19"').replace('host: "192.0.2.10"', 'host: "127.0.0.1"'))
+    assert run(["validate", "-f", str(file)]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"error: {file}:{1 + file.read_text()[: file.read_text().index('host:')].count(chr(10))}: ")
+    assert "spec.controlPlaneConfiguration.endpoint.host: machines can't be reached there; found 127.0.0.1" in first
+    assert "spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version; found 1.19" in second
+
+
+def test_an_object_that_the_manifest_does_not_bring_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.yaml"
+    documents = VSPHERE.split("---\n")
+    file.write_text("---\n".join(one for one in documents if "name: vineyard-cp\nspec" not in one))
+    assert len(file.read_text()) < len(VSPHERE)
+    assert run(["validate", "-f", str(file), "-o", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["valid"]
+    assert [one["violation"]["field"] for one in found["problems"]] == [
+        "spec.controlPlaneConfiguration.machineGroupRef"
+    ]
+    assert "VSphereMachineConfig vineyard-cp in namespace default" in found["problems"][0]["violation"]["message"]
+
+
+def test_what_only_a_provider_knows_is_named_and_not_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "looked-up.yaml"
+    file.write_text("".join(line for line in VSPHERE.splitlines(keepends=True) if "template:" not in line))
+    assert run(["validate", "-f", str(file)]) == 0
+    told = capsys.readouterr().out
+    assert "not checked: VSphereMachineConfig vineyard-cp: spec.template (of Kubernetes 1.35)" in told
+
+
+def test_rules_about_linked_objects_hold_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bad.yaml"
+    of_bottlerocket = VSPHERE.replace("osFamily: ubuntu", "osFamily: bottlerocket").replace(
+        "name: capv", "name: ec2-user"
+    )
+    file.write_text(of_bottlerocket)
+    assert run(["validate", "-f", str(file)]) == 0
+    in_place = "controlPlaneConfiguration:\n    upgradeRolloutStrategy: {type: InPlace}"
+    file.write_text(of_bottlerocket.replace("controlPlaneConfiguration:", in_place))
+    assert run(["validate", "-f", str(file)]) == 1
+    assert "machines with Bottlerocket are replaced" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_a_machine_config_names_is_in_the_manifest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, there: bool
+) -> None:
+    documents = (EXAMPLES / "snow.yaml").read_text().split("---\n")
+    file = tmp_path / "pool.yaml"
+    file.write_text("---\n".join(documents if there else documents[:-1]))
+    assert "kind: SnowIPPool\nmetadata" in documents[-1]
+    assert run(["validate", "-f", str(file)]) == (0 if there else 1)
+    assert ("SnowIPPool glacier in namespace default" in capsys.readouterr().err) is not there
+
+
+def test_rules_of_crds_are_asked_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a dry run on an API server refuses them, with the line; beside what else is wrong."""
+    file = tmp_path / "bad.yaml"
+    oidc = "---\napiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: OIDCConfig\nmetadata:\n  name: company\nspec:\n"
+    text = (EXAMPLES / "docker.yaml").read_text().replace('"1.35"', '"1.19"')
+    file.write_text(f'{text}\n{oidc}  clientId: ""\n  issuerUrl: https://login.example.com\n')
+    assert run(["validate", "-f", str(file)]) == 1
+    told = capsys.readouterr().err.splitlines()
+    line = 1 + file.read_text()[: file.read_text().index("clientId")].count("\n")
+    assert told[0] == f"error: {file}:{line}: spec.clientId: say for which client tokens must be issued; found nothing"
+    assert "spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version" in told[1]
+
+
+def test_a_field_that_is_null_is_absent_as_it_is_for_an_api_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text((EXAMPLES / "nutanix.yaml").read_text().replace('name: "subnet-1"', "name:"))
+    assert run(["generate", "objects", "-f", str(file)]) == 0
+    capsys.readouterr()
+    assert run(["validate", "-f", str(file)]) == 1
+    assert "spec.subnet.name: say by which name Prism Central has it" in capsys.readouterr().err
+
+
+def test_a_number_where_text_is_wanted_is_told_once_with_the_types(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (EXAMPLES / "docker.yaml").read_text().replace("    name: garden\n", "    name: 123\n")
+    path = tmp_path / "a.yaml"
+    path.write_text(text.replace("kind: DockerDatacenterConfig\nmetadata:\n  name: garden", DATACENTER_OF_A_NUMBER))
+    assert run(["validate", "-f", str(path)]) == 1
+    wrong = "name: wrong type; put the value in quotes; found 123 (a number); allowed: a string"
+    assert capsys.readouterr().err.splitlines() == [
+        f"error: {path}:20: spec.datacenterRef.{wrong}",
+        f"error: {path}:32: metadata.{wrong}",
+    ]
+
+
+DATACENTER_OF_A_NUMBER = "kind: DockerDatacenterConfig\nmetadata:\n  name: 123"
+
+
+@pytest.mark.parametrize("version", ["v1.35.2", "1.99", "1.35.4"])
+def test_an_unknown_version_of_kubernetes_is_refused_with_those_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text((EXAMPLES / "docker.yaml").read_text().replace('"1.35"', f'"{version}"'))
+    assert run(["validate", "-f", str(path)]) == 1
+    assert "allowed: 1.34, 1.35, 1.36" in capsys.readouterr().err
+
+
+def test_lists_that_are_too_long_are_refused_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree, *others = yaml.safe_load_all((EXAMPLES / "docker.yaml").read_text())
+    tree["spec"]["workerNodeGroupConfigurations"] = [{"name": f"md-{number}", "count": 1} for number in range(5000)]
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml.safe_dump_all([tree, *others]))
+    assert run(["validate", "-f", str(path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "spec.workerNodeGroupConfigurations: too many items; found" in line
+    assert line.endswith("allowed: 100 items or less")
+
+
+HOSTILE = "\x1b[31mred\x07\u202e"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"kubernetesVersion": "{0}", "{0}": "a", "clusterNetwork": "{0}"},
+        {
+            "controlPlaneConfiguration": {
+                "count": 1,
+                "endpoint": {"host": "{0}"},
+                "apiServerExtraArgs": {"{0}": "a"},
+                "labels": {"a": "{0}", "{0}": "b"},
+            },
+            "podIamConfig": {"serviceAccountIssuer": "{0}"},
+            "gitOpsRef": {"kind": "{0}", "name": "{0}"},
+        },
+        {"bundlesRef": {"apiVersion": "{0}", "name": "{0}", "namespace": "{0}"}},
+        {"machineHealthCheck": {"nodeStartupTimeout": "{0}", "maxUnhealthy": "{0}"}},
+        {"datacenterRef": {"kind": "DockerDatacenterConfig", "name": "{0}"}},
+    ],
+    ids="-".join,
+)
+def test_what_is_quoted_is_short_and_steers_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], written: dict[str, Any]
+) -> None:
+    text = HOSTILE * 2000
+    tree, *others = yaml.safe_load_all((EXAMPLES / "docker.yaml").read_text())
+    tree["spec"] |= filled_in(written, text)
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml.safe_dump_all([tree, *others]))
+    assert run(["validate", "-f", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert len(said) < 10_000
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", said)
+    assert all(line.startswith(("error: ", "Warning: ")) for line in said.splitlines())
+
+
+def filled_in(value: Any, text: str) -> Any:
+    if isinstance(value, dict):
+        return {name.replace("{0}", text): filled_in(part, text) for name, part in value.items()}
+    if isinstance(value, list):
+        return [filled_in(part, text) for part in value]
+    return value.replace("{0}", text) if isinstance(value, str) else value
