@@ -6,8 +6,11 @@ exception, a second of CPU, half a gigabyte, the end of the process.
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import hashlib
 import json
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -38,15 +41,21 @@ from espalier.apiserver.registry import Registry
 from espalier.apiserver.structure import node_of
 from espalier.clusters import durations
 from espalier.clusters.rules import api_server
+from espalier.etcdbackup.snapshots import names, verification
+from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.kube import fields, pki
 from espalier.kube.errors import ApiError, error_of
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.objects import encode_json
-from espalier.providers.kinds import CATALOG
+from espalier.providers.kinds import CATALOG, hardware_manifest
+from espalier.providers.snow.checks import signed
+from espalier.providers.snow.linked import keys_of
 from espalier.releases.distro import Image
 from espalier.runtime import admission
 from espalier.runtime import selectors as labels
+from espalier.runtime.clock import SystemClock
 from espalier.simulator import addons, bootstrap_data
 from espalier.upgrades import expected
 from tests.hostile import requests
@@ -74,6 +83,9 @@ tree = st.recursive(
 )
 an_object = st.dictionaries(name, tree, max_size=5)
 
+CSV_HEADS = ("", "hostname,mac,ip_address,netmask,gateway,nameservers,labels,disk,bmc_ip,bmc_password,vlan_id\n")
+CSV_BITS = ["a", "a=b", "192.0.2.1", "255.255.255.0", "3c:ec:ef:45:67:89", "/dev/sda", *'",|=\n\r\t \x00']
+
 YAML_BITS = st.lists(
     st.sampled_from(
         [*"[]{}:,-?&*!|>'\"%@`#~ \n\t", "a", "0x1", "<<", "---", "\n  ", ": ", "- ", "? ", "&a ", "*a", "\x00"]
@@ -86,6 +98,34 @@ LAUGHS = "a0: &a0 [x,x]\n" + "\n".join(f"a{i}: &a{i} [*a{i - 1},*a{i - 1},*a{i -
 NUMBERS = tuple(f"a: {sign}{digits}" for sign in ("", "-", "0x", "1e") for digits in ("9" * 400, "9" * 5000))
 yaml_text = YAML_BITS | st.text(max_size=200) | tree.map(lambda value: json.dumps(value, indent=1))
 YAML_BOMBS = (*NESTED, ALIASES, LAUGHS, *NUMBERS, "a: 1\n" * 200_000, "k: " + "x y " * 200_000)
+
+EC2_TAGS = [
+    "imagesSet",
+    "item",
+    "imageId",
+    "instanceTypeSet",
+    "vCpuInfo",
+    "defaultVCpus",
+    "Errors",
+    "Error",
+    "Code",
+    "a",
+]
+EC2_BITS = st.lists(
+    st.sampled_from([*(f"<{one}>" for one in EC2_TAGS), *(f"</{one}>" for one in EC2_TAGS), "<a/>", "1", "&lt;", "]]>"])
+    | st.text(max_size=3),
+    max_size=60,
+).map(lambda bits: "".join(bits).encode("utf-8", "surrogatepass")) | st.binary(max_size=60)
+EC2_BOMBS = (
+    b"<a>" * MANY + b"</a>" * MANY,
+    b"<a><imagesSet>" + b"<item>" * MANY + b"</item>" * MANY + b"</imagesSet></a>",
+    b"<a><Errors><Error>" + b"<Code>" * MANY + b"</Code>" * MANY + b"</Error></Errors></a>",
+    b"<a><imagesSet>" + b"<item/>" * MANY + b"</imagesSet></a>",
+    b'<!DOCTYPE a [<!ENTITY b "' + b"b" * MANY + b'">]><a>' + b"&b;" * MANY + b"</a>",
+    b"<a " + b"b=''" * MANY + b"/>",
+    b"<a><instanceTypeSet><item><vCpuInfo><defaultVCpus>" + b"9" * 5000 + b"</defaultVCpus></vCpuInfo></item>"
+    b"</instanceTypeSet></a>",
+)
 
 json_text = st.one_of(
     st.binary(max_size=200),
@@ -378,6 +418,39 @@ def _audit(text: str) -> None:
     list(api_server._audit("spec", text))
 
 
+SNAPSHOTS = tuple(
+    f"{kind}-{start:08d}-00000007-1700000000{suffix}"
+    for kind, start in (("Full", 0), ("Incr", 5))
+    for suffix in ("", ".gz", ".zlib", ".Z")
+)
+SNAPSHOT_BITS = st.binary(max_size=40) | st.sampled_from(
+    [b"[", b"]", b",", b'{"etcdEvent":', b'{"kv":{"mod_revision":7}}', b',"time":""}', b'"', b"\\", bytes(512)]
+)
+SNAPSHOT_BOMBS = (
+    *(bytes(10 * MANY), b"[" * MANY, b'[{"etcdEvent":' * MANY, b'"etcdEvent"' * MANY, b'"' * MANY),
+    *(b"\x1f\x8b\x08" + b"\x00" * MANY, b"\x78\x9c" * MANY, b"\xff" * MANY),
+)
+
+
+def _snapshot(name: str, packed: bool, content: bytes) -> None:
+    """As `espalier etcd-agent verify` reads an object: with its right hash, if it is `packed`."""
+    snapshot = names.parse(name)
+    assert snapshot is not None
+    if packed:
+        content += hashlib.sha256(content).digest()
+        deflated = zlib.compressobj(6, zlib.DEFLATED, 31 if name.endswith(".gz") else 15)
+        content = (
+            content if snapshot.compression is names.Compression.NONE else deflated.compress(content) + deflated.flush()
+        )
+
+    async def verified() -> None:
+        store = MemoryStore(SystemClock())
+        await store.put(snapshot.key, content)
+        await verification.check(store, StoredSnapshot(snapshot, snapshot.key, len(content)))
+
+    asyncio.run(verified())
+
+
 TARGETS: dict[str, Target] = {
     "request": Target(requests.request(), requests.ask),
     "yaml": Target(yaml_text, _yaml, (ManifestError,), YAML_BOMBS),
@@ -385,6 +458,33 @@ TARGETS: dict[str, Target] = {
         st.text(max_size=40), scalars.resolve, (ValueError,), ("9" * 5000, "0x" + "f" * 5000, "1e" + "9" * 50)
     ),
     "manifest": Target(yaml_text, _manifests, (ManifestError,), YAML_BOMBS),
+    "inventory": Target(
+        st.tuples(st.sampled_from(CSV_HEADS), st.lists(st.sampled_from(CSV_BITS) | st.text(max_size=4)).map("".join)),
+        lambda text: hardware_manifest("".join(text).encode("utf-8", "surrogatepass"), "hardware.csv"),
+        (ManifestError,),
+        (("", '"' * MANY), ("", " " * MANY + '"x'), ("", ",\n" * MANY), ("", '"' + '""' * MANY)),
+    ),
+    "answer of EC2": Target(
+        st.tuples(st.sampled_from(signed.ACTIONS), st.sampled_from([200, 400, 500]), EC2_BITS),
+        lambda answer: signed.read(*answer),
+        (signed.NotReadable,),
+        tuple((action, status, bomb) for action in signed.ACTIONS for status in (200, 500) for bomb in EC2_BOMBS),
+    ),
+    "profiles of AWS": Target(
+        st.lists(
+            st.sampled_from(["[192.0.2.1]", "[", "]", "=", "\n", "\n ", "%(a)s", "aws_access_key_id", "DEFAULT"])
+        ).map("".join)
+        | st.text(max_size=50),
+        lambda text: keys_of({"credentials": text.encode("utf-8", "surrogatepass")}, "192.0.2.1"),
+        (),
+        ("[" * MANY, "[a]\n" * MANY, "[192.0.2.1]\n" + "a=1\n" * MANY, "[192.0.2.1]\na=1\n" + " b\n" * MANY),
+    ),
+    "snapshot": Target(
+        st.tuples(st.sampled_from(SNAPSHOTS), st.sampled_from([False, True]), st.lists(SNAPSHOT_BITS).map(b"".join)),
+        lambda given: _snapshot(*given),
+        (),
+        tuple((name, packed, bomb) for name in SNAPSHOTS for packed in (False, True) for bomb in SNAPSHOT_BOMBS),
+    ),
     "audit policy": Target(yaml_text, _audit, (), YAML_BOMBS),
     "kubeconfig": Target(yaml_text, _kubeconfig, (KubeconfigError,), YAML_BOMBS),
     "kubeadm-config": Target(

@@ -22,7 +22,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.clusters import Isolation, names
-from espalier.clusters.gate import OPENED
+from espalier.clusters.gate import CHANGING, OPENED
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.layers.pieces import changed
 from espalier.clusters.observe import written
@@ -231,7 +231,8 @@ def a_change_that_generations_hide() -> Story:
 
     async def after(env: AccountedClusters) -> None:
         await env.until(
-            lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] not in (OPENED, *marks), seconds=30
+            lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] not in (OPENED, CHANGING, *marks),
+            seconds=30,
         )
         await env.until(lambda cluster: bool(cluster.status.ready) and cluster.status.phase == "Running")
         assert len(await env.nodes()) == 4

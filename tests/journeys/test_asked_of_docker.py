@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import yaml
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
@@ -16,9 +18,11 @@ from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.meta import Tree
+from espalier.cli import kubeconfig
+from espalier.cli.failures import Failure
 from espalier.clusters import credentials, names
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Invalid
+from espalier.kube.errors import Invalid, NotFound
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.isolation_stories import machines
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
@@ -248,6 +252,18 @@ def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> 
         found = await env.client.get(SECRET, "garden-aws-iam-authenticator-ca", "eksa-system")
         return found.decode(Secret).data
 
+    async def access(env: ManagedEnvironment, name: str = "garden-aws-iam-kubeconfig") -> Tree:
+        found = await env.client.get(SECRET, name, "eksa-system")
+        content: Tree = yaml.safe_load(found.decode(Secret).data["value"])
+        return content
+
+    async def admin(env: ManagedEnvironment) -> Tree:
+        return await access(env, "garden-kubeconfig")
+
+    async def cluster_id(env: ManagedEnvironment) -> str:
+        found = await (await env.workload()).get(CONFIG_MAP, "aws-iam-authenticator", "kube-system")
+        return str(json.loads(found.decode(ConfigMap).data["config.yaml"])["clusterID"])
+
     async def mapped(env: ManagedEnvironment) -> str:
         workload = await env.workload()
         found = await workload.get(CONFIG_MAP, "aws-auth", "kube-system")
@@ -263,6 +279,11 @@ def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> 
             await asyncio.sleep(CALM)
             before, first = await machines(env.client), await keys(env)
             assert first.keys() == {"cert.pem", "key.pem"}
+            config = await access(env)
+            assert yaml.safe_load(await kubeconfig.read_for_aws(env.client, GARDEN)) == config
+            assert config["clusters"][0]["cluster"]["server"] == (await admin(env))["clusters"][0]["cluster"]["server"]
+            assert config["users"][0]["user"]["exec"]["args"] == ["token", "-i", await cluster_id(env)]
+            assert config["users"][0]["user"].keys() == {"exec"}
             await iam(env, mapRoles=[IAM["mapRoles"][0] | {"roleARN": "arn:aws:iam::1:role/weeders"}])
             await asyncio.sleep(CALM)
             assert "weeders" in await mapped(env)
@@ -273,6 +294,10 @@ def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> 
             await env.change(identityProviderRefs=[])
             await env.until_ready()
             assert "authentication-token-webhook-config-file" not in await flags(env)
+            with pytest.raises(NotFound):
+                await access(env)
+            with pytest.raises(Failure, match="the cluster has no AWSIamConfig"):
+                await kubeconfig.read_for_aws(env.client, GARDEN)
             await gone(env)
 
     run(main, epoch=EPOCH, seed=1)

@@ -144,12 +144,12 @@ def test_all_problems_of_a_manifest_are_reported_at_once(env: LocalEnvironment) 
     }
     for way, result in ways.items():
         assert result.code in (1, 2), result
-        named = [line.partition(": ")[2].partition(": ")[0] for line in result.err.removeprefix("error: ").splitlines()]
+        named = [line.partition(": ")[2].partition(": ")[0] for line in result.err.replace("error: ", "").splitlines()]
         assert sorted(named) == sorted(fields), (way, result.err)
-        assert all(line.removeprefix("error: ").startswith("standard input:") for line in result.err.splitlines())
+        assert all(line.startswith("error: standard input:") for line in result.err.splitlines())
     alone = env.espalier("plan", "-f", "-", "--move-release", "--kubeconfig", "/nowhere", stdin=manifest)
     assert sorted(
-        line.partition(": ")[2].partition(": ")[0] for line in alone.err.removeprefix("error: ").splitlines()
+        line.partition(": ")[2].partition(": ")[0] for line in alone.err.replace("error: ", "").splitlines()
     ) == (sorted(fields.keys() - {"spec.managementCluster.name", "spec.kubernetesVersion"}))
 
 

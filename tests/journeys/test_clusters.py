@@ -323,7 +323,7 @@ def test_the_management_cluster_is_reported_on_calmly() -> None:
     journey(story)
 
 
-def test_a_settled_cluster_is_not_written_to_whatever_is_done_to_its_machinery_until_it_is_changed() -> None:
+def test_a_settled_cluster_is_not_written_to_whatever_is_done_to_its_cluster_api_objects_until_it_is_changed() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()

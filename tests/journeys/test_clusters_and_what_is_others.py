@@ -1,4 +1,4 @@
-"""Names, machinery and finalizers of a cluster that somebody else has, or took away."""
+"""Names, Cluster API objects and finalizers of a cluster that somebody else has, or took away."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_goes_is_not_ready_again() -> None:
     journey(story)
 
 
-def test_a_cluster_goes_when_the_last_secret_of_its_machinery_is_gone() -> None:
+def test_a_cluster_goes_when_the_last_secret_of_its_cluster_api_objects_is_gone() -> None:
     """One that comes again at once under the name would take the Secrets for its own, until they are collected."""
 
     async def main(simulation: Simulation) -> None:
@@ -96,7 +96,7 @@ def test_a_cluster_goes_when_the_last_secret_of_its_machinery_is_gone() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_machinery_of_others_is_not_taken_over_nor_deleted() -> None:
+def test_objects_of_others_are_not_taken_over_nor_deleted() -> None:
     async def story(env: ManagedEnvironment) -> None:
         theirs = {"metadata": {"name": "garden", "namespace": SYSTEM_NAMESPACE}, "spec": {"paused": True}}
         await env.client.create(capi_cluster.Cluster.resource, theirs)

@@ -14,8 +14,9 @@ from functools import partial
 
 import pytest
 
+from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
-from espalier.api.capi.machine import MachineDeployment
+from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
@@ -194,7 +195,7 @@ def test_changing_back_in_the_middle_does_not_close_the_gate_on_a_half_changed_e
         ) as env:
             await env.change(workerNodeGroupConfigurations=[groups[0] | {"labels": {"tier": "slow"}}])
             await crash.died.wait()
-            assert await mark(env) == gate.OPENED
+            assert gate.is_open(await mark(env) or "")
             await env.change(workerNodeGroupConfigurations=groups)
             present = await env.client.get(Cluster.resource, "garden", NAMESPACE)
             await set_status(env, {"observedGeneration": present.metadata.generation})
@@ -265,11 +266,17 @@ def synced(cluster: Cluster) -> dict[str, str]:
     return {one.status: one.message for one in cluster.status.conditions if one.type == names.SYNCED}
 
 
-def test_a_cluster_that_was_restored_without_its_machinery_says_so_and_is_made_anew_on_demand() -> None:
+@pytest.mark.parametrize("is_changed", [False, True], ids=["settled", "while it was changed"])
+def test_a_cluster_that_was_restored_without_its_cluster_api_objects_says_so_and_is_made_anew_on_demand(
+    *, is_changed: bool
+) -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
             await env.apply()
             await env.until_ready()
+            if is_changed:
+                await env.change(kubernetesVersion="1.36")
+                await env.until(lambda found: found.metadata.annotations[names.GATE_ANNOTATION] == gate.CHANGING)
             tree = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).tree
         async with managed_environment(simulation.clock, seed=2) as env:
             datacenter = {"metadata": {"name": "garden", "namespace": NAMESPACE}, "spec": {}}
@@ -283,6 +290,27 @@ def test_a_cluster_that_was_restored_without_its_machinery_says_so_and_is_made_a
             await annotate(env, None)
             await env.until_ready()
             assert len((await env.client.list(MachineDeployment.resource)).items) == 1
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_cluster_whose_cluster_api_objects_are_deleted_during_a_change_is_not_made_anew_in_silence() -> None:
+    """It would be Ready, with nothing in it."""
+
+    async def main(simulation: Simulation) -> None:
+        async with managed_environment(simulation.clock) as env:
+            await env.apply()
+            await env.until_ready()
+            await env.change(kubernetesVersion="1.36")
+            await env.until(lambda found: found.metadata.annotations[names.GATE_ANNOTATION] == gate.CHANGING)
+            await env.client.delete(capi.Cluster.resource, "garden", SYSTEM_NAMESPACE)
+            await asyncio.sleep(CALM)
+            found = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
+            ready = next(one for one in found.status.conditions if one.type == "Ready")
+            assert (ready.status, ready.reason) == ("False", "ClusterAPIObjectsMissing")
+            assert (await env.client.list(Machine.resource)).items == []
+            await annotate(env, None)
+            await env.until_ready()
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -311,7 +339,7 @@ def test_the_generations_are_written_when_all_is_done_and_not_before() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_machinery() -> None:
+def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_cluster_api_objects() -> None:
     """Also what was deleted there; what is as it should be keeps its uid."""
 
     async def main(simulation: Simulation) -> None:
@@ -344,7 +372,7 @@ def test_a_reconcile_that_fails_leaves_the_generations_and_is_finished_without_a
             await asyncio.sleep(CALM)
             cluster = await env.until(lambda cluster: not cluster.status.ready)
             assert cluster.status.observed_generation == generation < cluster.metadata.generation
-            assert cluster.metadata.annotations[names.GATE_ANNOTATION] == gate.OPENED
+            assert gate.is_open(cluster.metadata.annotations[names.GATE_ANNOTATION])
             shut.clear()
             await env.until_ready()
             assert len(await env.nodes()) == 4

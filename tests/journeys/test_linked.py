@@ -1,6 +1,6 @@
 """What linked objects hold, and a Secret that they name, is what was asked for: a provider whose children have content.
 
-Docker's have none, so that its stories in test_isolation.py would hold if nobody looked at children.
+Docker's have none, so that its stories in test_isolation.py would hold if nobody observed children.
 """
 
 from __future__ import annotations

@@ -32,12 +32,11 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES
 from tests.journeys.in_place import ready, spec, until_so
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
-from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials, upgrade_in_place
+from tests.journeys.provider_lives import LIVES, ProviderLife
 from tests.support.audit import Grant, grants
 from tests.support.faults import Blocked
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
-from tests.support.vsphere import DOMAIN, of
 
 pytestmark = pytest.mark.embedded
 
@@ -139,21 +138,28 @@ async def known_elsewhere(env: ManagedEnvironment) -> None:
     await env.until_gone()
 
 
-async def on_vsphere(env: ManagedEnvironment) -> None:
-    """With failure domains, of which one goes; machines become others, and are looked at while they do."""
-    await put_credentials(env)
-    vineyard = Vineyard(env)
-    datacenter = of(vineyard.trees, "VSphereDatacenterConfig")
-    datacenter["failureDomains"] = [DOMAIN, DOMAIN | {"name": "west"}]
-    await vineyard.make()
-    await upgrade_in_place(vineyard)
-    for one in (vineyard.spec["controlPlaneConfiguration"], *vineyard.spec["workerNodeGroupConfigurations"]):
-        one.pop("upgradeRolloutStrategy")
-    datacenter["failureDomains"] = [DOMAIN]
-    of(vineyard.trees, "VSphereMachineConfig")["numCPUs"] = 4
-    await vineyard.make()
-    await env.client.delete(Cluster.resource, VINEYARD.name, VINEYARD.namespace)
-    await env.until_gone(VINEYARD)
+def on(life: ProviderLife) -> Callable[[ManagedEnvironment], Awaitable[None]]:
+    """With all that its provider has, of which some goes; machines become others."""
+
+    async def story(env: ManagedEnvironment) -> None:
+        await life.before(env)
+        steps = life.steps(env)
+        await steps.make()
+        await steps.in_place()
+        life.kubernetes(steps, "1.36")
+        await steps.make()
+        for one in (steps.spec["controlPlaneConfiguration"], *steps.spec["workerNodeGroupConfigurations"]):
+            one.pop("upgradeRolloutStrategy")
+        life.more(steps.trees)
+        await steps.make()
+        life.less(steps.trees)
+        if life.refused:
+            life.change_machines(steps)
+        await steps.make()
+        await env.client.delete(Cluster.resource, steps.key.name, steps.key.namespace)
+        await env.until_gone(steps.key)
+
+    return story
 
 
 def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
@@ -170,11 +176,13 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
         assert not (await env.client.list(capi.Cluster.resource)).items
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await env.until_gone()
-        await put_credentials(env)
-        await Vineyard(env).apply()
-        await asyncio.sleep(CALM)
-        await env.client.delete(Cluster.resource, VINEYARD.name, VINEYARD.namespace)
-        await env.until_gone(VINEYARD)
+        for life in LIVES:
+            await life.before(env)
+            steps = life.steps(env)
+            await steps.apply()
+            await asyncio.sleep(CALM)
+            await env.client.delete(Cluster.resource, steps.key.name, steps.key.namespace)
+            await env.until_gone(steps.key)
 
     return journey(
         story, namespaces, wrap=Blocked("/apis/cluster.x-k8s.io/v1beta2/namespaces/eksa-system/clusters", shut)
@@ -185,7 +193,7 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
 def test_every_right_is_used(namespaces: Sequence[str]) -> None:
     """In the life of a cluster, or of one that has no luck."""
     granted = set(grants(manifests.installed(namespaces)))
-    stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits, known_elsewhere, on_vsphere)
+    stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits, known_elsewhere, *map(on, LIVES))
     used = a_cluster_that_never_was(namespaces).union(*(journey(story, namespaces) for story in stories))
     assert {str(grant) for grant in granted - used} == {str(grant) for grant in ELSEWHERE}
 

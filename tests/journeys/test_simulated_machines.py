@@ -40,6 +40,7 @@ from tests.journeys.environment import (
     manifest,
 )
 from tests.support.control_plane import ControlPlane
+from tests.support.embedded_server import client_of, new_server, raw
 from tests.support.faults import Crash
 from tests.support.pod_network import pod_network
 from tests.support.sampling import sampled
@@ -387,6 +388,36 @@ def test_an_environment_that_stopped_goes_on_with_the_clusters_it_had() -> None:
             assert await env.revision() == revision, "nothing changed, so nothing is written"
             await env.change(MachineDeployment.resource, "garden-md-0", {"spec": {"replicas": 3}})
             await env.until_rolled_out("garden-md-0", 3)
+
+    simulate(story)
+
+
+@pytest.mark.embedded
+def test_a_mirror_pod_whose_environment_stopped_before_it_came_back_comes_with_the_next() -> None:
+    """The static pod runs all the while: its kubelet shows it."""
+    key = Key(SYSTEM_NAMESPACE, "garden")
+
+    async def story(simulation: Simulation) -> None:
+        store, stores = MemoryStore(), MemoryStores()
+        async with environment(simulation.clock, store=store, stores=stores) as env:
+            await env.create("garden")
+            await settled(env)
+            workload = env.workloads.reach(key)
+            assert workload is not None
+            (before,) = (await workload.client.list(POD, labels="component=etcd")).items
+        server = new_server(stores.open(key))
+        await server.start()
+        path = f"/api/v1/namespaces/{before.namespace}/pods/{before.name}"
+        await raw(server, "DELETE", path, "application/json", b'{"gracePeriodSeconds":0}')
+        assert (await client_of(server).list(POD, labels="component=etcd")).items == []
+        await server.close()
+        async with environment(simulation.clock, seed=2, store=store, stores=stores) as env:
+            await settled(env)
+            again = env.workloads.reach(key)
+            assert again is not None
+            (after,) = (await again.client.list(POD, labels="component=etcd")).items
+            assert after.metadata.uid != before.metadata.uid
+            assert after.tree["spec"]["containers"] == before.tree["spec"]["containers"]
 
     simulate(story)
 

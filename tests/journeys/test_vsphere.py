@@ -1,4 +1,4 @@
-"""A cluster on vSphere is created, changed and deleted; machines are replaced exactly where the plan says so."""
+"""What a cluster on vSphere has beside what all have: failure domains, and credentials in the workload cluster."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from espalier.api.capi.machine import Machine
-from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DAEMON_SET, SECRET, Secret
+from espalier.api.core import CONFIG_MAP, DAEMON_SET, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.meta import Tree
 from espalier.kube.client import Client
 from espalier.providers.vsphere.cluster_api import (
     VSphereCluster,
@@ -25,41 +24,13 @@ from espalier.providers.vsphere.cluster_api import (
 )
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials, upgrade_in_place
-from tests.support.vsphere import CREDENTIALS, DOMAIN, of, reference
+from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials
+from tests.support.vsphere import CREDENTIALS, DOMAIN, of
 
 pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CONTROL_PLANE, WORKERS = "", "vineyard-md-0"
-
-
-async def change(vineyard: Vineyard) -> None:
-    """Whatever is changed, one thing after the other."""
-    spec = vineyard.spec
-    groups = spec["workerNodeGroupConfigurations"]
-    groups[0]["count"] = 1
-    await vineyard.step()
-    groups[0]["labels"] = {"slope": "south"}
-    await vineyard.step(WORKERS)
-    groups[0]["taints"] = [{"key": "late", "value": "frost", "effect": "PreferNoSchedule"}]
-    await vineyard.step(WORKERS)
-    of(vineyard.trees, "VSphereMachineConfig")["memoryMiB"] = 16384
-    await vineyard.step(WORKERS)
-    groups.append({"name": "md-1", "count": 1, "machineGroupRef": reference("vineyard")})
-    await vineyard.step()
-    groups.pop()
-    await vineyard.step()
-    spec["controlPlaneConfiguration"]["certSans"] = ["vineyard.example.com"]
-    await vineyard.step(CONTROL_PLANE)
-    of(vineyard.trees, "VSphereDatacenterConfig")["failureDomains"] = [DOMAIN]
-    groups[0]["failureDomains"] = ["east"]
-    await vineyard.step(WORKERS)
-    spec["kubernetesVersion"] = "1.36"
-    for name in ("vineyard-cp", "vineyard"):
-        of(vineyard.trees, "VSphereMachineConfig", name)["template"] = "ubuntu-1-36"
-    await vineyard.step(CONTROL_PLANE, WORKERS)
-    assert {version.split("-")[0] for version in await vineyard.env.versions(VINEYARD)} == {"v1.36.3"}
 
 
 async def domains(env: ManagedEnvironment) -> None:
@@ -111,60 +82,18 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_cluster_on_vsphere_lives_and_ends() -> None:
+def test_workers_get_into_a_failure_domain_and_new_passwords_replace_no_machine() -> None:
     async def life(env: ManagedEnvironment) -> None:
         vineyard = Vineyard(env)
+        vineyard.spec["workerNodeGroupConfigurations"][0]["count"] = 1
         await vineyard.make()
-        nodes = await env.nodes(VINEYARD)
-        assert len(nodes) == 3
-        assert all(node["spec"]["providerID"].startswith("vsphere://") for node in nodes)
         workload = await env.workload(VINEYARD)
         await workload.get(DAEMON_SET, "vsphere-cloud-controller-manager", "kube-system")
-        await change(vineyard)
+        of(vineyard.trees, "VSphereDatacenterConfig")["failureDomains"] = [DOMAIN]
+        vineyard.spec["workerNodeGroupConfigurations"][0]["failureDomains"] = ["east"]
+        await vineyard.step(WORKERS)
         await domains(env)
         await rotate(env)
         await delete(env)
-
-    told_as(life)
-
-
-def test_machines_on_vsphere_are_upgraded_in_place_and_refuse_what_cant_be() -> None:
-    async def life(env: ManagedEnvironment) -> None:
-        vineyard = Vineyard(env)
-        await vineyard.make()
-        await upgrade_in_place(vineyard)
-        of(vineyard.trees, "VSphereMachineConfig")["memoryMiB"] = 16384
-        preview = await env.preview(VINEYARD, vineyard.trees)
-        assert preview.stops.startswith("InPlaceUpgradeRefused: infrastructure.memoryMiB of ")
-
-    told_as(life)
-
-
-def test_a_cluster_on_vsphere_has_an_etcd_of_its_own() -> None:
-    async def life(env: ManagedEnvironment) -> None:
-        vineyard = Vineyard(env)
-        vineyard.spec["externalEtcdConfiguration"] = {"count": 1, "machineGroupRef": reference("vineyard-cp")}
-        await vineyard.make()
-        assert "vineyard-etcd-1" in await names(env.client, VSphereMachineTemplate)
-        assert len(await names(env.client, VSphereMachine)) == 4
-        await delete(env)
-
-    told_as(life)
-
-
-def test_without_the_provider_of_cluster_api_a_cluster_waits_and_goes_on_when_it_comes() -> None:
-    async def life(env: ManagedEnvironment) -> None:
-        name = "vsphereclusters.infrastructure.cluster.x-k8s.io"
-        definition: Tree = (await env.client.get(CUSTOM_RESOURCE_DEFINITION, name)).tree
-        await env.client.delete(CUSTOM_RESOURCE_DEFINITION, name)
-        await asyncio.sleep(CALM)
-        vineyard = Vineyard(env)
-        await vineyard.apply()
-        waits = await env.until(lambda found: name in (found.status.failure_message or ""), VINEYARD)
-        assert "is not installed in the management cluster" in (waits.status.failure_message or "")
-        kept = {"apiVersion": definition["apiVersion"], "kind": definition["kind"], "spec": definition["spec"]}
-        metadata = {"name": name, "labels": definition["metadata"].get("labels", {})}
-        await env.client.create(CUSTOM_RESOURCE_DEFINITION, kept | {"metadata": metadata})
-        await env.until_ready(VINEYARD)
 
     told_as(life)

@@ -14,10 +14,11 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters import credentials as permissions
+from espalier.clusters.checks import conclusions, controller
+from espalier.clusters.checks.questions import Credentials, LookUpError
 from espalier.kube.client import PatchType
 from espalier.providers.registry import providers
-from espalier.providers.vsphere.checks import controller
-from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, Asked, Credentials, Sort, VCenterError
+from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, Asked, Sort
 from espalier.providers.vsphere.checks.simulated import everything_is_there
 from espalier.providers.vsphere.cluster_api import VSphereMachineTemplate
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
@@ -40,9 +41,10 @@ class VCenter:
 
     def __init__(self) -> None:
         self.missing: set[Sort] = set()
+        self.more: dict[Sort, tuple[str, ...]] = {}
         self.lacking: dict[str, tuple[str, ...]] = {}
         self.holders: dict[str, str] = {}
-        self.error: VCenterError | None = None
+        self.error: LookUpError | None = None
         self.asked: list[tuple[Asked, Credentials]] = []
 
     async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
@@ -52,7 +54,10 @@ class VCenter:
         answers = await everything_is_there(asked, credentials)
         return msgspec.structs.replace(
             answers,
-            paths={one: () if one.sort in self.missing else paths for one, paths in answers.paths.items()},
+            paths={
+                one: () if one.sort in self.missing else (*paths, *self.more.get(one.sort, ()))
+                for one, paths in answers.paths.items()
+            },
             lacking=self.lacking,
             holders={one: name for one, name in self.holders.items() if one in asked.addresses},
         )
@@ -115,12 +120,12 @@ FAULTS: dict[str, tuple[Callable[[VCenter], object], str, str]] = {
         "spec.controlPlaneConfiguration.endpoint.host: found 192.0.2.10, which virtual machine printer has",
     ),
     "unreachable": (
-        lambda center: setattr(center, "error", VCenterError("VCenterUnreachable", "vcenter can't be reached")),
+        lambda center: setattr(center, "error", LookUpError("VCenterUnreachable", "vcenter can't be reached")),
         "DatacenterConfigInvalid",
         "vcenter can't be reached",
     ),
     "thumbprint": (
-        lambda center: setattr(center, "error", VCenterError("CertificateNotVerified", "another thumbprint")),
+        lambda center: setattr(center, "error", LookUpError("CertificateNotVerified", "another thumbprint")),
         "DatacenterConfigInvalid",
         "another thumbprint",
     ),
@@ -153,7 +158,7 @@ def test_a_vcenter_that_goes_away_stops_nothing_that_is_settled() -> None:
         await env.until_ready(VINEYARD)
         before = await env.machine_names("vineyard")
 
-        center.error = VCenterError("VCenterUnreachable", "vcenter can't be reached")
+        center.error = LookUpError("VCenterUnreachable", "vcenter can't be reached")
         await asyncio.sleep(controller.AGAIN * 1.1 + CALM)
         assert await status(env) == (True, "", "")
         found = (await env.client.get(DATACENTER, "vineyard", NAMESPACE)).decode(VSphereDatacenterConfig).status
@@ -292,7 +297,7 @@ def test_machines_are_cloned_from_no_template_that_was_checked_for_another_kuber
         await apply(vineyard)
         await env.until_ready(VINEYARD)
         before = await env.machine_names("vineyard")
-        center.error = VCenterError("VCenterUnreachable", "vcenter can't be reached")
+        center.error = LookUpError("VCenterUnreachable", "vcenter can't be reached")
         vineyard.spec["kubernetesVersion"] = "1.36"
         await apply(vineyard)
         assert await env.machine_names("vineyard") == before
@@ -317,6 +322,59 @@ def test_a_template_that_is_left_out_is_looked_up() -> None:
     tell(story)
 
 
+@pytest.mark.parametrize("is_named", [False, True], ids=["left out", "a pattern"])
+def test_neither_another_template_nor_a_lost_status_replaces_machines(is_named: bool) -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        for tree in (one for one in vineyard.trees if one["kind"] == MACHINES.kind):
+            tree["spec"] |= {"template": "Templates/*"}
+            if not is_named:
+                del tree["spec"]["template"]
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        before = await env.machine_names("vineyard")
+        center.more[Sort.TEMPLATE] = ("/Datacenter/vm/Templates/newer",)
+        await asyncio.sleep(controller.AGAIN * 1.1 + CALM)
+        assert await env.machine_names("vineyard") == before
+
+        center.error = LookUpError("Unreachable", "vcenter can't be reached")
+        for name in ("vineyard", "vineyard-cp"):
+            found = await env.client.get(MACHINES, name, NAMESPACE)
+            await env.client.replace(MACHINES, {**found.tree, "status": {}}, subresource="status")
+        await asyncio.sleep(CALM)
+        waiting = (await env.client.get(Cluster.resource, VINEYARD.name, NAMESPACE)).decode(Cluster).status
+        assert waiting.failure_reason == "MachineConfigInvalid"
+        assert not conditions.is_false(waiting.conditions, "SpecValid")
+
+        center.error = None
+        await asyncio.sleep(PERIOD)
+        machines = (await env.client.get(MACHINES, "vineyard", NAMESPACE)).decode(VSphereMachineConfig)
+        assert machines.status.spec_valid
+        await env.until_ready(VINEYARD)
+        assert await env.machine_names("vineyard") == before
+
+    tell(story)
+
+
+def test_what_nobody_uses_any_more_is_checked_again_before_it_is_used() -> None:
+    async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
+        plane = vineyard.spec["controlPlaneConfiguration"]
+        own, other = plane["machineGroupRef"], {"kind": MACHINES.kind, "name": "vineyard"}
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        plane["machineGroupRef"] = other
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
+        machines = (await env.client.get(MACHINES, own["name"], NAMESPACE)).decode(VSphereMachineConfig)
+        assert machines.status.spec_valid is None
+
+        center.missing.add(Sort.DATASTORE)
+        plane["machineGroupRef"] = own
+        await apply(vineyard)
+        assert (await told(env))[0] == "MachineConfigInvalid"
+
+    tell(story)
+
+
 def test_a_status_that_is_lost_or_written_by_hand_is_corrected() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         center.missing.add(Sort.NETWORK)
@@ -324,6 +382,6 @@ def test_a_status_that_is_lost_or_written_by_hand_is_corrected() -> None:
         lie = {"status": {"specValid": True, "failureMessage": None, "failureReason": None}}
         await env.client.patch(DATACENTER, "vineyard", NAMESPACE, patch=lie, type=PatchType.MERGE, subresource="status")
         await asyncio.sleep(PERIOD)
-        assert (await status(env))[:2] == (False, controller.INVALID)
+        assert (await status(env))[:2] == (False, conclusions.INVALID)
 
     tell(story)

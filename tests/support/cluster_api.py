@@ -8,27 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from espalier.api.capi.cluster import Endpoint
 from espalier.api.core import DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.kinds import KubeObject
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
 from espalier.cli import components
 from espalier.cli.environment import programs
 from espalier.cli.environment.management import prepare
+from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusterapi.network import Network
 from espalier.clusters.names import labels as cluster_labels
-from espalier.clusters.provider import infrastructures
+from espalier.clusters.provider import Providers, infrastructures
+from espalier.kube.access import Access
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
+from espalier.kube.wire import Request, Response
 from espalier.providers.kinds import EKSA_KINDS, INFRASTRUCTURE_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.realnodes.management import cluster_api, control_plane, processes
@@ -53,13 +58,45 @@ GATES = {**cluster_api.GATES, "ReconcilerRateLimiting": False}
 """Objects here change faster than once a second."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """Who makes machines: the simulator all of them, unless a real provider is there."""
+
+    providers: Providers = field(default_factory=lambda: EXTERNAL_ETCD)
+    """Of our manager."""
+    kinds: Sequence[type[KubeObject]] = INFRASTRUCTURE_KINDS
+    """Whose CRDs are ours."""
+    simulated: Sequence[Infrastructure] = infrastructures(PROVIDERS).all
+    managers: Mapping[cluster_api.Manager, Path] = field(default_factory=dict)
+    """Of real providers, each with the folder of its program."""
+
+
+class RecordingTransport(HttpTransport):
+    """Keeps what is written, in the order of it."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(access, environment={})
+        self.written: list[Request] = []
+
+    async def request(self, request: Request) -> Response:
+        if request.method != "GET":
+            self.written.append(request)
+        return await super().request(request)
+
+
 @dataclass(kw_only=True)
 class RealClusterApi(ManagedClusters):
-    """The running environment. `logs` is the folder with the logs of all programs."""
+    """The running environment. `written` is what our manager wrote, but for leases and events."""
 
+    transport: RecordingTransport
     supervisor: processes.Supervisor
     folder: Path
     images: BrokenImages
+
+    @property
+    def written(self) -> list[Request]:
+        apart = ("/leases", "/events", "/selfsubject")
+        return [one for one in self.transport.written if not any(part in one.path for part in apart)]
 
     async def provide_etcd(self, cluster: str) -> None:
         """What an administrator brings for a cluster whose etcd is elsewhere: its authority, and a client of it."""
@@ -83,16 +120,17 @@ class RealClusterApi(ManagedClusters):
             }
             await self.client.apply(SECRET, body)
 
-    async def head_start(self, cluster: str, version: str) -> None:
+    async def head_start(self, cluster: str, version: str, endpoint: Endpoint | None = None) -> None:
         """Have the API server of a cluster answer before its first machine boots.
 
         Cluster API tries to reach a cluster as soon as its infrastructure is there, and again only 30 s later when that
         failed; at that moment it always fails. So the administrator brings authority and kubeconfig as well.
+        `endpoint` is the one that the manifest names, if it does.
         """
         key, now = Key(SYSTEM_NAMESPACE, cluster), SystemClock().now()
-        endpoint = self.workloads.reserve(key)
+        endpoint = endpoint or self.workloads.reserve(key)
         authority = Authority.create("kubernetes", now=now)
-        server = f"https://{endpoint.host}:{endpoint.port}"
+        server = self.workloads.served(key, endpoint).url
         kubeconfig = kubeconfig_secret(
             key, server, authority, OwnerReference(api_version="", kind="", name="", uid=""), now=now
         )
@@ -125,7 +163,7 @@ def why_no_cluster_api() -> str:
 
 
 @asynccontextmanager
-async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
+async def real_cluster_api(folder: Path, making: Making = Making()) -> AsyncIterator[RealClusterApi]:
     """The environment, in a folder of its own. Ready when clusters can be applied."""
     binaries, managers = programs.find_control_plane(), programs.find_cluster_api()
     assert binaries is not None
@@ -137,32 +175,36 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
             control_plane.control_plane(supervisor, binaries, folder / "control-plane", clock, durable=False)
         )
 
-        def connected(agent: str) -> Client:
-            access = Kubeconfig.load([made.kubeconfig]).context()
-            return Client(HttpTransport(access, environment={}), field_manager=agent, user_agent=agent)
+        def transport() -> RecordingTransport:
+            return RecordingTransport(Kubeconfig.load([made.kubeconfig]).context())
 
-        user, machines, ours = connected("journey"), connected("espalier-laptop"), connected("espalier")
+        def connected(agent: str, by: RecordingTransport) -> Client:
+            return Client(by, field_manager=agent, user_agent=agent)
+
+        recorded = transport()
+        user, machines = connected("journey", transport()), connected("espalier-laptop", transport())
+        ours = connected("espalier", recorded)
         for client in (user, machines, ours):
             stack.push_async_callback(client.close)
         releases = Releases.load()
         installing = cluster_api.run_cluster_api(
-            supervisor, managers, folder / "cluster-api", made, user, clock, gates=GATES
+            supervisor, managers, folder / "cluster-api", made, user, clock, gates=GATES, providers=making.managers
         )
-        await asyncio.gather(installing, prepare(user, releases, (*EKSA_KINDS, *INFRASTRUCTURE_KINDS)))
+        await asyncio.gather(installing, prepare(user, releases, (*EKSA_KINDS, *making.kinds)))
 
         workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores())
         stack.push_async_callback(workloads.close)
         manager = Manager(ours, clock=clock, rng=rng, connect=workloads.connect)
         webhooks = Webhooks(host=control_plane.HOST, port=0)
         webhooks.use(made.authority.issue_server("espalier", names=[control_plane.HOST], now=clock.now()))
-        assemble(manager, components.of_manager(EXTERNAL_ETCD, front_end=FrontEnd.HOOKS), webhooks=webhooks)
+        assemble(manager, components.of_manager(making.providers, front_end=FrontEnd.HOOKS), webhooks=webhooks)
         caches = Caches(machines, rng=rng)
         images = BrokenImages()
         simulated = simulator.component(
             workloads,
             rng=rng,
             timing=Timing(boot=0.1, boots=images.boots),
-            infrastructures=infrastructures(PROVIDERS).all,
+            infrastructures=making.simulated,
             cluster_api=False,
         )
         assemble(manager, [simulated], client=machines, caches=caches)
@@ -176,7 +218,8 @@ async def real_cluster_api(folder: Path) -> AsyncIterator[RealClusterApi]:
             capi_objects=caches,
             workloads=workloads,
             clusters=manager.caches.of(Cluster.resource),
-            providers=EXTERNAL_ETCD,
+            providers=making.providers,
+            transport=recorded,
             supervisor=supervisor,
             folder=folder,
             images=images,

@@ -1,28 +1,30 @@
-"""Docker with etcd elsewhere: the control planes of simulated machines under the real Cluster API have no members."""
+"""Providers with etcd elsewhere: control planes of simulated machines under the real Cluster API have no members."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from espalier.api.capi.kubeadm import Etcd, ExternalEtcd, KubeadmConfigSpec
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
-from espalier.clusters.provider import Providers
+from espalier.clusters.provider import Provider, Providers, Renderer
 from espalier.clusters.render_input import Components, Design
-from espalier.providers.docker import render
 from espalier.providers.docker.provider import DOCKER
 
 
+@dataclass(frozen=True)
 class ExternalEtcdRenderer:
-    """Docker, with etcd elsewhere."""
+    """A provider's, with etcd elsewhere."""
+
+    own: Renderer
 
     def infrastructure_cluster(self, design: Design) -> KubeObject:
-        return render.infrastructure_cluster(design)
+        return self.own.infrastructure_cluster(design)
 
     def control_plane_config(self, design: Design) -> KubeadmConfigSpec:
-        config = render.control_plane_config(design)
+        config = self.own.control_plane_config(design)
         assert config.cluster_configuration is not None
         folder = "/etc/kubernetes/pki"
         external = ExternalEtcd(
@@ -35,12 +37,17 @@ class ExternalEtcdRenderer:
         return msgspec.structs.replace(config, cluster_configuration=configuration)
 
     def worker_config(self, design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        return render.worker_config(design, group)
+        return self.own.worker_config(design, group)
 
     def machine_template(
         self, design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
     ) -> KubeObject:
-        return render.machine_template(design, components, name, group)
+        return self.own.machine_template(design, components, name, group)
 
 
-EXTERNAL_ETCD: Providers = {DOCKER.links.datacenter.kind: replace(DOCKER, render=ExternalEtcdRenderer())}
+def with_external_etcd(provider: Provider) -> Providers:
+    """The provider alone, with etcd elsewhere."""
+    return {provider.links.datacenter.kind: replace(provider, render=ExternalEtcdRenderer(provider.render))}
+
+
+EXTERNAL_ETCD = with_external_etcd(DOCKER)

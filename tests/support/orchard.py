@@ -171,7 +171,7 @@ class OrchardMachineConfigSpec(Part):
 
 
 class OrchardMachineConfigStatus(Observed, frozen=True):
-    """What was looked up."""
+    """What was resolved."""
 
     rootstock: str = ""
     observed_generation: int = 0

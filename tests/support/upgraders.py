@@ -62,6 +62,10 @@ class Upgraders:
         """What kubeadm has rendered last, by node and component."""
         self.changes: dict[str, Tree] = {}
         """Files and kubelet flags that a pod has brought to its node."""
+        self.files: dict[str, dict[str, str | None]] = {}
+        """Content of the files that pods have brought, by node and path; None for one that they have removed."""
+        self.read: dict[str, dict[str, str | None]] = {}
+        """The same, as the kubelet of a node has read them when it started last."""
         self.at_once = 0
         """How many pods have run at the same time, at most."""
         self.happening: Happening | None = None
@@ -107,7 +111,7 @@ class Upgraders:
         spec = pod.tree["spec"]
         node: str = spec["nodeName"]
         containers = [*spec["initContainers"], *spec["containers"]]
-        await self._changes(workload, pod)
+        brought = await self._changes(workload, pod)
         states = _states(pod, containers)
         for index, container in enumerate(containers):
             name = container["name"]
@@ -130,6 +134,7 @@ class Upgraders:
                 await self._report(workload, pod, containers, states, "Failed")
                 return
             await self._act(workload, node, name, container)
+            self._bring(node, name, brought)
             await self._happens(workload, node, name, Moment.ENDED)
             states[index] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
         await self._report(workload, pod, containers, states, "Succeeded")
@@ -171,15 +176,24 @@ class Upgraders:
                 if "worker" not in container["command"]:
                     await self._static_pods(workload, node, version if FIRST in container["command"] else "")
 
-    async def _changes(self, workload: WorkloadCluster, pod: Object) -> None:
+    def _bring(self, node: str, container: str, brought: Tree) -> None:
+        """Files come with kubeadm; the kubelet reads them when it starts, which it does where any has changed."""
+        files = self.files.setdefault(node, {})
+        if container == "kubeadm-upgrader":
+            files |= {one["path"]: base64.b64decode(one["content"]).decode() for one in brought.get("files", ())}
+            files |= dict.fromkeys(brought.get("removedFiles", ()))
+        elif container == "kubelet-kubectl-upgrader" and brought:
+            self.read[node] = dict(files)
+
+    async def _changes(self, workload: WorkloadCluster, pod: Object) -> Tree:
         """What the pod brings to its node besides."""
         volumes = {volume["name"]: volume for volume in pod.tree["spec"]["volumes"]}
-        if "changes" in volumes:
-            name = volumes["changes"]["secret"]["secretName"]
-            secret = await workload.client.get(SECRET, name, pod.namespace)
-            self.changes[pod.tree["spec"]["nodeName"]] = json.loads(
-                base64.b64decode(secret.tree["data"]["changes.json"])
-            )
+        if "changes" not in volumes:
+            return {}
+        secret = await workload.client.get(SECRET, volumes["changes"]["secret"]["secretName"], pod.namespace)
+        brought: Tree = json.loads(base64.b64decode(secret.tree["data"]["changes.json"]))
+        self.changes[pod.tree["spec"]["nodeName"]] = brought
+        return brought
 
     async def _static_pods(self, workload: WorkloadCluster, node: str, applied: str) -> None:
         """As kubeadm does: by kubeadm-config, of the version there; who applies another one writes it there."""

@@ -1,0 +1,63 @@
+"""A real API server with the CRDs of Cluster API and of its providers, and what it says of rendered objects."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.meta import Tree
+from espalier.cli.environment import programs
+from espalier.realnodes.management.cluster_api import MANAGERS, documents_of
+from tests.envtest.test_crds import kubectl, must
+from tests.support.control_plane import ControlPlane
+
+CRDS = Path(__file__).parents[3] / "shared" / "crds"
+STRICTLY = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-")
+
+
+@asynccontextmanager
+async def with_crds(
+    control_plane: ControlPlane, *names: str, change: Callable[[list[Tree]], list[Tree]] = lambda crds: crds
+) -> AsyncIterator[ControlPlane]:
+    """The control plane with the CRDs of Cluster API and these files, which go with it."""
+    if not CRDS.is_dir():
+        pytest.skip(f"the CRDs of providers are not at {CRDS}")
+    assets = programs.find_cluster_api()
+    if assets is None:
+        pytest.skip("Cluster API is not built: run make real-assets")
+    trees = [tree for one in MANAGERS for tree in documents_of(assets, one)]
+    crds = [tree for tree in trees if tree["kind"] == CUSTOM_RESOURCE_DEFINITION.kind]
+    for tree in crds:  # no controller runs that could convert
+        tree["spec"].pop("conversion", None)
+    text = "\n---\n".join(map(json.dumps, change(crds)))
+    await must(control_plane, "apply", "--server-side", "-f", "-", text=text)
+    files = [argument for name in names for argument in ("-f", str(CRDS / name))]
+    if files:
+        await must(control_plane, "apply", "--server-side", *files)
+    await must(control_plane, "wait", "--for=condition=Established", "--all", "crd")
+    await kubectl(control_plane, "create", "namespace", "eksa-system")
+    yield control_plane
+
+
+async def accepted_strictly(control_plane: ControlPlane, trees: list[Tree], *, is_stock: bool = True) -> None:
+    """Each object is, without a warning."""
+    for tree in trees:
+        if is_stock and tree["kind"] == "Cluster":  # a field of EKS Anywhere's build
+            tree["spec"].pop("managedExternalEtcdRef", None)
+    text = "\n---\n".join(map(json.dumps, trees))
+    printed = await asyncio.wait_for(must(control_plane, *STRICTLY, text=text), 120)
+    assert "Warning" not in printed
+    assert printed.count("serverside-applied") == len(trees)
+
+
+async def refusal(control_plane: ControlPlane, tree: Tree) -> str:
+    """Why an object is refused."""
+    succeeded, printed = await kubectl(control_plane, *STRICTLY, text=json.dumps(tree))
+    assert not succeeded
+    return printed

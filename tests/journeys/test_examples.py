@@ -1,0 +1,91 @@
+"""Each example runs in a local environment as it is: addresses that it names are those of simulated machines."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import ssl
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from espalier.api import yaml_trees
+from espalier.cli.home import Home
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from tests.support import hardware, snow
+from tests.support.environment import LocalEnvironment
+
+pytestmark = pytest.mark.embedded
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CREDENTIALS = {
+    "EKSA_VSPHERE_USERNAME": "maker",
+    "EKSA_VSPHERE_PASSWORD": "a-canary",
+    "EKSA_VSPHERE_CP_USERNAME": "reader",
+    "EKSA_VSPHERE_CP_PASSWORD": "another-canary",
+    "EKSA_NUTANIX_USERNAME": "maker",
+    "EKSA_NUTANIX_PASSWORD": "a-canary",
+    "EKSA_NUTANIX_CP_USERNAME": "reader",
+    "EKSA_NUTANIX_CP_PASSWORD": "another-canary",
+    "EKSA_CLOUDSTACK_B64ENCODED_SECRET": base64.b64encode(
+        b"[global]\napi-url = https://cloudstack.example.com:8443/client/api\n"
+        b"api-key = a-canary\nsecret-key = another-canary\nverify-ssl = true\n"
+    ).decode(),
+}
+
+
+NAMES = sorted(one.stem for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_becomes_a_cluster_that_can_be_described_and_deleted(env: LocalEnvironment, name: str) -> None:
+    text = (EXAMPLES / f"{name}.yaml").read_text()
+    asyncio.run(put_hardware(env))
+    made = env.espalier("create", "cluster", "-f", "-", stdin=text, folder=env.home, **CREDENTIALS, **in_files(env))
+    assert made.code == 0, made.err
+    assert "canary" not in made.out + made.err
+    assert "then nothing is done" not in made.err
+
+    cluster, *linked = yaml_trees.trees(text, name)
+    of = cluster["metadata"]["name"]
+    found = env.espalier("describe", "cluster", of)
+    assert (found.code, "Blocked" in found.out) == (0, False), found.out
+    assert "Restored" not in found.out
+    assert all(f"{one['kind']} {one['metadata']['name']} " in found.out for one in linked)
+    access = yaml_trees.trees(env.espalier("kubeconfig", of).out, of)[0]["clusters"][0]["cluster"]
+    answers(access["server"], base64.b64decode(access["certificate-authority-data"]).decode())
+    assert env.espalier("delete", "cluster", of).code == 0
+
+
+def in_files(env: LocalEnvironment) -> dict[str, str]:
+    """Variables that name files with credentials."""
+    variables = {}
+    files = {"EKSA_AWS_CREDENTIALS_FILE": snow.PROFILES, "EKSA_AWS_CA_BUNDLES_FILE": snow.AUTHORITY}
+    for name, content in files.items():
+        file = env.home / name
+        file.write_text(content)
+        variables[name] = str(file)
+    return variables
+
+
+async def put_hardware(env: LocalEnvironment) -> None:
+    """The bare metal of the example."""
+    made = env.espalier("generate", "hardware", "-z", str(EXAMPLES / "hardware.csv"), "-o", "json").out
+    client = Client(HttpTransport(Kubeconfig.load([Home(env.home).kubeconfig]).context(), environment={}))
+    try:
+        await hardware.put(client, json.loads(made)["items"])
+    finally:
+        await client.close()
+
+
+def answers(server: str, authority: str) -> None:
+    """Raises `OSError` unless a server with a certificate of this authority is there, from all processes."""
+    url = urlsplit(server)
+    context = ssl.create_default_context(cadata=authority)
+    with socket.create_connection((url.hostname, url.port), 10) as opened:
+        context.wrap_socket(opened, server_hostname=url.hostname).close()

@@ -1,0 +1,85 @@
+"""What a manifest says beside its Cluster, as commands judge it: before anything is sent, and told once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.environment import LocalEnvironment
+
+pytestmark = pytest.mark.embedded
+
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "vsphere.yaml").read_text()
+OTHER = EXAMPLE.replace("vineyard", "hillside")
+
+
+@pytest.fixture(scope="module")
+def env(env: LocalEnvironment) -> LocalEnvironment:
+    made = env.espalier("create", "cluster", "-f", "-", "--no-wait", stdin=EXAMPLE)
+    assert made.code == 0, made.err
+    assert "Warning" not in made.err, "of what was tried, and is no longer so"
+    return env
+
+
+def refusals(env: LocalEnvironment, manifest: str) -> list[str]:
+    result = env.espalier("plan", "-f", "-", "-o", "json", stdin=manifest)
+    assert result.code == 2, result
+    (cluster,) = json.loads(result.out)["clusters"]
+    return [f"{one['field']}: {one['message']}" for one in cluster["refusals"]]
+
+
+def test_what_a_machine_config_must_not_say_is_refused_by_every_command(env: LocalEnvironment) -> None:
+    manifest = OTHER.replace("name: capv", "name: a b")
+    said = "spec.users[0].name: not a name of a user of Linux; found a b; allowed: at most 32 small letters"
+    assert [one.split(", digits")[0] for one in refusals(env, manifest)] == [
+        f"VSphereMachineConfig hillside-cp: {said}",
+        f"VSphereMachineConfig hillside: {said}",
+    ]
+    created = env.espalier("create", "cluster", "-f", "-", stdin=manifest)
+    assert created.code == 1
+    assert f"* VSphereMachineConfig hillside: {said}" in created.err
+    validated = env.espalier("validate", "-f", "-", stdin=manifest)
+    assert f"error: standard input:82: {said}" in validated.err
+    assert env.espalier("get", "clusters", "hillside").code == 1
+
+
+def test_a_field_that_never_changes_is_refused_by_plan_as_by_the_api_server(env: LocalEnvironment) -> None:
+    manifest = EXAMPLE.replace("vcenter.example.com", "other.example.com").replace(
+        "osFamily: ubuntu", "osFamily: redhat"
+    )
+    expected = [
+        "VSphereDatacenterConfig vineyard: spec.server: it can't be changed, because machines run there",
+        "VSphereMachineConfig vineyard-cp: spec.osFamily: it can't be changed",
+        "VSphereMachineConfig vineyard: spec.osFamily: it can't be changed",
+    ]
+    assert [one.partition(";")[0] for one in refusals(env, manifest)] == expected
+    upgraded = env.espalier("upgrade", "cluster", "-f", "-", "--keep-release", stdin=manifest)
+    assert upgraded.code == 1
+    assert [one.partition(";")[0] for one in upgraded.err.splitlines()[1:]] == [f"* {one}" for one in expected]
+    by_server = env.espalier("plan", "-f", "-", "-o", "json", stdin=EXAMPLE)
+    assert by_server.code == 0, "what is there is not judged anew"
+
+
+def test_the_address_of_another_cluster_is_seen_whatever_else_is_missing(env: LocalEnvironment) -> None:
+    result = env.espalier("plan", "-f", "-", "-o", "json", stdin=OTHER)
+    (cluster,) = json.loads(result.out)["clusters"]
+    assert cluster["stops"].startswith("CredentialsNotPermitted: ")
+    (further,) = cluster["warnings"]
+    assert further.startswith("then it waits again: ControlPlaneAddressTaken: spec.controlPlaneConfiguration.endpoint")
+    assert further.endswith("host: found 192.0.2.10, which another cluster has; choose a free address")
+
+
+def test_warnings_are_about_what_is_done_and_told_once(env: LocalEnvironment) -> None:
+    manifest = EXAMPLE.replace("count: 2", "count: 3")
+    tried = env.espalier("upgrade", "cluster", "-f", "-", "--dry-run", "server", "--keep-release", stdin=manifest)
+    (plan,) = [line for line in tried.err.splitlines() if line.startswith("Warning: ")]
+    assert plan.startswith("Warning: plan: then nothing is done: CredentialsNotPermitted")
+    both = manifest.replace("numCPUs: 2", "numCPUs: 4")
+    tried = env.espalier("upgrade", "cluster", "-f", "-", "--dry-run", "server", "--keep-release", stdin=both)
+    (instead,) = [line for line in tried.err.splitlines() if line.startswith("Warning: ")]
+    assert "`espalier plan -f FILE` says what this does" in instead
+    done = env.espalier("upgrade", "cluster", "-f", "-", "--no-wait", "--keep-release", stdin=both)
+    assert done.code == 0, done.err
+    assert "Warning" not in done.err

@@ -1,0 +1,168 @@
+"""The upgrade of a manager that has settled clusters of every provider: it writes nothing but statuses.
+
+The later build makes all machines of its own release of something else, whatever the provider, so that these tests can
+fail: what they see without isolation is told last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+import semver
+from msgspec.structs import replace
+
+from espalier.api.capi.kubeadm import KubeadmConfigSpec
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.resource import Key
+from espalier.apiserver.store import Change
+from espalier.clusters import Isolation
+from espalier.clusters.layers import LAYERS, Layer
+from espalier.clusters.layers.pieces import changed
+from espalier.clusters.rendered import Rendered
+from espalier.runtime.virtual import Simulation, run
+from tests.journeys.every_provider import key_of, settled
+from tests.journeys.isolation_stories import STATUS, is_synced, machines, made_for
+from tests.journeys.managed import ManagedEnvironment, managed_environment
+from tests.journeys.tenant_stories import ALICE, BOB
+from tests.support.every_provider import KINDS, SAMPLES
+
+pytestmark = pytest.mark.embedded
+
+RESYNC = 60.0
+COMMAND = "touch /etc/made-by-a-later-release"
+
+
+def _commanded(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
+    return changed(config, pre_kubeadm_commands=[*config.pre_kubeadm_commands, COMMAND])
+
+
+def with_another_command(rendered: Rendered) -> Rendered:
+    """What machines of every provider are made of, and each object that a provider adds."""
+    plane = rendered.control_plane
+    config = _commanded(plane.spec.kubeadm_config_spec)
+    groups = []
+    for group in rendered.groups:
+        template = group.config_template
+        made = changed(template.spec.template, spec=_commanded(template.spec.template.spec))
+        groups.append(replace(group, config_template=changed(template, spec=changed(template.spec, template=made))))
+    extras = [
+        changed(one, metadata=changed(one.metadata, labels=one.metadata.labels | {"later": "yes"}))
+        for one in rendered.extras
+    ]
+    return replace(
+        rendered,
+        control_plane=changed(plane, spec=changed(plane.spec, kubeadm_config_spec=config)),
+        groups=tuple(groups),
+        extras=tuple(extras),
+    )
+
+
+LATER: Sequence[Layer] = (
+    *LAYERS,
+    Layer("commands", semver.Version(0, 27, 0), "Machines run a command.", functions=(with_another_command,)),
+    Layer("quieter", semver.Version(0, 27, 0), "An urgent fix.", is_patch=True),
+)
+
+
+def is_content(change: Change) -> bool:
+    """Whether anything but a status was written, to anything but Leases and events."""
+    if change.table in ("events", "leases.coordination.k8s.io"):
+        return False
+    before, after = (one.tree if one is not None else {} for one in (change.before, change.after))
+
+    def content(tree: dict[str, object]) -> dict[str, object]:
+        metadata = dict(tree.get("metadata", {}))  # type: ignore[call-overload]
+        for name in ("managedFields", "resourceVersion"):
+            metadata.pop(name, None)
+        return {name: value for name, value in tree.items() if name != "status"} | {"metadata": metadata}
+
+    return change.deleted or content(before) != content(after)
+
+
+def upgrade(isolation: Isolation) -> None:
+    """A later manager finds them, and is there for ten rounds over all clusters; then each cluster is scaled."""
+
+    async def main(simulation: Simulation) -> None:
+        store, stores = settled().opened()
+        more: list[str] = []
+        seen = asyncio.Event()
+
+        def look(change: Change) -> None:
+            if is_content(change):
+                more.append(f"{change.table} {change.key}")
+                seen.set()
+
+        async with managed_environment(
+            simulation.clock,
+            seed=2,
+            store=store,
+            stores=stores,
+            copies_to=(ALICE, BOB),
+            isolation=isolation,
+            layers=LATER,
+            resync=RESYNC,
+        ) as env:
+            store.follow(look)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(10 * 1.1 * RESYNC):
+                    await seen.wait()
+            assert not more, f"the later manager wrote more than statuses: {more}"
+            # Of each, to say that there is a patch, or that nothing is compared.
+            assert dict(env.written()) == {STATUS: len(KINDS)}
+            assert await machines(env.client) == settled().machines
+            if isolation is Isolation.LAYERS:
+                await asyncio.gather(*(stays_of_its_release(env, key_of(kind)) for kind in KINDS))
+
+    run(main, epoch=settled().at, seed=1)
+
+
+async def stays_of_its_release(env: ManagedEnvironment, key: Key) -> None:
+    """It is as its own release renders it, and a change brings nothing of the later one."""
+    found = env.clusters.get(key)
+    assert found is not None
+    assert is_synced(found)
+    before, machines_before = await made_for(env, key), await env.machine_names(key.name)
+    groups = [dict(one) for one in found.tree["spec"]["workerNodeGroupConfigurations"]]
+    groups[0]["count"] = 2
+    await env.change(key, workerNodeGroupConfigurations=groups)
+    await env.until_ready(key)
+    after = await made_for(env, key)
+    grown = {name for name, generation in after.items() if before.get(name) != generation}
+    assert grown
+    assert {name.partition(" ")[0] for name in grown} == {"MachineDeployment"}
+    machines_after = await env.machine_names(key.name)
+    assert all(machines_before[name] <= machines_after[name] for name in machines_before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_is_a_settled_cluster_of_each_provider(kind: str) -> None:
+    """None is skipped: who registers a provider adds a sample (`tests/support/every_provider.py`)."""
+    assert kind in SAMPLES
+    found = settled().store.table(Cluster.resource.group_resource).objects[key_of(kind)]
+    assert found.tree["spec"]["datacenterRef"]["kind"] == kind
+    assert found.tree["status"]["ready"]
+
+
+def test_a_later_manager_writes_nothing_but_statuses_to_clusters_of_every_provider() -> None:
+    upgrade(Isolation.LAYERS)
+
+
+def test_with_the_gate_alone_a_later_manager_writes_nothing_but_statuses_to_clusters_of_every_provider() -> None:
+    upgrade(Isolation.GATE)
+
+
+def test_without_isolation_the_same_fails_for_every_provider() -> None:
+    """The proof that the tests above can fail, for each provider."""
+
+    async def main(simulation: Simulation) -> None:
+        store, stores = settled().opened()
+        async with managed_environment(
+            simulation.clock, seed=2, store=store, stores=stores, isolation=Isolation.OFF, layers=LATER
+        ) as env:
+            for kind in KINDS:
+                await env.until(lambda cluster: not cluster.status.ready, key_of(kind), seconds=300)
+
+    run(main, epoch=settled().at, seed=1)
