@@ -1,0 +1,51 @@
+"""Rendering: all objects of one cluster with three control plane machines and three groups, for each example."""
+
+from __future__ import annotations
+
+import copy
+import time
+from pathlib import Path
+
+from benchmarks.measure import report, spread
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests import read_manifests
+from espalier.cli.offline import OfflineManager
+from espalier.clusters import plan
+from espalier.clusters.render_input import Design
+from espalier.clusters.scope import ClusterAPIObjects
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+GROUPS, TIMES, ROUNDS = 3, 200, 7
+
+
+def design(example: Path) -> Design:
+    """Of the example, with more groups."""
+    documents = read_manifests(example.read_bytes(), source=example.name)
+    cluster = next(one for one in documents if one.kind == Cluster.resource.kind)
+    spec = cluster.tree["spec"]
+    spec["controlPlaneConfiguration"]["count"] = 3
+    first = spec["workerNodeGroupConfigurations"][0]
+    spec["workerNodeGroupConfigurations"] = [copy.deepcopy(first) | {"name": f"md-{at}"} for at in range(GROUPS)]
+    return OfflineManager(documents, None, "default").design(cluster)
+
+
+def rendered(made: Design) -> int:
+    """The number of objects, rendered and encoded for the API server."""
+    nothing = ClusterAPIObjects()
+    return len([*plan.control_plane(made, nothing), *plan.worker_groups(made, nothing)])
+
+
+def main() -> None:
+    for example in sorted(one for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text()):
+        made = design(example)
+        objects, runs = rendered(made), []
+        for _ in range(ROUNDS):
+            began = time.process_time()
+            for _ in range(TIMES):
+                rendered(made)
+            runs.append(1000 * (time.process_time() - began) / TIMES)
+        report(f"rendering {objects} objects of {example.stem}", f"CPU {spread(runs, 'ms')}", "aim: <= 2 ms")
+
+
+if __name__ == "__main__":
+    main()
