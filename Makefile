@@ -11,7 +11,7 @@ COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit
 .DEFAULT_GOAL := help
 # Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test smoke check bench soak real-assets test-real look pages lock release
+.PHONY: help demo test smoke check bench soak real-assets test-real sizes pages messages lock release
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -50,8 +50,8 @@ real-assets: ## Real programs into a cache outside the tree (needs Go); REAL=nod
 test-real: $(VENV)/.installed ## Real nodes on this machine: boot, use, upgrade, break, clean up (root; make real-assets REAL=nodes before)
 	@$(BIN)/python -m pytest -q -rs -m nodes $(STORIES)
 
-look: $(VENV)/.installed ## Sizes that stick out
-	@$(BIN)/python tests/house/look.py
+sizes: $(VENV)/.installed ## Sizes that stick out
+	@$(BIN)/python tests/conventions/sizes.py
 
 release: $(VENV)/.installed ## Enter a release into the embedded manifest: make release VERSION=v0.27.0 [BUNDLES=bundles-4.yaml]
 	@$(BIN)/python -m espalier.releases.adding $(VERSION) $(BUNDLES)
@@ -60,7 +60,10 @@ release: $(VENV)/.installed ## Enter a release into the embedded manifest: make 
 pages: $(VENV)/.installed ## Write docs/reference from the tables in the code
 	@$(BIN)/python -m espalier.cli.pages docs/reference
 
+messages: $(VENV)/.installed ## Generate the Python of etcd's messages from src/espalier/etcd/messages/rpc.proto
+	@$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src espalier/etcd/messages/rpc.proto
+
 lock: ## Compile the locked requirements anew (needs uv)
-	$(COMPILE) --extra local pyproject.toml -o requirements.txt
-	$(COMPILE) --extra local --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+	$(COMPILE) --extra local --extra etcd pyproject.toml -o requirements.txt
+	$(COMPILE) --extra local --extra etcd --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
 	$(COMPILE) -c requirements.txt pyproject.toml -o src/espalier/cli/requirements-manager.txt
