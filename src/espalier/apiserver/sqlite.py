@@ -123,7 +123,8 @@ class SqliteStore(Store):
     def _open(self) -> tuple[dict[str, int], list[_Row]]:
         connection = apsw.Connection(str(self._path))
         try:
-            connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=1000")
+            for setting in ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=1000"):
+                connection.execute(f"PRAGMA {setting}").fetchall()  # of several in one, those after a row wait for it
             with connection:
                 connection.execute(_SCHEMA)
                 connection.executemany("INSERT OR IGNORE INTO state VALUES (?, ?)", _NEW)
