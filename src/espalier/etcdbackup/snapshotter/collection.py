@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NoReturn
 
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 class Retention:
     """What is kept."""
 
-    policy: Policy = Exponential()
+    policy: Policy = field(default_factory=Exponential)
     deltas: timedelta = timedelta()
     """How long deltas of earlier sets are kept."""
 

@@ -62,17 +62,14 @@ async def defragmenting(
     clock: Clock,
     measures: Measures,
     expression: str,
-    leads: Callable[[], bool],
 ) -> NoReturn:
-    """Defragment by a cron expression, while this member `leads`, until cancelled."""
+    """Defragment by a cron expression until cancelled: for the member that leads."""
     due = following(expression, clock.now())
     while True:
         await asyncio.sleep(min(LONGEST_WAIT, max(0.0, (due - clock.now()).total_seconds())))
         if clock.now() < due:
             continue
         due = following(expression, clock.now())
-        if not leads():
-            continue
         try:
             await defragment(own, client_of, clock, measures)
         except EtcdError as error:

@@ -112,6 +112,7 @@ class Snapshotter:
         Raises `Behind`, and what can't be done at once: `EtcdError`, `StoreError`, `Malformed`. What fails later in the
         store is tried again here; when etcd is lost, `EtcdError` is raised.
         """
+        reason = "the snapshotter was stopped"
         try:
             last = await self._begun()
             while True:
@@ -120,8 +121,11 @@ class Snapshotter:
                 except Compacted as error:
                     log.warning("revisions were compacted before a delta had them", last=last, compacted=error.revision)
                     last = (await self._full_taken()).snapshot.last
+        except Exception as error:
+            reason = str(error)
+            raise
         finally:
-            self._orders.close("the snapshotter has ended")
+            self._orders.close(reason)
 
     async def _begun(self) -> int:
         """The revision after which deltas begin: all of a set that is good enough, or of a new full snapshot."""

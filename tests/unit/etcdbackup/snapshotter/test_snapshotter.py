@@ -286,9 +286,9 @@ def test_who_asks_is_told_why_nothing_is_taken() -> None:
                 await snapshotter.delta()
             waiting = asyncio.create_task(snapshotter.delta())
             await asyncio.sleep(0.5)
-        with pytest.raises(Inactive, match="has ended"):
+        with pytest.raises(Inactive, match="was stopped"):
             await waiting
-        with pytest.raises(Inactive, match="has ended"):
+        with pytest.raises(Inactive, match="was stopped"):
             await snapshotter.delta()
 
     simulated(story)
