@@ -32,9 +32,9 @@ REQUIRED = Measure(
 DURATION = Measure(
     "etcdbr_snapshot_duration_seconds", "histogram", "Time to take and store a snapshot.", _BY_RESULT, _SECONDS
 )
-DELTAS = Measure("etcdbr_snapstore_latest_deltas", "gauge", "Deltas of the latest set: restored after its full one.")
+DELTAS = Measure("etcdbr_snapstore_latest_deltas_total", "gauge", "Deltas of the latest set.")
 DELTA_REVISIONS = Measure(
-    "etcdbr_snapstore_latest_deltas_revisions",
+    "etcdbr_snapstore_latest_deltas_revisions_total",
     "gauge",
     "Revisions of these deltas.",
     to_do="above a million a restore takes long: have a full snapshot taken more often",
