@@ -19,12 +19,15 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.clusters import names
+from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.in_place import EPOCH, spec
 from tests.journeys.managed import CALM, GARDEN, managed_environment
+from tests.support.backing_up import backing_up
 from tests.support.persisted import Written, of_metrics, of_the_code
+from tests.support.snapshotting import Setting, simulated
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -39,7 +42,7 @@ def persisted() -> list[str]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
-    return frozenset({*of_the_code(tmp_path_factory.mktemp("database")), *written()})
+    return frozenset({*of_the_code(tmp_path_factory.mktemp("database")), *written(), *measured_by_an_agent()})
 
 
 class FollowedStores(MemoryStores):
@@ -85,6 +88,19 @@ def written() -> set[str]:
             return {*seen.lines(), *of_metrics(env.manager.metrics.registry)}
 
     return run(main, epoch=EPOCH, seed=1)
+
+
+def measured_by_an_agent() -> set[str]:
+    """Metrics of an agent of etcd that has taken, stored and deleted snapshots."""
+
+    async def story(one: Setting) -> set[str]:
+        async with backing_up(one):
+            for _ in range(5):
+                await one.write()
+                await asyncio.sleep(3600)
+        return set(of_metrics(one.measures.registry))
+
+    return simulated(story, Schedule(defragmentation="15 * * * *"))
 
 
 def test_nothing_that_is_stored_was_renamed(found: frozenset[str]) -> None:

@@ -27,7 +27,7 @@ COMMANDS: Mapping[str, Listed] = {
     "demo": Listed("demo", "Show the main job on simulated machines, in a temporary local environment."),
     "describe": Listed("describe", "Show the objects of a cluster, and what it waits for."),
     "down": Listed("up", "Stop the local environment."),
-    "etcd-agent": Listed("etcd_agent", "List, verify, copy and restore backups of etcd."),
+    "etcd-agent": Listed("etcd_agent", "Back up an etcd; list, verify, copy and restore its backups."),
     "generate": Listed("generate", "Print a manifest to begin with, or the objects that would be written."),
     "get": Listed("get", "Show objects."),
     "image": Listed("image", "Build container images, without Docker."),

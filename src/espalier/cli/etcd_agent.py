@@ -1,6 +1,8 @@
-"""`espalier etcd-agent list|show|verify|copy|restore`: backups of etcd in object stores."""
+"""`espalier etcd-agent run|list|show|verify|copy|restore`: backups of etcd in object stores."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
@@ -22,7 +24,7 @@ _format = flags.output("json, yaml or jsonpath=TEMPLATE")
 
 @click.group(cls=Group, epilog=EXIT_CODES)
 def etcd_agent() -> None:
-    """List, verify, copy and restore backups of etcd.
+    """Back up an etcd; list, verify, copy and restore its backups.
 
     They are those of etcd-backup-restore, and so are the files of credentials: AWS_APPLICATION_CREDENTIALS,
     GOOGLE_APPLICATION_CREDENTIALS and AZURE_APPLICATION_CREDENTIALS name them.
@@ -204,4 +206,116 @@ async def restore(
             lease_ttl=lease_ttl,
         ),
         output_format,
+    )
+
+
+@etcd_agent.command(epilog=EXIT_CODES)
+@click.argument("store", help=STORE)
+@click.option(
+    "--endpoints", "etcd", default="http://127.0.0.1:2379", metavar="URL", show_default=True,
+    help="The member beside which this runs: http://, https:// or unix://.",
+)  # fmt: skip
+@click.option("--cacert", type=flags.FILE, metavar="FILE", help="Authority of etcd's certificate (PEM).")
+@click.option("--cert", type=flags.FILE, metavar="FILE", help="Certificate shown to etcd.")
+@click.option("--key", type=flags.FILE, metavar="FILE", help="Its key.")
+@click.option(
+    "--listen", default="127.0.0.1:8080", metavar="HOST:PORT", show_default=True,
+    help="Where HTTP is answered; port 0: a free one.",
+)  # fmt: skip
+@click.option("--server-cert", type=flags.FILE, metavar="FILE", help="Certificate for HTTPS (PEM).")
+@click.option("--server-key", type=flags.FILE, metavar="FILE", help="Its key.")
+@click.option("--client-ca", type=flags.FILE, metavar="FILE", help="Answer only who shows a certificate of it.")
+@click.option("--schedule", default="0 */1 * * *", metavar="CRON", show_default=True, help="Of full snapshots, in UTC.")
+@click.option(
+    "--delta-snapshot-period", default="20s", metavar="DURATION", show_default=True, help="Below 1s: no deltas."
+)
+@click.option(
+    "--delta-snapshot-memory-limit", type=flags.Number(1, 2**31), default=10 << 20, metavar="BYTES", show_default=True,
+    help="Of events, after which a delta is stored early.",
+)  # fmt: skip
+@click.option(
+    "--defragmentation-schedule", default="0 0 */3 * *", metavar="CRON", show_default=True, help="Empty: never."
+)
+@click.option(
+    "--garbage-collection-policy", type=click.Choice(("exponential", "limit-based"), case_sensitive=False),
+    default="exponential", show_default=True, help="Which full snapshots are kept.",
+)  # fmt: skip
+@click.option(
+    "--max-backups", type=flags.Number(1, 10**6), default=7, metavar="N", show_default=True, help="Of limit-based."
+)
+@click.option(
+    "--garbage-collection-period", default="1m", metavar="DURATION", show_default=True, help="Below 1s: never."
+)
+@click.option(
+    "--delta-snapshot-retention-period", default="0s", metavar="DURATION", show_default=True,
+    help="How long deltas of earlier sets are kept.",
+)  # fmt: skip
+@click.option(
+    "--compression-policy", type=click.Choice(("gzip", "zlib", "none")), default="gzip", show_default=True,
+    help="Of snapshots.",
+)  # fmt: skip
+@click.option(
+    "--etcd-snapshot-timeout", default="15m", metavar="DURATION", show_default=True,
+    help="Of snapshots asked for over HTTP.",
+)  # fmt: skip
+@click.option(
+    "--store-endpoint", "endpoint", default="", metavar="URL",
+    help="Server of the store. Default: that of its credentials or provider.",
+)  # fmt: skip
+async def run(
+    *,
+    store: str,
+    etcd: str,
+    cacert: Path | None,
+    cert: Path | None,
+    key: Path | None,
+    listen: str,
+    server_cert: Path | None,
+    server_key: Path | None,
+    client_ca: Path | None,
+    schedule: str,
+    delta_snapshot_period: str,
+    delta_snapshot_memory_limit: int,
+    defragmentation_schedule: str,
+    garbage_collection_policy: str,
+    max_backups: int,
+    garbage_collection_period: str,
+    delta_snapshot_retention_period: str,
+    compression_policy: str,
+    etcd_snapshot_timeout: str,
+    endpoint: str,
+) -> None:
+    """Back up an etcd that runs: full snapshots by schedule, and what changed in between every few seconds.
+
+    Over HTTP it answers /snapshot/full, /snapshot/delta, /snapshot/latest, /healthz and /metrics. It ends with SIGTERM.
+
+    \b
+    Example:
+      espalier etcd-agent run s3://backups/a --cacert ca.crt --cert client.crt --key client.key
+    """
+    from espalier.cli import etcd_agent_run  # noqa: PLC0415  help need not load it
+
+    await etcd_agent_run.run(
+        etcd_agent_run.RunFlags(
+            store=store,
+            endpoint=endpoint,
+            etcd=etcd,
+            cacert=cacert,
+            cert=cert,
+            key=key,
+            listen=listen,
+            server_cert=server_cert,
+            server_key=server_key,
+            client_ca=client_ca,
+            schedule=schedule,
+            delta_period=delta_snapshot_period,
+            delta_memory=delta_snapshot_memory_limit,
+            defragmentation=defragmentation_schedule,
+            policy=garbage_collection_policy,
+            max_backups=max_backups,
+            collection_period=garbage_collection_period,
+            delta_retention=delta_snapshot_retention_period,
+            compression=compression_policy,
+            snapshot_timeout=etcd_snapshot_timeout,
+        )
     )

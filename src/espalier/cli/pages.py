@@ -12,6 +12,7 @@ from espalier.api.field_docs import write as write_fields
 from espalier.api.kinds import KubeObject
 from espalier.assets import recipes
 from espalier.clusters.rules.releases import MAXIMUM_SKEW
+from espalier.etcdbackup.snapshotter import measures as backups
 from espalier.kube import metrics as requests
 from espalier.kube.measures import Measure
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
@@ -101,6 +102,21 @@ def metrics() -> Iterator[str]:
         (
             (_exposed(one), one.type, ", ".join(f"`{label}`" for label in one.labels), one.help, one.to_do)
             for one in (*managers.MEASURES, *requests.MEASURES)
+        ),
+    )
+    yield from (
+        "",
+        "## Of the etcd agent",
+        "",
+        "`espalier etcd-agent run` serves them where it listens, path `/metrics`. The names are those of "
+        "etcd-backup-restore.",
+        "",
+    )
+    yield from _table(
+        ("metric", "type", "labels", "means", "what to do"),
+        (
+            (_exposed(one), one.type, ", ".join(f"`{label}`" for label in one.labels), one.help, one.to_do)
+            for one in backups.MEASURES
         ),
     )
 

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from espalier.etcdbackup.snapshots.lzw import LzwReader
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression
+from espalier.runtime.virtual import VirtualLoop
 
 T = TypeVar("T")
 
@@ -147,5 +148,6 @@ async def compressed(chunks: AsyncIterable[bytes], compression: Compression) -> 
 
 
 async def apart(work: Callable[[], T], size: int) -> T:
-    """The result of work on so many bytes: in a thread, if they are many."""
-    return work() if size <= INLINE else await asyncio.to_thread(work)
+    """The result of work on so many bytes: in a thread, if they are many. A simulation has none, and time waits."""
+    is_inline = size <= INLINE or isinstance(asyncio.get_running_loop(), VirtualLoop)
+    return work() if is_inline else await asyncio.to_thread(work)

@@ -1,0 +1,121 @@
+"""The work of `espalier etcd-agent run`, apart from its flags."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from espalier.cli import flags, output
+from espalier.cli.etcd_agent_work import opened
+from espalier.cli.failures import Failure, Usage
+from espalier.etcd.credentials import CertificateError, TlsFiles
+from espalier.etcdbackup.agent import process
+from espalier.etcdbackup.agent.backups import Settings
+from espalier.etcdbackup.agent.serving import ServerFiles
+from espalier.etcdbackup.snapshots.names import Compression
+from espalier.etcdbackup.snapshots.retention import Exponential, Newest
+from espalier.etcdbackup.snapshotter.collection import Retention
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.runtime.clock import SystemClock
+
+COMPRESSIONS = {one.word: one for one in Compression if one is not Compression.LZW}
+POLICIES = ("exponential", "limit-based")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFlags:
+    """What is backed up and when; as texts of the command line."""
+
+    store: str
+    endpoint: str
+    etcd: str
+    cacert: Path | None
+    cert: Path | None
+    key: Path | None
+    listen: str
+    server_cert: Path | None
+    server_key: Path | None
+    client_ca: Path | None
+    schedule: str
+    delta_period: str
+    delta_memory: int
+    defragmentation: str
+    policy: str
+    max_backups: int
+    collection_period: str
+    delta_retention: str
+    compression: str
+    snapshot_timeout: str
+
+
+async def run(given: RunFlags) -> None:
+    """Back up until SIGTERM or SIGINT."""
+    options = _options(given)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    store = opened(given.store, given.endpoint)
+
+    def listening(port: int) -> None:
+        scheme = "https" if options.server is not None else "http"
+        output.say(f"backs up {options.etcd} into {store.where}; answers on {scheme}://{_shown(options.host)}:{port}")
+
+    try:
+        await process.run(options, store, SystemClock(), stop, listening)
+    except (OSError, ValueError, CertificateError) as error:
+        raise Failure(str(error)) from None
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def _options(given: RunFlags) -> process.Options:
+    host, port = _address(given.listen)
+    if (given.server_cert is None) is not (given.server_key is None):
+        raise Usage("--server-cert and --server-key belong together: give both or none")
+    if given.client_ca is not None and given.server_cert is None:
+        raise Usage("--client-ca needs --server-cert and --server-key: without TLS nobody shows a certificate")
+    server = None
+    if given.server_cert is not None and given.server_key is not None:
+        server = ServerFiles(given.server_cert, given.server_key, given.client_ca)
+    try:
+        tls = TlsFiles(given.cacert, given.cert, given.key) if given.cacert or given.cert or given.key else None
+        return process.Options(
+            given.etcd,
+            tls,
+            host,
+            port,
+            server,
+            _settings(given),
+            flags.seconds(given.snapshot_timeout, "--etcd-snapshot-timeout"),
+        )
+    except ValueError as error:
+        raise Usage(str(error)) from None
+
+
+def _settings(given: RunFlags) -> Settings:
+    schedule = Schedule(
+        full=given.schedule,
+        delta_period=flags.seconds(given.delta_period, "--delta-snapshot-period"),
+        delta_memory=given.delta_memory,
+        defragmentation=given.defragmentation,
+        collection_period=flags.seconds(given.collection_period, "--garbage-collection-period"),
+    )
+    policy = Exponential() if given.policy == POLICIES[0] else Newest(given.max_backups)
+    kept = timedelta(seconds=flags.seconds(given.delta_retention, "--delta-snapshot-retention-period"))
+    return Settings(schedule, Retention(policy, kept), COMPRESSIONS[given.compression])
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise Usage(f"--listen: found {listen!r}, allowed is HOST:PORT such as 127.0.0.1:8080")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,136 @@
+"""Backups of one member for as long as it leads: begun anew after whatever ends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import NoReturn
+
+import structlog
+
+from espalier.etcd.client import Client
+from espalier.etcd.errors import EtcdError
+from espalier.etcd.results import Member
+from espalier.etcdbackup.snapshots.malformed import Malformed
+from espalier.etcdbackup.snapshots.names import Compression
+from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+from espalier.etcdbackup.snapshotter.collection import Retention, collecting
+from espalier.etcdbackup.snapshotter.defragmentation import defragmenting
+from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.snapshotter.orders import Inactive
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.etcdbackup.snapshotter.snapshotter import Behind, Snapshotter
+from espalier.etcdbackup.stores.errors import StoreError
+from espalier.etcdbackup.stores.store import Store
+from espalier.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+PERIOD = 5.0
+"""Seconds between two looks at who leads, and before what has ended is begun again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is taken and kept, and when."""
+
+    schedule: Schedule
+    retention: Retention
+    compression: Compression = Compression.GZIP
+
+
+class Backups:
+    """Takes snapshots of a member while it leads, deletes old ones, defragments all members."""
+
+    def __init__(
+        self,
+        etcd: Client,
+        client_of: Callable[[Member], Client],
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        measures: Measures,
+        *,
+        may_delete: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._snapshotter = Snapshotter(
+            etcd, store, clock, settings.schedule, measures, compression=settings.compression
+        )
+        self.follows = False
+        """Another member leads: its agent takes the snapshots."""
+        self._etcd = etcd
+        self._client_of = client_of
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._measures = measures
+        self._may_delete = may_delete
+
+    @property
+    def trouble(self) -> str:
+        """Why writes would be lost with etcd's disk; empty if none would, or another agent takes care of them."""
+        if self.follows:
+            return ""
+        failures = self._snapshotter.failures
+        return self._snapshotter.inactive or "; ".join(failures[kind] for kind in sorted(failures))
+
+    async def full(self, *, is_final: bool = False) -> StoredSnapshot:
+        """A full snapshot that was begun after this call. Raises `Inactive`, `EtcdError`, `StoreError`, `Malformed`."""
+        self._check_leads()
+        return await self._snapshotter.full(is_final=is_final)
+
+    async def delta(self) -> StoredSnapshot | None:
+        """A delta with all that was acknowledged before this call; None if the store has all of it. As `full`."""
+        self._check_leads()
+        return await self._snapshotter.delta()
+
+    async def run(self) -> NoReturn:
+        """Until cancelled."""
+        while True:
+            try:
+                status = await self._etcd.status()
+                self.follows = not status.leads and status.leader != 0
+                if status.leads:
+                    await self._while_leading()
+            except (EtcdError, StoreError, Malformed, Behind) as error:
+                log.warning("backups have stopped, and are tried again", error=str(error))
+            await asyncio.sleep(PERIOD)
+
+    def _check_leads(self) -> None:
+        if self.follows:
+            raise Inactive("another member leads, and its agent takes the snapshots: ask that one")
+
+    async def _while_leading(self) -> None:
+        schedule = self._settings.schedule
+        work: list[Coroutine[object, object, object]] = [self._snapshotter.run(), self._until_another_leads()]
+        if schedule.collection_period >= 1:
+            retention, period = self._settings.retention, schedule.collection_period
+            work.append(collecting(self._store, self._clock, retention, self._measures, self._may_collect, period))
+        if schedule.defragmentation:
+            work.append(
+                defragmenting(self._etcd, self._client_of, self._clock, self._measures, schedule.defragmentation)
+            )
+        tasks = [asyncio.create_task(one) for one in work]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_another_leads(self) -> None:
+        """Raises `EtcdError` when the member does not answer."""
+        while True:
+            await asyncio.sleep(PERIOD)
+            status = await self._etcd.status()
+            if not status.leads:
+                self.follows = status.leader != 0
+                log.info("this member does not lead any more", leader=f"{status.leader:x}")
+                return
+
+    def _may_collect(self) -> bool:
+        """Not before a snapshot was taken that makes older ones unneeded, and not while a copy may need them."""
+        return not self._snapshotter.inactive and self._may_delete()

@@ -1,0 +1,156 @@
+"""The agent over HTTP, with the paths of etcd-backup-restore (its pkg/server/httpAPI.go).
+
+Requests that take or change something are accepted as GET as well: its callers send that. Nothing here needs etcd to
+run: a request that does is answered with 503 and the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
+
+import msgspec
+from aiohttp import web
+
+from espalier.etcd.errors import EtcdError
+from espalier.etcdbackup.snapshots.malformed import Malformed
+from espalier.etcdbackup.snapshots.names import Compression, Kind
+from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.snapshotter.orders import Inactive
+from espalier.etcdbackup.stores.errors import StoreError
+from espalier.etcdbackup.stores.store import Store
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_YES, _NO = ("1", "t", "true"), ("", "0", "f", "false")
+
+
+class Taking(Protocol):
+    """Who takes snapshots."""
+
+    async def full(self, *, is_final: bool = False) -> StoredSnapshot:
+        """See `Snapshotter`."""
+
+    async def delta(self) -> StoredSnapshot | None:
+        """See `Snapshotter`."""
+
+
+class SnapshotFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """A snapshot in an answer; keys as etcd-backup-restore writes them (its pkg/types/snapstore.go)."""
+
+    created_on: str
+    kind: str
+    snap_dir: str
+    snap_name: str
+    prefix: str
+    compression_suffix: str
+    start_revision: int
+    last_revision: int
+    is_chunk: bool = False
+    is_final: bool = False
+
+
+class LatestSnapshots(msgspec.Struct, frozen=True, rename="camel"):
+    """The latest set in an answer."""
+
+    full_snapshot: SnapshotFacts | None
+    delta_snapshots: tuple[SnapshotFacts, ...]
+
+
+class Health(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer of a probe."""
+
+    health: bool
+    message: str = ""
+
+
+def application(
+    taking: Taking, store: Store, measures: Measures, trouble: Callable[[], str], *, timeout: float
+) -> web.Application:
+    """Snapshots, health and measures. `timeout`: seconds after which a snapshot that is asked for is given up."""
+
+    async def full(request: web.Request) -> web.Response:
+        is_final = _flag(request, "final")
+        return _snapshot(await taking.full(is_final=is_final))
+
+    async def delta(_request: web.Request) -> web.Response:
+        return _snapshot(await taking.delta())
+
+    async def latest(_request: web.Request) -> web.Response:
+        newest = (await take_stock(store)).latest
+        if newest is None:
+            return _json(LatestSnapshots(None, ()))
+        return _json(LatestSnapshots(_facts(newest.full), tuple(map(_facts, newest.deltas))))
+
+    async def health(_request: web.Request) -> web.Response:
+        said = trouble()
+        return _json(Health(not said, said), 503 if said else 200)
+
+    async def metrics(_request: web.Request) -> web.Response:
+        kind = "text/plain; version=1.0.0; charset=utf-8"
+        return web.Response(body=measures.exposition(), headers={"content-type": kind})
+
+    made = web.Application(middlewares=[_explained], client_max_size=1 << 16)
+    for path, handler in (("full", full), ("delta", delta)):
+        limited = _within(handler, timeout)
+        made.router.add_get(f"/snapshot/{path}", limited, allow_head=False)
+        made.router.add_post(f"/snapshot/{path}", limited)
+    made.router.add_get("/snapshot/latest", _within(latest, timeout))
+    made.router.add_get("/healthz", health)
+    made.router.add_get("/metrics", metrics)
+    return made
+
+
+def _within(handler: Handler, timeout: float) -> Handler:
+    async def limited(request: web.Request) -> web.StreamResponse:
+        try:
+            async with asyncio.timeout(timeout):
+                return await handler(request)
+        except TimeoutError:
+            raise web.HTTPGatewayTimeout(text=f"it was not done within {timeout:g} s; it may be yet\n") from None
+
+    return limited
+
+
+@web.middleware
+async def _explained(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Errors of etcd and of the store as an answer with their sentence."""
+    try:
+        return await handler(request)
+    except Inactive as error:
+        raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+    except (EtcdError, StoreError, Malformed) as error:
+        raise web.HTTPInternalServerError(text=f"{error}\n") from None
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    found = request.query.get(name, "").lower()
+    if found not in (*_YES, *_NO):
+        raise web.HTTPBadRequest(text=f"{name}: found {found[:64]!r}, allowed are true and false\n")
+    return found in _YES
+
+
+def _snapshot(stored: StoredSnapshot | None) -> web.Response:
+    return _json(_facts(stored) if stored is not None else None)
+
+
+def _facts(stored: StoredSnapshot) -> SnapshotFacts:
+    snapshot = stored.snapshot
+    folder, _, name = stored.key.rpartition("/")
+    return SnapshotFacts(
+        created_on=f"{snapshot.time:%Y-%m-%dT%H:%M:%SZ}",
+        kind="Full" if snapshot.kind is Kind.FULL else "Incr",
+        snap_dir="" if folder.startswith("v2") else folder,
+        snap_name=name,
+        prefix=folder,
+        compression_suffix=Compression(snapshot.compression).value,
+        start_revision=snapshot.start,
+        last_revision=snapshot.last,
+        is_final=snapshot.is_final,
+    )
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

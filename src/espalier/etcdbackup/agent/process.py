@@ -1,0 +1,81 @@
+"""The agent as a process: it backs up one etcd and answers over HTTP until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+
+from espalier.etcd.client import connect
+from espalier.etcd.credentials import TlsFiles
+from espalier.etcd.results import Member
+from espalier.etcdbackup.agent.backups import Backups, Settings
+from espalier.etcdbackup.agent.http import application
+from espalier.etcdbackup.agent.serving import ServerFiles
+from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.stores.store import Store
+from espalier.runtime.clock import Clock
+from espalier.runtime.serving import HttpServer
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which etcd, and where to listen."""
+
+    etcd: str
+    """The endpoint of the member beside which it runs, and no other."""
+    tls: TlsFiles | None
+    host: str
+    port: int
+    server: ServerFiles | None
+    settings: Settings
+    snapshot_timeout: float = 900.0
+    """Seconds after which nobody waits any longer for a snapshot that was asked for over HTTP."""
+
+
+async def run(
+    options: Options, store: Store, clock: Clock, stop: asyncio.Event, listening: Callable[[int], None]
+) -> None:
+    """Until `stop` is set. `listening` is told the port. Raises `OSError`, `ValueError` where it can't begin."""
+    context = options.server.context() if options.server is not None else None
+    measures = Measures()
+    async with connect(options.etcd, tls=options.tls) as etcd:
+        backups = Backups(
+            etcd, lambda member: connect(*_clients(member), tls=options.tls), store, clock, options.settings, measures
+        )
+        answers = application(backups, store, measures, lambda: backups.trouble, timeout=options.snapshot_timeout)
+        server = HttpServer(answers, options.host, options.port, context=context)
+        await server.start()
+        try:
+            listening(server.port)
+            await _until(stop, backups.run(), *_reloading(options.server, context))
+        finally:
+            await server.stop()
+
+
+def _clients(member: Member) -> tuple[str, ...]:
+    """Where another member listens for clients. Raises `ValueError` for one that has not said it yet."""
+    if not member.client_urls:
+        raise ValueError(f"member {member.id:x} of etcd has not started")
+    return member.client_urls
+
+
+def _reloading(files: ServerFiles | None, context: ssl.SSLContext | None) -> list[Coroutine[object, object, object]]:
+    return [files.reloading(context)] if files is not None and context is not None else []
+
+
+async def _until(stop: asyncio.Event, *work: Coroutine[object, object, object]) -> None:
+    """Do all of it until `stop` is set. Raises what ends early."""
+    tasks = [asyncio.create_task(one) for one in work]
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait((*tasks, stopping), return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in (*tasks, stopping):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, stopping, return_exceptions=True)

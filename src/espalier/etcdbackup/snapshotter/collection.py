@@ -1,0 +1,81 @@
+"""Retention: what is no longer needed is deleted, now and then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NoReturn
+
+import structlog
+
+from espalier.etcdbackup.snapshots.names import Kind
+from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.retention import Exponential, Policy, unneeded
+from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.stores.errors import StoreError, Unavailable
+from espalier.etcdbackup.stores.store import Store
+from espalier.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept."""
+
+    policy: Policy = field(default_factory=Exponential)
+    deltas: timedelta = timedelta()
+    """How long deltas of earlier sets are kept."""
+
+
+async def collect(store: Store, clock: Clock, retention: Retention, measures: Measures, may: Callable[[], bool]) -> int:
+    """Delete what is not needed, while that is allowed; how many went. Raises `StoreError` if nothing can be listed.
+
+    An object that can't be deleted, such as one that the store holds for a time, is left to the next run. So is the
+    full snapshot of a delta that was left: it needs that one.
+    """
+    deleted, is_delta_left = 0, False
+    for stored in unneeded(await take_stock(store), retention.policy, clock.now(), delta_retention=retention.deltas):
+        if not may():
+            break
+        kind = stored.snapshot.kind if isinstance(stored, StoredSnapshot) else stored.chunk.snapshot.kind
+        if kind is Kind.FULL and is_delta_left:
+            is_delta_left = False
+            continue
+        try:
+            await store.delete(stored.key)
+        except Unavailable as error:
+            measures.collected(kind, False)
+            log.warning("retention stops: the store is away", key=stored.key, error=str(error))
+            break
+        except StoreError as error:
+            measures.collected(kind, False)
+            is_delta_left = is_delta_left or kind is Kind.DELTA
+            log.warning("a snapshot could not be deleted", key=stored.key, error=str(error))
+            continue
+        measures.collected(kind, True)
+        deleted += 1
+    return deleted
+
+
+async def collecting(
+    store: Store,
+    clock: Clock,
+    retention: Retention,
+    measures: Measures,
+    may: Callable[[], bool],
+    period: float,
+) -> NoReturn:
+    """Collect every `period` seconds, while `may` says so, until cancelled."""
+    while True:
+        await asyncio.sleep(period)
+        if not may():
+            continue
+        try:
+            if deleted := await collect(store, clock, retention, measures, may):
+                log.info("snapshots that are no longer needed were deleted", count=deleted)
+        except StoreError as error:
+            log.warning("retention could not list the store", error=str(error))

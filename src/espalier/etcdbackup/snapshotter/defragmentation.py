@@ -1,0 +1,76 @@
+"""Defragmentation of all members, one after the other: each answers nothing meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NoReturn
+
+import structlog
+
+from espalier.etcd.client import Client
+from espalier.etcd.errors import EtcdError
+from espalier.etcd.results import Member
+from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.snapshotter.schedule import following
+from espalier.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+LONGEST_WAIT = 60.0
+"""Seconds after which the schedule is compared with the wall clock again."""
+
+
+async def defragment(own: Client, client_of: Callable[[Member], Client], clock: Clock, measures: Measures) -> None:
+    """Defragment all members, the one of `own` last: it leads. Raises `EtcdError` for the first that fails.
+
+    Nothing is begun while a member does not answer or an alarm is on that is not about space: then there may be none
+    to spare.
+    """
+    status = await own.status()
+    others = [member for member in await own.members() if member.id != status.header.member_id]
+    for alarm in await own.alarms():
+        if alarm.type != "NOSPACE":
+            log.warning("not defragmented: etcd has an alarm", alarm=alarm.type)
+            return
+    clients = [client_of(member) for member in others]
+    try:
+        for client in clients:
+            await client.status()
+        for client in (*clients, own):
+            await _timed(client, clock, measures)
+    finally:
+        for client in clients:
+            await client.close()
+
+
+async def _timed(client: Client, clock: Clock, measures: Measures) -> None:
+    began = clock.monotonic()
+    before = (await client.status()).db_size
+    try:
+        await client.defragment()
+    except EtcdError:
+        measures.defragmented(clock.monotonic() - began, False)
+        raise
+    measures.defragmented(clock.monotonic() - began, True)
+    log.info("a member was defragmented", bytes_before=before, bytes=(await client.status()).db_size)
+
+
+async def defragmenting(
+    own: Client,
+    client_of: Callable[[Member], Client],
+    clock: Clock,
+    measures: Measures,
+    expression: str,
+) -> NoReturn:
+    """Defragment by a cron expression until cancelled: for the member that leads."""
+    due = following(expression, clock.now())
+    while True:
+        await asyncio.sleep(min(LONGEST_WAIT, max(0.0, (due - clock.now()).total_seconds())))
+        if clock.now() < due:
+            continue
+        due = following(expression, clock.now())
+        try:
+            await defragment(own, client_of, clock, measures)
+        except EtcdError as error:
+            log.warning("defragmentation failed", error=str(error))

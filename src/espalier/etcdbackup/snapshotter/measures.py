@@ -1,0 +1,121 @@
+"""Measures of an agent under the names of etcd-backup-restore, so that dashboards and alerts for it fit."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from espalier.etcdbackup.snapshots.names import Kind
+from espalier.etcdbackup.snapshots.sets import Inventory, StoredSnapshot
+from espalier.kube.measures import Measure
+
+_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 900, 1800)
+_BY_KIND, _BY_RESULT = ("kind",), ("kind", "succeeded")
+
+LATEST_REVISION = Measure(
+    "etcdbr_snapshot_latest_revision", "gauge", "Last revision of the newest snapshot that was stored.", _BY_KIND
+)
+LATEST_TIMESTAMP = Measure(
+    "etcdbr_snapshot_latest_timestamp",
+    "gauge",
+    "Seconds since 1970 at which the newest snapshot was taken.",
+    _BY_KIND,
+    to_do="`Full` older than two of its periods: `/healthz` and the log say why",
+)
+REQUIRED = Measure(
+    "etcdbr_snapshot_required",
+    "gauge",
+    "1 while a snapshot is due and not stored.",
+    _BY_KIND,
+    to_do="1 for longer than a snapshot takes: writes to etcd would be lost with its disk; the log names the store's "
+    "or etcd's error",
+)
+DURATION = Measure(
+    "etcdbr_snapshot_duration_seconds", "histogram", "Time to take and store a snapshot.", _BY_RESULT, _SECONDS
+)
+DELTAS = Measure("etcdbr_snapstore_latest_deltas_total", "gauge", "Deltas of the latest set.")
+DELTA_REVISIONS = Measure(
+    "etcdbr_snapstore_latest_deltas_revisions_total",
+    "gauge",
+    "Revisions of these deltas.",
+    to_do="above a million a restore takes long: have a full snapshot taken more often",
+)
+COLLECTED = Measure("etcdbr_snapshot_gc", "counter", "Snapshots that retention deleted, or could not.", _BY_RESULT)
+DEFRAGMENTATION = Measure(
+    "etcdbr_defragmentation_duration_seconds", "histogram", "Time of defragmentations.", ("succeeded",), _SECONDS
+)
+
+MEASURES: tuple[Measure, ...] = (
+    LATEST_REVISION,
+    LATEST_TIMESTAMP,
+    REQUIRED,
+    DURATION,
+    DELTAS,
+    DELTA_REVISIONS,
+    COLLECTED,
+    DEFRAGMENTATION,
+)
+
+
+class Measures:
+    """All measures of one agent."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry(auto_describe=False)
+        self._latest_revision = LATEST_REVISION.gauge(registry)
+        self._latest_timestamp = LATEST_TIMESTAMP.gauge(registry)
+        self._required = REQUIRED.gauge(registry)
+        self._duration = DURATION.histogram(registry)
+        self._deltas = DELTAS.gauge(registry)
+        self._delta_revisions = DELTA_REVISIONS.gauge(registry)
+        self._collected = COLLECTED.counter(registry)
+        self._defragmentation = DEFRAGMENTATION.histogram(registry)
+
+    def found(self, stock: Inventory) -> None:
+        """What the store has at start."""
+        latest = stock.latest
+        if latest is None:
+            return
+        for stored in latest.members:
+            self._of_newest(stored)
+        self._deltas.set(len(latest.deltas))
+        self._delta_revisions.set(max(0, latest.last - latest.full.snapshot.last))
+
+    def stored(self, stored: StoredSnapshot, seconds: float) -> None:
+        """A snapshot was stored."""
+        self._of_newest(stored)
+        self._duration.labels(stored.snapshot.kind.value, "true").observe(seconds)
+        if stored.snapshot.kind is Kind.FULL:
+            self._deltas.set(0)
+            self._delta_revisions.set(0)
+        else:
+            self._deltas.inc()
+            self._delta_revisions.inc(stored.snapshot.last - stored.snapshot.start + 1)
+
+    def failed(self, kind: Kind, seconds: float) -> None:
+        """A snapshot was not stored."""
+        self._duration.labels(kind.value, "false").observe(seconds)
+
+    def required(self, kind: Kind, is_due: bool) -> None:
+        """A snapshot is due, or stored."""
+        self._required.labels(kind.value).set(is_due)
+
+    def collected(self, kind: Kind, succeeded: bool) -> None:
+        """Retention deleted a snapshot, or could not."""
+        self._collected.labels(kind.value, _word(succeeded)).inc()
+
+    def defragmented(self, seconds: float, succeeded: bool) -> None:
+        """A member was defragmented, or could not be."""
+        self._defragmentation.labels(_word(succeeded)).observe(seconds)
+
+    def exposition(self) -> bytes:
+        """Everything in the Prometheus text format."""
+        return generate_latest(self.registry)
+
+    def _of_newest(self, stored: StoredSnapshot) -> None:
+        snapshot = stored.snapshot
+        self._latest_revision.labels(snapshot.kind.value).set(snapshot.last)
+        self._latest_timestamp.labels(snapshot.kind.value).set(snapshot.created)
+
+
+def _word(succeeded: bool) -> str:
+    return "true" if succeeded else "false"

@@ -1,0 +1,75 @@
+"""Snapshots that somebody asked for and waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from espalier.etcdbackup.snapshots.names import Kind
+from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+
+
+class Inactive(Exception):
+    """No snapshots are taken now; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """One snapshot that is asked for."""
+
+    kind: Kind
+    is_final: bool = False
+    revision: int = 0
+    """A delta has to reach it."""
+    result: asyncio.Future[StoredSnapshot | None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    def answer(self, stored: StoredSnapshot | None) -> None:
+        """It was taken; or None, when there was nothing to store."""
+        if not self.result.done():
+            self.result.set_result(stored)
+
+    def fail(self, error: Exception) -> None:
+        """It could not be taken."""
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
+class Orders:
+    """All that are waited for."""
+
+    def __init__(self) -> None:
+        self.closed = "the agent has just started"
+        """Why none is accepted; empty while they are."""
+        self.woken = asyncio.Event()
+        """Set when one was added."""
+        self._waiting: list[Order] = []
+
+    async def wait_for(self, order: Order) -> StoredSnapshot | None:
+        """Its result. Raises `Inactive` when none is accepted, and the error with which it failed."""
+        if self.closed:
+            raise Inactive(f"no snapshots are taken: {self.closed}")
+        self._waiting.append(order)
+        self.woken.set()
+        try:
+            return await order.result
+        finally:
+            with suppress(ValueError):
+                self._waiting.remove(order)
+
+    def of(self, kind: Kind) -> list[Order]:
+        """Those that still wait."""
+        return [one for one in self._waiting if one.kind is kind and not one.result.done()]
+
+    def fail(self, kind: Kind, error: Exception) -> None:
+        """Fail all of a kind."""
+        for order in self.of(kind):
+            order.fail(error)
+
+    def close(self, reason: str) -> None:
+        """Accept none from now on, and fail those that wait."""
+        self.closed = reason
+        for kind in Kind:
+            self.fail(kind, Inactive(f"no snapshots are taken: {reason}"))

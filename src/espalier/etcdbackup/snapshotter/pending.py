@@ -1,0 +1,97 @@
+"""Events that the store does not have yet: the delta that is being made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from espalier.etcd import results
+from espalier.etcd.watch import Changes
+from espalier.etcdbackup.snapshots.codecs import apart
+from espalier.etcdbackup.snapshots.deltas import Event, KeyValue, event
+from espalier.etcdbackup.snapshots.names import Compression
+from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+from espalier.etcdbackup.snapshots.writing import DeltaBuilder
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.etcdbackup.stores.store import Store
+from espalier.runtime.clock import Clock
+
+
+class Pending:
+    """What comes after the last revision that the store has. To be closed, for its temporary file."""
+
+    def __init__(self, clock: Clock, schedule: Schedule, compression: Compression, stored: int) -> None:
+        self.stored = stored
+        """The last revision that the store has."""
+        self._clock = clock
+        self._schedule = schedule
+        self._compression = compression
+        self._delta: DeltaBuilder | None = None
+        self._due = 0.0
+        self._is_sealed = False
+
+    @property
+    def last(self) -> int:
+        """The last revision that is stored or held here."""
+        return self._delta.last if self._delta is not None else self.stored
+
+    @property
+    def is_empty(self) -> bool:
+        """True while there is nothing to store."""
+        return self._delta is None
+
+    @property
+    def is_sealed(self) -> bool:
+        """True while a delta is ended and not stored: nothing can be added to it."""
+        return self._is_sealed
+
+    def seconds_left(self) -> Iterator[float]:
+        """Until a delta is due; nothing while there is none."""
+        if self._delta is not None:
+            yield max(0.0, self._due - self._clock.monotonic())
+
+    def is_due(self, caught_up: int) -> bool:
+        """True if there is a delta to be stored: it is old or large enough, or has just come to `caught_up`.
+
+        That is the revision at which etcd was when it began to be watched: what an agent before left over is not let
+        wait for another period.
+        """
+        delta = self._delta
+        if delta is None:
+            return False
+        is_large = delta.size >= self._schedule.delta_memory
+        return is_large or self._clock.monotonic() >= self._due or self.stored < caught_up <= delta.last
+
+    async def add(self, changes: Changes) -> None:
+        """Take what a watch returned: whole revisions."""
+        if not changes.events:
+            return
+        if self._delta is None:
+            self._delta = DeltaBuilder(self._compression).__enter__()
+            self._due = self._clock.monotonic() + self._schedule.delta_period
+        now = int(self._clock.now().timestamp() * 10**9)
+        size = sum(len(one.item.key) + len(one.item.value) for one in changes.events)
+        made = [_event(one, now) for one in changes.events]
+        await apart(partial(self._delta.add, made), size)
+
+    async def store(self, store: Store) -> StoredSnapshot:
+        """Store the delta. Raises `StoreError`; then nothing is lost, and it can be tried again, but not added to."""
+        if self._delta is None:
+            raise ValueError("delta: found none, one must have been begun")
+        self._is_sealed = True
+        stored = await self._delta.store(store, self.stored + 1, int(self._clock.now().timestamp()))
+        self.stored = stored.snapshot.last
+        self.close()
+        return stored
+
+    def close(self) -> None:
+        """Forget what is not stored."""
+        if self._delta is not None:
+            self._delta.__exit__(None, None, None)
+            self._delta, self._is_sealed = None, False
+
+
+def _event(change: results.Event, nanoseconds: int) -> Event:
+    item = change.item
+    kept = KeyValue(item.key, item.create_revision, item.mod_revision, item.version, item.value, item.lease)
+    return event(kept, nanoseconds, is_deletion=change.type == "DELETE")

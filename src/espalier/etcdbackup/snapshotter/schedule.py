@@ -1,0 +1,68 @@
+"""When snapshots are taken. Defaults, and rules at start, are those of etcd-backup-restore.
+
+All times of day are UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cronsim import CronSim, CronSimError
+
+from espalier.etcdbackup.snapshots.sets import SnapshotSet
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When what is taken. Raises `ValueError` for what can't be meant."""
+
+    full: str = "0 */1 * * *"
+    """Cron expression of full snapshots."""
+    delta_period: float = 20.0
+    """Seconds after which an event is stored at the latest, while the store takes it; less than 1: no deltas."""
+    delta_memory: int = 10 << 20
+    """Bytes of events (as JSON) after which a delta is stored before its time."""
+    full_window: timedelta = timedelta(hours=24)
+    """At start, a full snapshot that is older than this is not built upon."""
+    defragmentation: str = "0 0 */3 * *"
+    """Cron expression; empty: never."""
+    collection_period: float = 60.0
+    """Seconds between two runs of retention; less than 1: never."""
+
+    def __post_init__(self) -> None:
+        following(self.full, datetime.now(UTC))
+        if self.defragmentation:
+            following(self.defragmentation, datetime.now(UTC))
+        if self.delta_memory < 1:
+            raise ValueError(f"memory of deltas: found {self.delta_memory}, allowed is 1 byte or more")
+
+    @property
+    def takes_deltas(self) -> bool:
+        """False where full snapshots are all there is."""
+        return self.delta_period >= 1
+
+
+def following(expression: str, now: datetime) -> datetime:
+    """The next time that a cron expression means. Raises `ValueError` for one that means none."""
+    try:
+        return next(CronSim(expression, now.astimezone(UTC)))
+    except (CronSimError, StopIteration) as error:
+        raise ValueError(
+            f"schedule: found {expression!r}, allowed is a cron expression of five fields such as 0 */1 * * * "
+            f"({str(error) or 'it never comes'})"
+        ) from None
+
+
+def full_first(schedule: Schedule, latest: SnapshotSet | None, now: datetime) -> str | None:
+    """Why a full snapshot comes first when an agent starts; None if deltas go on after the latest set."""
+    if latest is None:
+        return "there is none yet"
+    if not schedule.takes_deltas:
+        return "there are no deltas"
+    if latest.full.snapshot.is_final:
+        return "the latest one is final"
+    if now - latest.full.snapshot.time > schedule.full_window:
+        return "the latest one is too old"
+    faults = [finding.message for finding in latest.findings() if finding.is_fault]
+    return faults[0] if faults else None

@@ -1,0 +1,289 @@
+"""Full snapshots and deltas of an etcd that runs, into a store.
+
+Deltas go on while a full snapshot is taken: what the store lacks is never older than a delta period, however large the
+database is. While the store is away nothing is gathered in memory: the watch is left unread, and etcd keeps what comes
+until it compacts it; then a full snapshot begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn
+
+import structlog
+
+from espalier.etcd.client import Client
+from espalier.etcd.errors import Compacted, EtcdError
+from espalier.etcd.watch import Changes
+from espalier.etcdbackup.snapshots.malformed import Malformed
+from espalier.etcdbackup.snapshots.names import Compression, Kind
+from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+from espalier.etcdbackup.snapshotter.full import ALL_KEYS, newest_revision, take_full
+from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.snapshotter.orders import Inactive, Order, Orders
+from espalier.etcdbackup.snapshotter.pending import Pending
+from espalier.etcdbackup.snapshotter.schedule import Schedule, following, full_first
+from espalier.etcdbackup.stores.errors import StoreError
+from espalier.etcdbackup.stores.store import Store
+from espalier.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+RETRY = 5.0
+"""Seconds before what a store or etcd did not take is tried again."""
+LONGEST_WAIT = 60.0
+"""Seconds after which schedules are compared with the wall clock again: it may have been set."""
+
+
+_EXPECTED = (EtcdError, StoreError, Malformed)
+
+
+class Behind(Exception):
+    """etcd has an older revision than its backups: it was restored from an older one, or it is another etcd."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The last try of a kind of snapshots failed."""
+
+    message: str
+    retry: float
+    """Not before this time of the monotonic clock is it tried again."""
+
+
+class Snapshotter:
+    """Takes the snapshots of one member, for as long as `run` runs.
+
+    `etcd` must be a client of that member alone: what a snapshot has is what its member has.
+    """
+
+    def __init__(
+        self,
+        etcd: Client,
+        store: Store,
+        clock: Clock,
+        schedule: Schedule,
+        measures: Measures,
+        *,
+        compression: Compression = Compression.GZIP,
+    ) -> None:
+        self._etcd = etcd
+        self._store = store
+        self._clock = clock
+        self._schedule = schedule
+        self._measures = measures
+        self._compression = compression
+        self._orders = Orders()
+        self._failures: dict[Kind, _Failure] = {}
+
+    @property
+    def inactive(self) -> str:
+        """Why no snapshots are taken; empty while they are."""
+        return self._orders.closed
+
+    @property
+    def failures(self) -> dict[Kind, str]:
+        """Why the last try of a kind failed, if it did."""
+        return {kind: failure.message for kind, failure in self._failures.items()}
+
+    async def full(self, *, is_final: bool = False) -> StoredSnapshot:
+        """A full snapshot that was begun after this call. Raises `Inactive`, `EtcdError`, `StoreError`, `Malformed`."""
+        stored = await self._orders.wait_for(Order(Kind.FULL, is_final))
+        if stored is None:
+            raise Inactive("no full snapshot was taken")
+        return stored
+
+    async def delta(self) -> StoredSnapshot | None:
+        """A delta with all that was acknowledged before this call; None if the store has all of it.
+
+        Raises `Inactive`, `EtcdError`, `StoreError`.
+        """
+        if self.inactive or not self._schedule.takes_deltas:
+            raise Inactive(f"no deltas are taken: {self.inactive or 'their period is less than a second'}")
+        return await self._orders.wait_for(Order(Kind.DELTA, revision=await newest_revision(self._etcd)))
+
+    async def run(self) -> NoReturn:
+        """Take snapshots until cancelled.
+
+        Raises `Behind`, and what can't be done at once: `EtcdError`, `StoreError`, `Malformed`. What fails later in the
+        store is tried again here; when etcd is lost, `EtcdError` is raised.
+        """
+        reason = "the snapshotter was stopped"
+        try:
+            last = await self._begun()
+            while True:
+                try:
+                    await self._followed(last)
+                except Compacted as error:
+                    log.warning("revisions were compacted before a delta had them", last=last, compacted=error.revision)
+                    last = (await self._full_taken()).snapshot.last
+        except Exception as error:
+            reason = str(error)
+            raise
+        finally:
+            self._orders.close(reason)
+
+    async def _begun(self) -> int:
+        """The revision after which deltas begin: all of a set that is good enough, or of a new full snapshot."""
+        stock = await take_stock(self._store)
+        self._measures.found(stock)
+        revision, latest = await newest_revision(self._etcd), stock.latest
+        if latest is not None and revision < latest.last:
+            raise Behind(
+                f"etcd has revision {revision}, and its backups in {self._store.where} lead to {latest.last}: what it "
+                "writes now would stand before them; restore it from them, or give it another prefix"
+            )
+        self._orders.closed = ""
+        reason = full_first(self._schedule, latest, self._clock.now())
+        if reason is None and latest is not None:
+            return latest.reach
+        log.info("a full snapshot is taken first", reason=reason)
+        return (await self._full_taken()).snapshot.last
+
+    # --- Full snapshots -------------------------------------------------------------------------------------------
+
+    async def _full_taken(self) -> StoredSnapshot:
+        """Take one for all who wait for one now. Raises `EtcdError`, `StoreError`, `Malformed`."""
+        waiting = self._orders.of(Kind.FULL)
+        is_final = any(order.is_final for order in waiting)
+        began = self._clock.monotonic()
+        self._measures.required(Kind.FULL, True)
+        try:
+            stored = await take_full(
+                self._etcd, self._store, self._clock, compression=self._compression, is_final=is_final
+            )
+        except (EtcdError, StoreError, Malformed) as error:
+            self._failed(Kind.FULL, error, began)
+            for order in waiting:
+                order.fail(error)
+            raise
+        self._succeeded(stored, began)
+        for order in waiting:
+            order.answer(stored)
+        return stored
+
+    # --- Deltas, and full snapshots meanwhile -----------------------------------------------------------------------
+
+    async def _followed(self, last: int) -> NoReturn:
+        """Store what comes after a revision. Raises `EtcdError`, such as `Compacted`."""
+        async with AsyncExitStack() as stack:
+            pending = stack.enter_context(closing(Pending(self._clock, self._schedule, self._compression, last)))
+            watch = None
+            if self._schedule.takes_deltas:
+                opened = self._etcd.watch(*ALL_KEYS, start_revision=last + 1, progress_notify=True)
+                watch = await stack.enter_async_context(opened)
+            tasks = await stack.enter_async_context(_Tasks())
+            full_due = following(self._schedule.full, self._clock.now())
+            while True:
+                if tasks.full is None and self._is_due(Kind.FULL, self._clock.now() >= full_due):
+                    full_due = following(self._schedule.full, self._clock.now())
+                    tasks.full = asyncio.create_task(self._full_taken(), name="full snapshot")
+                if watch is not None and tasks.change is None and not pending.is_sealed:
+                    tasks.change = asyncio.ensure_future(anext(watch))
+                left = self._seconds_left(tasks, pending, full_due)
+                await tasks.wait(self._orders.woken, left, reads=not pending.is_sealed)
+                if tasks.full is not None and tasks.full.done():
+                    full, tasks.full = tasks.full, None
+                    if (error := full.exception()) is not None and not isinstance(error, _EXPECTED):
+                        raise error
+                if tasks.change is not None and tasks.change.done() and not pending.is_sealed:
+                    change, tasks.change = tasks.change, None
+                    await pending.add(change.result())
+                await self._delta(pending, watch.store_revision if watch is not None else 0)
+
+    def _is_due(self, kind: Kind, is_time: bool) -> bool:
+        """A snapshot is to be taken now: its time has come, somebody wants it, or the last try failed a while ago."""
+        failed = self._failures.get(kind)
+        if failed is not None:
+            return self._clock.monotonic() >= failed.retry
+        return is_time or bool(self._orders.of(kind))
+
+    def _seconds_left(self, tasks: _Tasks, pending: Pending, full_due: datetime) -> float:
+        """How long nothing is due."""
+        self._orders.woken.clear()
+        now = self._clock.monotonic()
+        left = [LONGEST_WAIT]
+        if tasks.full is None:
+            failed = self._failures.get(Kind.FULL)
+            wanted = 0.0 if self._orders.of(Kind.FULL) else (full_due - self._clock.now()).total_seconds()
+            left.append(wanted if failed is None else failed.retry - now)
+        if pending.is_sealed:
+            failed = self._failures.get(Kind.DELTA)
+            left.append(failed.retry - now if failed is not None else 0.0)
+        else:
+            left += [*pending.seconds_left(), *([0.0] if self._is_delta_wanted(pending) else [])]
+        return max(0.0, min(left))
+
+    def _is_delta_wanted(self, pending: Pending) -> bool:
+        """Somebody waits for a delta that has by now what it has to have."""
+        return any(order.revision <= pending.last for order in self._orders.of(Kind.DELTA))
+
+    async def _delta(self, pending: Pending, caught_up: int) -> None:
+        """Store a delta that is due or wanted, and tell who waits."""
+        stored = None
+        if not pending.is_empty:
+            self._measures.required(Kind.DELTA, True)
+            is_time = pending.is_sealed or pending.is_due(caught_up) or self._is_delta_wanted(pending)
+            if is_time and self._is_due(Kind.DELTA, is_time):
+                stored = await self._delta_stored(pending)
+        if pending.is_empty:
+            for order in self._orders.of(Kind.DELTA):
+                if order.revision <= pending.stored:
+                    order.answer(stored)
+
+    async def _delta_stored(self, pending: Pending) -> StoredSnapshot | None:
+        """Store it; None if the store did not take it."""
+        began = self._clock.monotonic()
+        try:
+            stored = await pending.store(self._store)
+        except StoreError as error:
+            self._failed(Kind.DELTA, error, began)
+            self._orders.fail(Kind.DELTA, error)
+            return None
+        self._succeeded(stored, began)
+        return stored
+
+    # --- What is told -----------------------------------------------------------------------------------------------
+
+    def _succeeded(self, stored: StoredSnapshot, began: float) -> None:
+        kind = stored.snapshot.kind
+        self._failures.pop(kind, None)
+        self._measures.required(kind, False)
+        self._measures.stored(stored, self._clock.monotonic() - began)
+        log.info("a snapshot is stored", name=stored.name, bytes=stored.size)
+
+    def _failed(self, kind: Kind, error: Exception, began: float) -> None:
+        now = self._clock.monotonic()
+        self._failures[kind] = _Failure(str(error), now + RETRY)
+        self._measures.failed(kind, now - began)
+        log.warning("a snapshot failed", kind=kind.value, error=str(error))
+
+
+class _Tasks:
+    """What goes on while a watch lasts: cancelled when the context is left."""
+
+    def __init__(self) -> None:
+        self.change: asyncio.Future[Changes] | None = None
+        self.full: asyncio.Task[StoredSnapshot] | None = None
+
+    async def __aenter__(self) -> _Tasks:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        tasks = [task for task in (self.change, self.full) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def wait(self, woken: asyncio.Event, seconds: float, *, reads: bool) -> None:
+        """Until one of them has ended, or for so long. A change that came is left where it is while nobody `reads`."""
+        waking = asyncio.ensure_future(woken.wait())
+        try:
+            waiting = {task for task in (waking, self.change if reads else None, self.full) if task is not None}
+            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waking.cancel()

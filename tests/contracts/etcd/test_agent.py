@@ -1,0 +1,172 @@
+"""The agent beside a real etcd: whatever is killed in whatever moment, what was stored leads to the exact numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from espalier.assets.component import Component
+from espalier.assets.recipes import ETCD, ETCD_BEFORE
+from espalier.etcd.client import Client
+from espalier.etcd.errors import Compacted, EtcdError, Unavailable
+from espalier.etcd.requests import FROM_KEY, DeleteRange, Put, Txn
+from espalier.etcd.results import Event, KeyValue
+from espalier.etcdbackup.restore.restorer import Options, restore
+from espalier.etcdbackup.snapshotter.full import newest_revision
+from espalier.etcdbackup.stores.local import LocalStore
+from tests.support.agents import running_agent
+from tests.support.real_etcd import RealEtcd, built, real_cluster, real_etcd
+from tests.support.restored_etcd import OF_TESTS, everything
+from tests.support.sampling import sampled
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
+FLAGS = ("--delta-snapshot-period", "1s", "--delta-snapshot-memory-limit", "2000")
+
+
+def programs_of(component: Component) -> Path:
+    programs = built(component)
+    if programs is None:
+        pytest.skip(f"{component.name} {component.version} was not built: run make real-assets")
+    return programs
+
+
+class Load:
+    """A client that writes, and all that happened to its etcd."""
+
+    def __init__(self, client: Client, rng: random.Random) -> None:
+        self.client, self.rng = client, rng
+        self.acknowledged = 0
+        self.events: list[Event] = []
+        self._came = asyncio.Event()
+
+    async def watched(self) -> None:
+        async with self.client.watch(b"\0", FROM_KEY, start_revision=1) as watch:
+            async for changes in watch:
+                self.events += changes.events
+                self._came.set()
+
+    async def write(self) -> None:
+        """One write of some kind, if etcd is there."""
+        rng = self.rng
+        keys = [b"/registry/%d" % rng.randrange(30) for _ in range(4)]
+        value = rng.randbytes(rng.randrange(300))
+        with suppress(Unavailable, Compacted):
+            match rng.randrange(8):
+                case 0:
+                    answer = await self.client.do(DeleteRange(keys[0], keys[0] + b"\xff"))
+                    self.acknowledged = answer.header.revision
+                case 1:
+                    puts = tuple(Put(key, value) for key in dict.fromkeys(keys))
+                    self.acknowledged = (await self.client.do(Txn((), puts))).header.revision
+                case 2:
+                    granted = await self.client.grant(3600)
+                    self.acknowledged = await self.client.put(keys[0], value, lease=granted.id)
+                case 3 if len(self.events) > 40 and rng.random() < 0.3:
+                    await self.client.compact(self.events[-20].item.mod_revision)  # never what is still to be seen here
+                case _:
+                    self.acknowledged = await self.client.put(keys[0], value)
+
+    async def seen_all(self) -> int:
+        """The last revision of etcd, once its events are here."""
+        revision = await newest_revision(self.client)
+        while not self.events or self.events[-1].item.mod_revision < revision:
+            self._came.clear()
+            await self._came.wait()
+        return revision
+
+    def at(self, revision: int) -> tuple[KeyValue, ...]:
+        """All keys as they were at a revision."""
+        found: dict[bytes, KeyValue] = {}
+        for event in self.events:
+            if event.item.mod_revision > revision:
+                break
+            if event.type == "DELETE":
+                del found[event.item.key]
+            else:
+                found[event.item.key] = event.item
+        return tuple(found[key] for key in sorted(found))
+
+
+async def again(etcd: RealEtcd) -> None:
+    await etcd.kill()
+    await etcd.start()
+
+
+VARIANTS = [(component, seed) for seed in range(20) for component in (ETCD, ETCD_BEFORE)]
+
+
+@pytest.mark.parametrize(("component", "seed"), sampled(VARIANTS, 0, 1, 2, 5))
+async def test_all_that_was_stored_is_restored_whatever_was_killed(
+    component: Component, seed: int, tmp_path: Path
+) -> None:
+    programs, rng = programs_of(component), random.Random(seed)
+    (tmp_path / "source").mkdir()
+    store = f"file://{tmp_path}/store"
+    async with real_etcd(programs, tmp_path / "source") as etcd, etcd.client() as client:
+        load = Load(client, rng)
+        watching = asyncio.create_task(load.watched())
+        stored = 0
+        async with running_agent(store, etcd.endpoint, tmp_path / "agent.log", *FLAGS) as agent:
+            for _ in range(6):
+                for _ in range(rng.randrange(5, 40)):
+                    await load.write()
+                match rng.randrange(4):
+                    case 0:
+                        await agent.kill()
+                        for _ in range(rng.randrange(10)):
+                            await load.write()
+                        await agent.start()
+                    case 1:
+                        await again(etcd)
+                    case 2:
+                        answer = await agent.ask("/snapshot/full", until_taken=True)
+                        stored = max(stored, answer["lastRevision"])
+                    case _:
+                        before = load.acknowledged
+                        await agent.ask("/snapshot/delta", until_taken=True)
+                        stored = max(stored, before)
+            before = load.acknowledged
+            await agent.ask("/snapshot/delta", method="POST", until_taken=True)
+            stored = max(stored, before)
+            for _ in range(rng.randrange(10)):
+                await load.write()
+            await agent.kill()
+        last = await load.seen_all()
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+    target = tmp_path / "target"
+    target.mkdir()
+    done = await restore(LocalStore(tmp_path / "store"), target / "data", Options(members=OF_TESTS, bump=0))
+    assert stored <= done.contents.revision <= last
+    assert done.is_whole
+    async with real_etcd(programs, target) as etcd, etcd.client() as client:
+        assert await everything(client) == load.at(done.contents.revision)
+
+
+async def test_two_members_that_follow_take_no_snapshots(tmp_path: Path) -> None:
+    async with real_cluster(programs_of(ETCD), tmp_path) as members:
+        async with members[0].client() as client:
+            leader = (await client.status()).leader
+            ids = [(await one.client().status()).header.member_id for one in members]
+        leading = members[ids.index(leader)]
+        following = next(one for one in members if one is not leading)
+        store = f"file://{tmp_path}/store"
+        async with (
+            running_agent(store, following.endpoint, tmp_path / "following.log", *FLAGS) as follower,
+            running_agent(store, leading.endpoint, tmp_path / "leading.log", *FLAGS) as leader_agent,
+        ):
+            await leader_agent.ask("/snapshot/full", until_taken=True)
+            assert await follower.ask("/healthz", until_taken=True) == {"health": True}
+            status, said = await follower.answer("/snapshot/full")
+            assert status == 503
+            assert "another member leads" in said
+            async with leading.client() as client:
+                await client.move_leader(ids[members.index(following)])
+                with suppress(EtcdError):
+                    await client.put(b"/after", b"the change")
+            await follower.ask("/snapshot/full", until_taken=True)

@@ -1,0 +1,120 @@
+"""Backups over days: what is kept, what goes, and what an agent says when it can't take any."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.etcdbackup.snapshots.names import Kind, Snapshot
+from espalier.etcdbackup.snapshots.retention import Newest, Policy
+from espalier.etcdbackup.snapshotter.collection import Retention
+from espalier.etcdbackup.snapshotter.orders import Inactive
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.etcdbackup.stores.errors import Refused, Unavailable
+from tests.support.backing_up import backing_up
+from tests.support.backups import delta, full, put
+from tests.support.snapshotting import HOUR, MINUTE, Setting, simulated
+
+
+def test_over_a_day_so_many_sets_are_kept_and_the_latest_leads_to_the_newest_write() -> None:
+    async def story(one: Setting) -> None:
+        async with backing_up(one):
+            for _ in range(24 * 4):
+                await one.write()
+                await asyncio.sleep(15 * MINUTE)
+            stock = await one.stock()
+            assert len(stock.sets) == 3
+            assert [len(found.deltas) for found in stock.sets[:-1]] == [0, 0]
+            assert not stock.stray
+            last = await one.write()
+            await asyncio.sleep(MINUTE)
+            assert await one.reach() == last
+            assert one.measured("etcdbr_snapshot_gc_total", "Full") == 25 - 3
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("policy", [Newest(1)])
+def test_nothing_is_deleted_while_a_copy_may_need_it(policy: Policy) -> None:
+    async def story(one: Setting) -> None:
+        may = [False]
+        async with backing_up(one, Retention(policy), lambda: may[0]):
+            await asyncio.sleep(5 * HOUR)
+            assert len((await one.stock()).sets) == 6
+            may[0] = True
+            await asyncio.sleep(2 * MINUTE)
+            assert len((await one.stock()).sets) == 1
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("held", [full(1, 0), delta(2, 5, 60)], ids=["full", "delta"])
+def test_an_object_that_the_store_holds_stays_with_what_it_needs_and_others_go(held: Snapshot) -> None:
+    async def story(one: Setting) -> None:
+        old = [
+            stored.key for stored in await put(one.bucket, full(1, 0), delta(2, 5, 60), full(5, 3600), full(6, 7200))
+        ]
+        one.store.before["delete"] = lambda key: Refused(key, "it is held") if key == held.key else None
+        async with backing_up(one, Retention(Newest(1))):
+            await one.write(6)
+            await asyncio.sleep(5 * MINUTE)
+            left = [key for key in old if key in one.bucket.objects]
+            assert left == ([held.key] if held.kind is Kind.FULL else old[:2])
+
+    simulated(story)
+
+
+def test_while_etcd_is_away_the_agent_says_so() -> None:
+    async def story(one: Setting) -> None:
+        async with backing_up(one) as backups:
+            await asyncio.sleep(1)
+            assert not backups.trouble
+            await one.member.close()
+            await asyncio.sleep(MINUTE)
+            assert backups.trouble
+            with pytest.raises(Inactive):
+                await backups.full()
+
+    simulated(story)
+
+
+def test_trouble_with_the_store_is_told_and_ends_with_it() -> None:
+    async def story(one: Setting) -> None:
+        one.store.before["list"] = lambda key: Refused("s3://backups", "the credentials are wrong")
+        async with backing_up(one) as backups:
+            await asyncio.sleep(MINUTE)
+            assert "the credentials are wrong" in backups.trouble
+            one.store.before.clear()
+            await asyncio.sleep(10)
+            assert not backups.trouble
+            one.store.before["upload"] = lambda key: Unavailable("s3://backups", "no answer")
+            await one.write()
+            await asyncio.sleep(MINUTE)
+            assert "no answer" in backups.trouble
+            one.store.before.clear()
+            await asyncio.sleep(10)
+            assert not backups.trouble
+
+    simulated(story)
+
+
+def test_members_are_defragmented_by_the_schedule() -> None:
+    async def story(one: Setting) -> None:
+        async with backing_up(one):
+            await asyncio.sleep(3 * HOUR)
+        counts = [line for line in one.measures.exposition().decode().splitlines() if "defragmentation" in line]
+        assert 'etcdbr_defragmentation_duration_seconds_count{succeeded="true"} 3.0' in counts
+
+    simulated(story, Schedule(defragmentation="15 * * * *"))
+
+
+def test_an_etcd_that_is_behind_its_backups_is_trouble_and_nothing_is_deleted() -> None:
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(500, 0), full(600, 88_000_000), full(700, 88_100_000), full(800, 88_200_000))
+        async with backing_up(one) as backups:
+            await asyncio.sleep(HOUR)
+            assert "etcd has revision 1, and its backups" in backups.trouble
+            assert len(one.bucket.objects) == 4
+
+    simulated(story)

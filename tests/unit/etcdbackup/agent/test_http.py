@@ -1,0 +1,180 @@
+"""The agent over HTTP: paths, methods and answers as those who know etcd-backup-restore expect them."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from espalier.etcdbackup.agent.http import application
+from espalier.etcdbackup.agent.serving import ServerFiles
+from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
+from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.snapshotter.orders import Inactive
+from espalier.etcdbackup.stores.errors import Unavailable
+from espalier.etcdbackup.stores.memory import MemoryStore
+from espalier.kube.pki import Authority
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.serving import HttpServer
+from tests.support.backups import delta, full, put
+
+TAKEN = Snapshot(Kind.FULL, 0, 9002, 1_565_021_494, Compression.GZIP, True)
+
+
+class Recorder:
+    """Takes no snapshots, and remembers what was asked for."""
+
+    def __init__(self, error: Exception | None = None, *, hangs: bool = False) -> None:
+        self.asked: list[str] = []
+        self.error, self.hangs = error, hangs
+
+    async def full(self, *, is_final: bool = False) -> StoredSnapshot:
+        await self._done(f"full final={is_final}")
+        return StoredSnapshot(TAKEN, TAKEN.key, 5)
+
+    async def delta(self) -> StoredSnapshot | None:
+        await self._done("delta")
+        return None
+
+    async def _done(self, what: str) -> None:
+        self.asked.append(what)
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
+
+
+@asynccontextmanager
+async def served(
+    recorder: Recorder,
+    store: MemoryStore | None = None,
+    trouble: Callable[[], str] = lambda: "",
+    context: ssl.SSLContext | None = None,
+) -> AsyncIterator[int]:
+    store = store or MemoryStore(SystemClock())
+    server = HttpServer(
+        application(recorder, store, Measures(), trouble, timeout=0.2 if recorder.hangs else 10), "127.0.0.1", 0,
+        context=context,
+    )  # fmt: skip
+    await server.start()
+    try:
+        yield server.port
+    finally:
+        await server.stop()
+
+
+async def asked(port: int, path: str, method: str = "GET", **options: Any) -> tuple[int, Any]:
+    scheme = "https" if "ssl" in options else "http"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, f"{scheme}://127.0.0.1:{port}{path}", **options) as response,
+    ):
+        is_json = response.content_type == "application/json"
+        return response.status, await response.json() if is_json else await response.text()
+
+
+async def test_a_full_snapshot_is_answered_with_the_keys_of_etcd_backup_restore() -> None:
+    recorder = Recorder()
+    async with served(recorder) as port:
+        expected = {
+            "createdOn": "2019-08-05T16:11:34Z", "kind": "Full", "snapDir": "", "prefix": "v2",
+            "snapName": "Full-00000000-00009002-1565021494.gz.final", "compressionSuffix": ".gz",
+            "startRevision": 0, "lastRevision": 9002, "isChunk": False, "isFinal": True,
+        }  # fmt: skip
+        for method in ("GET", "POST"):
+            assert await asked(port, "/snapshot/full?final=true", method) == (200, expected)
+        assert await asked(port, "/snapshot/delta", "POST") == (200, None)
+        assert recorder.asked == ["full final=True", "full final=True", "delta"]
+
+
+@pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE", "PATCH"])
+async def test_other_methods_take_nothing(method: str) -> None:
+    recorder = Recorder()
+    async with served(recorder) as port:
+        status, _ = await asked(port, "/snapshot/full", method)
+        assert (status, recorder.asked) == (405, [])
+
+
+async def test_a_flag_that_is_none_is_refused_and_named() -> None:
+    recorder = Recorder()
+    async with served(recorder) as port:
+        status, said = await asked(port, "/snapshot/full?final=perhaps")
+        assert (status, said) == (400, "final: found 'perhaps', allowed are true and false\n")
+        assert not recorder.asked
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(Inactive("no snapshots are taken: etcd is away"), 503), (Unavailable("s3://a/b", "no answer"), 500)],
+)
+async def test_what_goes_wrong_is_answered_with_its_sentence(error: Exception, status: int) -> None:
+    async with served(Recorder(error)) as port:
+        assert await asked(port, "/snapshot/full") == (status, f"{error}\n")
+
+
+async def test_nobody_waits_for_ever() -> None:
+    async with served(Recorder(hangs=True)) as port:
+        status, said = await asked(port, "/snapshot/full")
+        assert (status, said) == (504, "it was not done within 0.2 s; it may be yet\n")
+
+
+async def test_the_latest_set_is_that_of_the_store() -> None:
+    store = MemoryStore(SystemClock())
+    async with served(Recorder(), store) as port:
+        assert await asked(port, "/snapshot/latest") == (200, {"fullSnapshot": None, "deltaSnapshots": []})
+        await put(store, full(10, 0), delta(11, 20, 60), full(20, 100), delta(21, 25, 160), delta(26, 30, 220))
+        _, found = await asked(port, "/snapshot/latest")
+        assert found["fullSnapshot"]["lastRevision"] == 20
+        assert [one["startRevision"] for one in found["deltaSnapshots"]] == [21, 26]
+
+
+async def test_health_says_why_not() -> None:
+    said = ["etcd has revision 1, and its backups lead to 120"]
+    async with served(Recorder(), trouble=lambda: said[0]) as port:
+        assert await asked(port, "/healthz") == (503, {"health": False, "message": said[0]})
+        said[0] = ""
+        assert await asked(port, "/healthz") == (200, {"health": True})
+
+
+async def test_only_who_shows_a_certificate_is_answered(tmp_path: Path) -> None:
+    files, client = certificates(tmp_path)
+    recorder = Recorder()
+    async with served(recorder, context=files.context()) as port:
+        trusting = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        with pytest.raises(aiohttp.ClientError):
+            await asked(port, "/snapshot/full", ssl=trusting)
+        assert not recorder.asked
+        trusting.load_cert_chain(client / "client.crt", client / "client.key")
+        status, _ = await asked(port, "/snapshot/full", ssl=trusting)
+        assert (status, len(recorder.asked)) == (200, 1)
+
+
+def test_certificates_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    files, _ = certificates(tmp_path)
+    other = ServerFiles(files.certificate, tmp_path / "client.key")
+    with pytest.raises(ValueError, match=r"server\.crt and .*client\.key"):
+        other.context()
+    with pytest.raises(ValueError, match=r"missing\.crt"):
+        ServerFiles(tmp_path / "missing.crt", files.key).context()
+
+
+def certificates(folder: Path) -> tuple[ServerFiles, Path]:
+    """Files of a server that asks for certificates, and where those of a client are."""
+    now = datetime.now(UTC)
+    authority = Authority.create("agents", now=now)
+    (folder / "ca.crt").write_bytes(authority.certificate)
+    for name, pair in (
+        ("server", authority.issue_server("agent", names=["127.0.0.1"], now=now)),
+        ("client", authority.issue_client("gardenlet", now=now)),
+    ):
+        (folder / f"{name}.crt").write_bytes(pair.certificate)
+        (folder / f"{name}.key").write_bytes(pair.key)
+    return ServerFiles(folder / "server.crt", folder / "server.key", folder / "ca.crt"), folder

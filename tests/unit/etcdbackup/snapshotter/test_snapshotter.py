@@ -1,0 +1,221 @@
+"""Snapshots of an etcd that runs: when which is taken, and that what is in them leads to every acknowledged write."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.etcd.requests import Put, Txn
+from espalier.etcdbackup.snapshots.names import Kind
+from espalier.etcdbackup.snapshotter.full import newest_revision
+from espalier.etcdbackup.snapshotter.orders import Inactive
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.etcdbackup.snapshotter.snapshotter import Behind
+from espalier.etcdbackup.stores.errors import Unavailable
+from tests.support.backups import delta, full, put
+from tests.support.snapshotting import HOUR, MINUTE, Setting, simulated
+
+
+def test_a_full_snapshot_comes_first_and_then_a_delta_for_each_period_with_writes() -> None:
+    async def story(one: Setting) -> None:
+        await one.write(5)
+        async with one.running():
+            await asyncio.sleep(1)
+            assert await one.names() == ["Full-0-6"]
+            await asyncio.sleep(MINUTE)
+            assert await one.names() == ["Full-0-6"]  # nothing was written: no delta
+            await one.write(3)
+            await asyncio.sleep(19)
+            await one.write(2)
+            assert await one.names() == ["Full-0-6"]
+            await asyncio.sleep(2)
+            assert await one.names() == ["Full-0-6", "Incr-7-11"]
+            assert await one.reach() == 11
+
+    simulated(story)
+
+
+def test_full_snapshots_come_by_their_schedule_and_deltas_go_on_after_each() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running():
+            for _ in range(3 * 60):
+                await one.write()
+                await asyncio.sleep(MINUTE)
+            stock = await one.stock()
+            taken = [found.full.snapshot.time for found in stock.sets]
+            assert [f"{time:%H:%M}" for time in taken] == ["08:30", "09:00", "10:00", "11:00"]
+            for found in stock.sets:
+                assert not [finding for finding in found.findings() if finding.is_fault]
+            await asyncio.sleep(MINUTE)
+            assert await one.reach() == await newest_revision(one.client)
+
+    simulated(story)
+
+
+def test_a_delta_is_stored_before_its_time_when_it_is_large() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running():
+            await asyncio.sleep(1)
+            await one.client.put(b"/large", bytes(3000))
+            await asyncio.sleep(0.1)
+            assert await one.names() == ["Full-0-1", "Incr-2-2"]
+
+    simulated(story, Schedule(delta_memory=2000))
+
+
+def test_an_agent_that_starts_again_goes_on_with_a_delta_at_once() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running():
+            await one.write(3)
+            await asyncio.sleep(MINUTE)
+        await one.write(4)  # while no agent runs
+        async with one.running():
+            await asyncio.sleep(1)
+            assert (await one.names())[-1] == "Incr-5-8"
+            assert len((await one.stock()).sets) == 1
+            assert await one.reach() == 8
+
+    simulated(story)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        (),
+        (full(1, 0),),
+        (full(1, 88_000_000, final=True),),
+        (full(1, 88_000_000), delta(3, 3, 88_000_060)),
+    ],
+    ids=["none", "older than a day", "final", "with a gap"],
+)
+def test_an_agent_begins_with_a_full_snapshot_where_the_latest_set_does_not_serve(stored: tuple[object, ...]) -> None:
+    async def story(one: Setting) -> None:
+        await one.write(9)
+        await put(one.bucket, *stored)  # type: ignore[arg-type]
+        before = len((await one.stock()).sets)
+        async with one.running():
+            await asyncio.sleep(1)
+        stock = await one.stock()
+        assert len(stock.sets) == before + 1
+        assert stock.latest is not None
+        assert stock.latest.full.snapshot.last == 10
+
+    simulated(story)
+
+
+def test_revisions_that_were_compacted_unseen_lead_to_a_full_snapshot() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running():
+            await one.write(3)
+            await asyncio.sleep(MINUTE)
+        last = await one.write(10)
+        await one.client.compact(last)
+        async with one.running():
+            await asyncio.sleep(1)
+            assert (await one.names())[-1] == f"Full-0-{last}"
+            await one.write(2)
+            await asyncio.sleep(MINUTE)
+            assert await one.reach() == last + 2
+
+    simulated(story)
+
+
+def test_an_etcd_that_is_behind_its_backups_is_not_backed_up() -> None:
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(100, 88_000_000), delta(101, 120, 88_000_060))
+        with pytest.raises(Behind, match=r"etcd has revision 1, and its backups in s3://backups/etcd-main lead to 120"):
+            await one.snapshotter().run()
+        assert len(one.bucket.objects) == 2
+
+    simulated(story)
+
+
+def test_while_the_store_is_away_nothing_is_lost_and_nothing_is_gathered() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            one.store.before["upload"] = lambda key: Unavailable(key, "no answer")
+            last = 0
+            for _ in range(200):
+                last = await one.write(5)
+                await asyncio.sleep(5)
+            assert await one.names() == ["Full-0-1"]
+            assert set(snapshotter.failures) == {Kind.DELTA, Kind.FULL}  # 09:00 has passed meanwhile
+            assert "no answer" in snapshotter.failures[Kind.DELTA]
+            assert one.measured("etcdbr_snapshot_required", "Incr") == 1
+            one.store.before.clear()
+            await asyncio.sleep(MINUTE)
+            assert await one.reach() == last
+            assert not snapshotter.failures
+            assert one.measured("etcdbr_snapshot_required", "Incr") == 0
+
+    simulated(story, Schedule(full="40 * * * *"))
+
+
+def test_snapshots_can_be_asked_for_and_have_what_was_written_before() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            assert await snapshotter.delta() is None
+            last = await one.write(4)
+            made = await snapshotter.delta()
+            assert made is not None
+            assert (made.snapshot.start, made.snapshot.last) == (2, last)
+            last = await one.write(2)
+            taken = await asyncio.gather(snapshotter.full(), snapshotter.full(is_final=True))
+            assert {one.snapshot.last for one in taken} == {last}
+            assert all(one.snapshot.is_final for one in taken)
+            assert taken[0] == taken[1]  # one for all who asked
+
+    simulated(story)
+
+
+def test_who_asks_is_told_why_nothing_is_taken() -> None:
+    async def story(one: Setting) -> None:
+        snapshotter = one.snapshotter()
+        with pytest.raises(Inactive, match="just started"):
+            await snapshotter.full()
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            one.store.before["upload"] = lambda key: Unavailable(key, "no answer")
+            with pytest.raises(Unavailable):
+                await snapshotter.full()
+            await one.write()
+            with pytest.raises(Unavailable):
+                await snapshotter.delta()
+            waiting = asyncio.create_task(snapshotter.delta())
+            await asyncio.sleep(0.5)
+        with pytest.raises(Inactive, match="was stopped"):
+            await waiting
+        with pytest.raises(Inactive, match="was stopped"):
+            await snapshotter.delta()
+
+    simulated(story)
+
+
+def test_without_deltas_there_are_full_snapshots_alone() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            await one.write(3)
+            await asyncio.sleep(HOUR)
+            assert await one.names() == ["Full-0-1", "Full-0-4"]
+            with pytest.raises(Inactive, match="period is less than a second"):
+                await snapshotter.delta()
+
+    simulated(story, Schedule(delta_period=0))
+
+
+def test_a_transaction_is_never_split_over_two_deltas() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running():
+            await asyncio.sleep(1)
+            for number in range(30):
+                await one.client.do(Txn(success=tuple(Put(b"%d-%d" % (number, key), bytes(100)) for key in range(20))))
+            await asyncio.sleep(MINUTE)
+            deltas = [found.snapshot for found in (await one.stock()).snapshots[1:]]
+            assert len(deltas) > 5
+            assert await one.reach() == 31
+
+    simulated(story, Schedule(delta_memory=5000))
