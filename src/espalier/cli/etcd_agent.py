@@ -291,7 +291,7 @@ async def run(
 
     \b
     Example:
-      espalier etcd-agent run s3://backups/a --cacert ca.crt --cert client.crt --key client.key
+      espalier etcd-agent run s3://backups/a --cacert ca.crt --schedule "0 * * * *"
     """
     from espalier.cli import etcd_agent_run  # noqa: PLC0415  help need not load it
 
