@@ -291,7 +291,7 @@ async def run(
 
     \b
     Example:
-      espalier etcd-agent run s3://backups/a --cacert ca.crt --schedule "0 * * * *"
+      espalier etcd-agent run s3://backups/a --schedule "0 * * * *"
     """
     from espalier.cli import etcd_agent_run  # noqa: PLC0415  help need not load it
 
