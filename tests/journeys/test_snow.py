@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
-from collections.abc import Callable
+import json
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,10 +14,13 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
+from espalier.providers.kinds import CATALOG
 from espalier.providers.snow.cluster_api import AWSSnowCluster, AWSSnowIPPool, AWSSnowMachine, AWSSnowMachineTemplate
+from espalier.providers.snow.kinds import SnowIPPool, SnowMachineConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.glaciers import GLACIER, Glacier, put_credentials
 from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
@@ -123,5 +127,45 @@ def test_a_pool_is_of_the_cluster_that_named_it_first() -> None:
         assert await names(env.client, AWSSnowIPPool) == ["glacier-glacier"]
         glacier.spec["controlPlaneConfiguration"]["certSans"] = ["glacier.example.com"]
         await glacier.step(CONTROL_PLANE)
+
+    told_as(life)
+
+
+async def other_pool(env: ManagedEnvironment) -> None:
+    """Machines of the older cluster, none of which is made yet, get addresses of another pool."""
+    pool = another_pool(NAMESPACE)
+    await env.client.apply(SnowIPPool.resource, pool, field_manager="kubectl")
+    for name in ("glacier", "glacier-cp"):
+        found = (await env.client.get(SnowMachineConfig.resource, name, NAMESPACE)).tree
+        interfaces = copy.deepcopy(found["spec"]["network"]["directNetworkInterfaces"])
+        interfaces[0]["ipPoolRef"]["name"] = pool["metadata"]["name"]
+        patch: Tree = {"spec": {"network": {"directNetworkInterfaces": interfaces}}}
+        await env.client.patch(SnowMachineConfig.resource, name, NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+
+async def no_cluster(env: ManagedEnvironment) -> None:
+    await env.client.delete(Cluster.resource, "glacier", NAMESPACE)
+
+
+@pytest.mark.parametrize("free", [other_pool, no_cluster])
+def test_a_cluster_goes_on_as_soon_as_addresses_of_its_machines_are_free(
+    free: Callable[[ManagedEnvironment], Awaitable[None]],
+) -> None:
+    """Not when it is asked for again: nothing asks."""
+
+    async def life(env: ManagedEnvironment) -> None:
+        await put_credentials(env)
+        glacier = Glacier(env)
+        glacier.trees[0]["metadata"]["annotations"] = {PAUSED_ANNOTATION: "true"}
+        await glacier.apply()
+        text = json.dumps(Glacier(env).trees).replace("glacier", "moraine").replace("192.0.2.10", "192.0.2.11")
+        trees: list[Tree] = json.loads(text.replace("192.0.2.110", "192.0.2.100"))
+        for tree in trees:
+            await env.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
+        key = Key(NAMESPACE, "moraine")
+        await env.until(lambda found: found.status.failure_reason == "MachineAddressesTaken", key)
+        await asyncio.sleep(CALM)
+        await free(env)
+        await env.until(lambda found: found.status.failure_reason != "MachineAddressesTaken", key, seconds=1)
 
     told_as(life)

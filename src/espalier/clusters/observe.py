@@ -181,6 +181,8 @@ class Observer:
             transform=external_etcd.support_only,
         )
         self.own_writes = OwnWrites()
+        self.excluded: set[Key] = set()
+        """The Clusters that linked objects of another one excluded at their last reconcile."""
 
     def writer(self, client: Client) -> Writer:
         """A writer whose writes show in these caches at once."""
@@ -195,7 +197,12 @@ class Observer:
     def scope(self, key: Key) -> Scope | None:
         """The scope of one Cluster; None when it does not exist."""
         found = self.clusters.get(key)
-        return self.scope_of(found) if found is not None else None
+        scope = self.scope_of(found) if found is not None else None
+        if scope is not None and scope.clashes:
+            self.excluded.add(key)
+        else:
+            self.excluded.discard(key)
+        return scope
 
     def scope_of(self, found: Object) -> Scope:
         """The scope of a Cluster that may not be stored yet."""

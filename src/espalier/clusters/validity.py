@@ -62,7 +62,7 @@ def unresolved_values(scope: Scope) -> Wait | None:
 def _clashes(scope: Scope) -> Wait | None:
     if not scope.clashes:
         return None
-    return Wait(names.MACHINE_ADDRESSES_TAKEN, "; ".join(dict.fromkeys(scope.clashes)), after=60.0)
+    return Wait(names.MACHINE_ADDRESSES_TAKEN, "; ".join(dict.fromkeys(scope.clashes)))
 
 
 def problem(scope: Scope) -> Wait | None:

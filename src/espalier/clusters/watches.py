@@ -59,7 +59,7 @@ class Watches:
 
     def _users_of(self, linked: Object) -> Iterable[Key]:
         value = f"{linked.kind}/{linked.namespace}/{linked.name}"
-        return [cluster.key for cluster in self._clusters.by_index(BY_LINK, value)]
+        return [*(cluster.key for cluster in self._clusters.by_index(BY_LINK, value)), *self._observer.excluded]
 
     def _users_of_secret(self, secret: Object) -> Iterable[Key]:
         """The Cluster of a kubeconfig; for other Secrets only Clusters that are not settled, which may wait for one to
@@ -92,6 +92,9 @@ class Watches:
 
         A record concerns all managed Clusters: which releases they may have depends on its own.
         """
+        return [*self._observer.excluded, *self._namesakes_and_managed(changed)]
+
+    def _namesakes_and_managed(self, changed: Object) -> Iterable[Key]:
         same = [self._clusters.by_index(BY_NAME, changed.name)]
         try:
             decoded = read(changed)
