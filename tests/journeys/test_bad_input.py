@@ -52,9 +52,11 @@ CASES = {
         spec("kubernetesVersion", "1.29"),
         ["spec.kubernetesVersion", "1.29", "1.34, 1.35, 1.36"],
     ),
-    "version without quotes": (
-        EXAMPLE.replace('"1.35"', "1.35"),
-        ["standard input:21: spec.kubernetesVersion: wrong type; put the value in quotes; found 1.35"],
+    "number with another text": (
+        EXAMPLE.replace("name: md-0", "name: 1_0"),
+        [
+            "standard input:26: spec.workerNodeGroupConfigurations[0].name: wrong type; put the value in quotes; found 10"
+        ],
     ),
     "name too long": (named("g" * 36), ["metadata.name", "g" * 36, "35"]),
     "name no DNS label": (named("Garden_1"), ["metadata.name", "Garden_1"]),

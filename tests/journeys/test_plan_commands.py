@@ -114,9 +114,9 @@ def test_all_that_would_be_refused_is_said(env: LocalEnvironment) -> None:
 
 
 def test_what_the_schema_refuses_is_no_plan(env: LocalEnvironment) -> None:
-    result = env.espalier("plan", "-f", "-", stdin=EXAMPLE.replace('"1.35"', "1.35"))
+    result = env.espalier("plan", "-f", "-", stdin=EXAMPLE.replace('"1.35"', "[1.35]"))
     assert (result.code, result.out) == (2, "")
-    assert "spec.kubernetesVersion: wrong type; put the value in quotes; found 1.35 (a number)" in result.err
+    assert "spec.kubernetesVersion: wrong type; found [1.35] (a list); allowed: a string" in result.err
 
 
 def test_a_release_is_asked_for_without_a_manifest(env: LocalEnvironment) -> None:

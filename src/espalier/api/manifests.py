@@ -13,6 +13,7 @@ from espalier.api.eksa import identity_providers
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.cluster_rules import GIT_OPS_KINDS
 from espalier.api.eksa.group import GROUP, VERSION
+from espalier.api.leniency import Note
 from espalier.api.meta import Tree
 from espalier.api.schema import violations
 from espalier.api.violations import ManifestError, Problem, Violation, nearest_name, shown
@@ -26,6 +27,8 @@ class Document(msgspec.Struct, frozen=True):
     source: str
     index: int
     node: yaml.Node
+    notes: tuple[Note, ...] = ()
+    """What is read otherwise than it is written."""
 
     @property
     def kind(self) -> str:

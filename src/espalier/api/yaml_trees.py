@@ -4,7 +4,7 @@ All YAML that this program reads is read here: PyYAML's C composer recurses on t
 depth of a text is counted from the parser's events before anything is composed (decision 0074).
 
 Scalars mean what they mean to kubectl (`scalars.py`): `kubernetesVersion: 1.30` is the number 1.3, which the schema
-refuses here as it does there. (EKS Anywhere's command line takes it for text, and kubectl refuses the same file.)
+refuses. EKS Anywhere's command takes it for text; so do ours (`leniency.py`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from espalier.api import json_trees, manifests, paths
+from espalier.api import json_trees, leniency, manifests, paths
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
@@ -52,12 +52,21 @@ def examined(files: Sequence[str], *, several: bool = False) -> tuple[list[Docum
             raise Failure(f"{name}: no such file") from None
         except IsADirectoryError:
             raise Failure(f"{name} is a folder; name the files in it") from None
+    documents = [*map(_as_meant, documents)]
     try:
         manifests.check(documents, CATALOG, several=several)
     except ManifestError as error:
         found = [_with_versions(one) for one in error.problems]
         return documents, [*found, *_against_rules(documents, found)]
     return documents, []
+
+
+def _as_meant(document: Document) -> Document:
+    kind = CATALOG.kind_of(document.api_version, document.kind)
+    if kind is None:
+        return document
+    tree, notes = leniency.read(kind, document.tree, document.node)
+    return replace(document, tree=tree, notes=notes)
 
 
 def _with_versions(problem: Problem) -> Problem:

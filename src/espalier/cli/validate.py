@@ -62,7 +62,10 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
         examined = [offline_manager.examined(one) for one in clusters]
         more = [problem for one in examined for problem in one.problems]
         problems += [one for one in more if not documents.is_reported(one.violation.field, problems)]
-    warnings = list(dict.fromkeys(text for one in examined for text in one.warnings))
+    warnings = [
+        f"{one.source}:{one.line(note.field)}: {note.field}: {note.message}" for one in found for note in one.notes
+    ]
+    warnings += list(dict.fromkeys(text for one in examined for text in one.warnings))
     later += list(dict.fromkeys(text for one in examined for text in one.later))
     if output_format:
         output.write_facts(_facts(problems, warnings, later), output_format)

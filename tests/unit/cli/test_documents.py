@@ -42,17 +42,17 @@ def test_a_field_that_schema_and_rules_refuse_is_reported_once(tmp_path: Path) -
 
 
 def test_of_a_field_of_a_wrong_type_nothing_more_is_known(tmp_path: Path) -> None:
-    assert list(problems(tmp_path, EXAMPLE.replace('"1.35"', "1.35"))) == ["spec.kubernetesVersion"]
+    assert list(problems(tmp_path, EXAMPLE.replace('"1.35"', "[1.35]"))) == ["spec.kubernetesVersion"]
     assert list(problems(tmp_path, EXAMPLE.replace("count: 2", "count: two"))) == [
         "spec.workerNodeGroupConfigurations[0].count"
     ]
-    assert list(problems(tmp_path, EXAMPLE.replace("- 192.168.0.0/16", "- 5"))) == [
+    assert list(problems(tmp_path, EXAMPLE.replace("- 192.168.0.0/16", "- [5]"))) == [
         "spec.clusterNetwork.pods.cidrBlocks[0]"
     ]
 
 
 def test_a_wrong_type_does_not_hide_other_problems(tmp_path: Path) -> None:
-    wrong = EXAMPLE.replace('"1.35"', "1.35").replace("count: 1", "count: 2").replace("192.168.0.0/16", "banana")
+    wrong = EXAMPLE.replace('"1.35"', "[1.35]").replace("count: 1", "count: 2").replace("192.168.0.0/16", "banana")
     assert problems(tmp_path, wrong) == {
         "spec.kubernetesVersion": 21,
         "spec.controlPlaneConfiguration.count": 17,

@@ -126,18 +126,32 @@ def test_a_field_that_is_null_is_absent_as_it_is_for_an_api_server(
 def test_a_number_where_text_is_wanted_is_told_once_with_the_types(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (EXAMPLES / "docker.yaml").read_text().replace("    name: garden\n", "    name: 123\n")
+    text = (EXAMPLES / "docker.yaml").read_text().replace("    name: garden\n", "    name: 1_2\n")
     path = tmp_path / "a.yaml"
     path.write_text(text.replace("kind: DockerDatacenterConfig\nmetadata:\n  name: garden", DATACENTER_OF_A_NUMBER))
     assert run(["validate", "-f", str(path)]) == 1
-    wrong = "name: wrong type; put the value in quotes; found 123 (a number); allowed: a string"
+    wrong = "name: wrong type; put the value in quotes; found 12 (a number); allowed: a string"
     assert capsys.readouterr().err.splitlines() == [
         f"error: {path}:20: spec.datacenterRef.{wrong}",
         f"error: {path}:32: metadata.{wrong}",
     ]
 
 
-DATACENTER_OF_A_NUMBER = "kind: DockerDatacenterConfig\nmetadata:\n  name: 123"
+DATACENTER_OF_A_NUMBER = "kind: DockerDatacenterConfig\nmetadata:\n  name: 1_2"
+
+
+def test_what_eks_anywhere_reads_is_valid_and_told_where_kubectl_reads_it_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (EXAMPLES / "docker.yaml").read_text().replace('"1.35"', "1.35").replace("clusterNetwork", "ClusterNetwork")
+    file = tmp_path / "a.yaml"
+    file.write_text(f"{text}status: {{}}\n")
+    assert run(["validate", "-f", str(file)]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f"Warning: {file}:7: spec.clusterNetwork: ClusterNetwork is read as clusterNetwork; kubectl knows no other "
+        "spelling",
+        f'Warning: {file}:21: spec.kubernetesVersion: read as text; kubectl wants it in quotes: "1.35"',
+    ]
 
 
 @pytest.mark.parametrize("version", ["v1.35.2", "1.99", "1.35.4"])

@@ -1,0 +1,106 @@
+"""Objects as EKS Anywhere's command reads them: names of fields in any letter case, and text without quotes.
+
+Its reader knows which fields are text, so `port: 443` and `kubernetesVersion: 1.30` are; kubectl and the API server
+refuse these. It also takes `NO` for "false" and `1.10` for "1.1", which nobody means: such values stay what they are,
+and the schema refuses them (decision 0128).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import yaml
+
+from espalier.api import paths
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.api.structural import Schema, metadata_schema, object_schema
+from espalier.api.yaml_trees import child
+
+_VERSION = "kubernetesVersion"
+
+
+class Note(NamedTuple):
+    """A field that is read otherwise than it is written."""
+
+    field: str
+    message: str
+
+
+class Lenient(NamedTuple):
+    """An object, and what is read otherwise than it is written."""
+
+    tree: Tree
+    notes: tuple[Note, ...]
+
+
+def read(kind: type[KubeObject], tree: Tree, node: yaml.Node) -> Lenient:
+    """The object that is meant. Its status is left out, as by an API server: nobody asks for it.
+
+    Names of fields are corrected in `node` as well, by which their lines are found.
+    """
+    reader = _Reader()
+    schemas: Schema = {"metadata": metadata_schema(), "spec": object_schema(kind)["properties"].get("spec", {})}
+    read_ = {name: reader.value(schemas.get(name, {}), one, _child(node, name), (name,)) for name, one in tree.items()}
+    read_.pop("status", None)
+    return Lenient(read_, tuple(reader.notes))
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+
+    def value(self, schema: Schema, value: Any, node: yaml.Node | None, path: tuple[paths.Step, ...]) -> Any:
+        """A value as its schema wants it, where it can be taken for that."""
+        if isinstance(value, dict) and schema.get("type") == "object":
+            return dict(self._fields(schema, value, node, path))
+        if isinstance(value, list):
+            items: Schema = schema.get("items", {})
+            return [self.value(items, one, _child(node, at), (*path, at)) for at, one in enumerate(value)]
+        if schema.get("type") == "string" and isinstance(value, bool | int | float):
+            return self._text(value, node, path)
+        return value
+
+    def _fields(
+        self, schema: Schema, value: Tree, node: yaml.Node | None, path: tuple[paths.Step, ...]
+    ) -> Iterator[tuple[str, Any]]:
+        properties: dict[str, Schema] = schema.get("properties", {})
+        others: Schema = schema.get("additionalProperties") or {}
+        for key, one in value.items():
+            meant = _meant(key, value, properties)
+            if meant != key:
+                message = f"{key} is read as {meant}; kubectl knows no other spelling"
+                self.notes.append(Note(paths.render((*path, meant)), message))
+                _rename(node, key, meant)
+            found = self.value(properties.get(meant, others), one, _child(node, meant), (*path, meant))
+            yield meant, found
+
+    def _text(self, value: bool | float, node: yaml.Node | None, path: tuple[paths.Step, ...]) -> Any:
+        written = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+        canonical = str(value).lower() if isinstance(value, bool) else repr(value)
+        is_version = path[-1] == _VERSION and not isinstance(value, bool)
+        if not written or (written != canonical and not is_version):
+            return value
+        self.notes.append(Note(paths.render(path), f'read as text; kubectl wants it in quotes: "{written}"'))
+        return written
+
+
+def _meant(key: str, value: Tree, properties: dict[str, Schema]) -> str:
+    """The field of a name in other letter case, unless it is given besides; else the name."""
+    if key in properties:
+        return key
+    same = [one for one in properties if one.lower() == key.lower()]
+    given = [one for one in value if one.lower() == key.lower()]
+    return same[0] if len(same) == 1 and len(given) == 1 else key
+
+
+def _child(node: yaml.Node | None, step: paths.Step) -> yaml.Node | None:
+    found = child(node, step) if node is not None else None
+    return found[1] if found is not None else None
+
+
+def _rename(node: yaml.Node | None, key: str, meant: str) -> None:
+    for name, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        if name.value == key:
+            name.value = meant
