@@ -28,6 +28,8 @@ _OWN_DOMAIN = "cluster.x-k8s.io"
 _TEMPLATE_HASH = "machine-template-hash"
 _LOCAL_MODE = "ControlPlaneKubeletLocalMode"
 _LOCAL_MODE_FROM, _LOCAL_MODE_BEFORE = minor("1.31"), minor("1.36")
+_CONTAINERS = (dict, list)
+_NUMBERS = (int, float)
 _IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
 
 
@@ -85,6 +87,8 @@ def machine_change(current: MachineParts, desired: MachineParts) -> MachineChang
     if replace:
         return MachineChange(ChangeKind.REPLACE, replace)
     before = _asked_for(current.in_place, desired.in_place) if current.has_foreign_fields else current.in_place
+    if before == desired.in_place:
+        return MachineChange(ChangeKind.NOTHING)
     in_place = tuple(sorted(differences(_pruned(before), _pruned(desired.in_place))))
     return MachineChange(ChangeKind.IN_PLACE, in_place) if in_place else MachineChange(ChangeKind.NOTHING)
 
@@ -180,6 +184,12 @@ def bootstrap_for_comparison(spec: Tree) -> Tree:
 
     Not compared: how a machine finds the cluster, its endpoint, and DNS, which Cluster API updates by itself.
     """
+    pruned: Tree = _pruned(_compared_parts(spec))
+    return pruned
+
+
+def _compared_parts(spec: Tree) -> Tree:
+    """As `bootstrap_for_comparison`, with empty parts."""
     join = dict(spec.get("joinConfiguration") or _as_join(spec.get("initConfiguration") or {}))
     for name in ("discovery", "caCertPath", "controlPlane"):
         join.pop(name, None)
@@ -188,8 +198,7 @@ def bootstrap_for_comparison(spec: Tree) -> Tree:
         cluster.pop(name, None)
     rest = {name: value for name, value in spec.items() if name != "initConfiguration"}
     rest["format"] = rest.get("format") or "cloud-config"
-    pruned: Tree = _pruned(rest | {"joinConfiguration": join, "clusterConfiguration": cluster})
-    return pruned
+    return rest | {"joinConfiguration": join, "clusterConfiguration": cluster}
 
 
 def differences(current: Any, desired: Any) -> Iterator[str]:
@@ -229,8 +238,11 @@ def _reasons_to_replace(current: MachineParts, desired: MachineParts) -> Iterato
 
 def _differences_of_bootstrap(current: Tree, desired: Tree) -> Sequence[str]:
     """The machine that began the cluster may be like those that join, or as it is desired itself."""
-    before = bootstrap_for_comparison(current)
-    found = list(differences(before, bootstrap_for_comparison(desired)))
+    present, wanted = _compared_parts(current), _compared_parts(desired)
+    if present == wanted:
+        return []
+    before = _pruned(present)
+    found = list(differences(before, _pruned(wanted)))
     began = "joinConfiguration" not in current and "initConfiguration" in current and "initConfiguration" in desired
     if not found or not began:
         return found
@@ -267,8 +279,12 @@ def _given(marks: Mapping[str, str]) -> dict[str, str]:
 def _pruned(value: Any) -> Any:
     """Without empty parts: absent and empty mean the same."""
     if isinstance(value, dict):
-        kept = {name: _pruned(inner) for name, inner in value.items()}
-        return {name: inner for name, inner in kept.items() if inner or isinstance(inner, int | float)}
+        kept = {}
+        for name, inner in value.items():
+            part = _pruned(inner) if isinstance(inner, _CONTAINERS) else inner
+            if part or isinstance(part, _NUMBERS):
+                kept[name] = part
+        return kept
     if isinstance(value, list):
-        return [_pruned(inner) for inner in value]
+        return [_pruned(inner) if isinstance(inner, _CONTAINERS) else inner for inner in value]
     return value

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from espalier.api.core import DAEMON_SET
-from espalier.clusters.render.layered import rendered
+from espalier.clusters.render.layered import rendered_once
 from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
 
@@ -16,8 +16,8 @@ __all__ = ["Manifest", "content_hash", "objects"]
 
 
 def objects(design: Design) -> list[Manifest]:
-    """The objects to apply to the workload cluster, in order; empty when no CNI is configured."""
-    return list(rendered(design).cni)
+    """The objects to apply to the workload cluster, in order; empty when no CNI is configured. Shared, to read."""
+    return list(rendered_once(design).cni)
 
 
 def content_hash(manifests: Sequence[Manifest]) -> str:

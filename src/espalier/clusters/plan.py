@@ -17,7 +17,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, infrastructure, templates
 from espalier.clusters import downgrade, in_place, names, ownership
 from espalier.clusters.provider import Name
-from espalier.clusters.render.layered import rendered
+from espalier.clusters.render.layered import rendered, rendered_once
 from espalier.clusters.render_input import Design, group_name
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import ClusterAPIObjects
@@ -288,7 +288,7 @@ def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
 def superfluous_extras(design: Design, capi_objects: ClusterAPIObjects) -> list[Removal]:
     """Extra objects that are no longer rendered. Only valid once no machine uses an old template."""
     kinds = design.provider.extras.kinds
-    wanted = {Name(one.resource, one.metadata.name) for one in rendered(design).extras} if kinds else set()
+    wanted = {Name(one.resource, one.metadata.name) for one in rendered_once(design).extras} if kinds else set()
     return [
         removal
         for kind in kinds

@@ -33,7 +33,7 @@ class Components(msgspec.Struct, frozen=True):
         return self.distro.version
 
 
-class Design(msgspec.Struct, frozen=True):
+class Design(msgspec.Struct, frozen=True, dict=True):
     """A cluster to render. Equal designs render equal objects."""
 
     key: Key

@@ -15,7 +15,7 @@ import msgspec
 from espalier.api.core import SECRET
 from espalier.api.resource import Key, Resource
 from espalier.clusters import names
-from espalier.clusters.render.layered import rendered
+from espalier.clusters.render.layered import rendered_once
 from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import Scope
@@ -41,8 +41,8 @@ class Installed(NamedTuple):
 
 
 def wanted(design: Design | None) -> list[Manifest]:
-    """The objects, in the order in which they are applied."""
-    return list(rendered(design).workload) if design is not None else []
+    """The objects, in the order in which they are applied. Shared, to read."""
+    return list(rendered_once(design).workload) if design is not None else []
 
 
 def placed(manifests: Sequence[Manifest]) -> tuple[Placed, ...]:

@@ -22,6 +22,15 @@ def rendered(design: Design) -> Rendered:
     return found
 
 
+def rendered_once(design: Design) -> Rendered:
+    """As `rendered`, but made once for each design and shared: to read, not to change."""
+    kept = vars(design)
+    if "rendered" not in kept:
+        kept["rendered"] = rendered(design)
+    found: Rendered = kept["rendered"]
+    return found
+
+
 def base(design: Design) -> Rendered:
     """The base, which clusters of all releases have."""
     template = design.provider.render.machine_template(
