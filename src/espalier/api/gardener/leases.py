@@ -17,7 +17,7 @@ _MICRO_TIME = re.compile(
 
 def micro_time(moment: datetime) -> str:
     """A moment as Kubernetes writes a MicroTime: UTC, six digits of a second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_micro_time(text: str) -> datetime | None:
