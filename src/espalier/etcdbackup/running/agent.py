@@ -77,8 +77,8 @@ class AgentRun:
 
     @property
     def ready(self) -> bool:
-        """The answer of the readiness probe: clients are served."""
-        return self._state is not None and self._state.serves
+        """The answer of the readiness probe: clients are served, and the guard has said so lately."""
+        return self._state is not None and self._state.serves and self._clock.monotonic() < self._door.opened_until
 
     @property
     def may_delete_snapshots(self) -> bool:
@@ -269,6 +269,8 @@ class _Door:
     def __init__(self, parts: Parts, turns: Turns[events.AgentEvent]) -> None:
         self._guard = parts.guard
         self._turns = turns
+        self.opened_until = float("-inf")
+        """The guard lets clients pass until then, for all that is known."""
         self._until: float | None = None
         self._is_shutting = False
         self._is_held = True
@@ -281,6 +283,7 @@ class _Door:
 
     def shut(self) -> None:
         """Let nothing pass: `DoorShut` when that is confirmed."""
+        self.opened_until = float("-inf")
         self._until, self._is_shutting = None, True
         self._changed.set()
 
@@ -291,7 +294,7 @@ class _Door:
 
     def hold(self) -> None:
         """It may not, until it was judged again."""
-        self._is_held = True
+        self._is_held, self.opened_until = True, float("-inf")
 
     async def run(self) -> NoReturn:
         """Tell the guard the newest of what it should know. One that is not reached does not keep `shut` waiting."""
@@ -316,6 +319,8 @@ class _Door:
         while self._until is not None and self._until != told and not self._is_held:
             told = self._until
             await self._guard.open(told)
+            if not self._is_held and self._until is not None:
+                self.opened_until = told
 
 
 def _no_marker(settings: agent.Settings, seen: events.Observed) -> str:
