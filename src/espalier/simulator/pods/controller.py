@@ -85,11 +85,16 @@ class Pods:
         found.run.kill(container)
 
     async def stop(self, cluster: Key, *, grace: float | None = None) -> None:
-        """Stop all containers of a cluster, within `grace` seconds; its pods stay unchanged in the API."""
+        """Stop all containers of a cluster, within `grace` seconds; its pods stay unchanged in the API.
+
+        Without any grace they are dead before this is awaited.
+        """
         running = list(self._running.pop(cluster, {}).values())
         for found in running:
             found.run.grace = found.run.grace if grace is None else grace
             found.task.cancel()
+            if grace == 0:
+                found.run.kill_all()
         ending = list(self._ending.pop(cluster, {}).values())
         for task in ending:
             task.cancel()

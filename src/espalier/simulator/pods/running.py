@@ -60,6 +60,11 @@ class PodRun:
         """Kill a container, as `kill -9` on its node does. Raises `KeyError` if it does not run."""
         self._runs[container].kill()
 
+    def kill_all(self) -> None:
+        """Kill what runs, as a node without power does. It is started again unless the pod is cancelled as well."""
+        for run in list(self._runs.values()):
+            run.kill()
+
     async def to_the_end(self) -> None:
         """Run the pod until it is complete; on cancellation its containers are stopped."""
         try:
