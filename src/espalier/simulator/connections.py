@@ -131,4 +131,3 @@ class _Cuttable:
     async def close(self) -> None:
         """Stop it; idempotent."""
         await self._stream.close()
-
