@@ -57,15 +57,14 @@ class ReachingEtcd:
             await self._known[1].close()
 
     def _reached(self) -> tuple[Transport, tuple[Life, ...]]:
-        if self._closed:
-            raise Closed("the client was closed", sent=False)
+        if self._closed or self._life.over:
+            raise Closed("the client was closed, or its container has ended", sent=False)
         try:
             door, life = self._find()
         except ConnectionError as error:
             raise Unavailable(str(error), sent=False) from error
-        for one in (self._life, life):
-            if one.over:
-                raise Unavailable(f"{one.name} has ended", sent=False)
+        if life.over:
+            raise Unavailable(f"{life.name} has ended", sent=False)
         if self._known is None or self._known[0] is not door:
             self._known = door, door.transport()
         return self._known[1], (self._life, life)
