@@ -29,7 +29,7 @@ ACTION_TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The task can't go on. `codes` are Gardener's error codes; without one against which nothing helps, it is retried."""
+    """The task can't go on. It is retried, unless one of `codes`, Gardener's error codes, says that it is of no use."""
 
     message: str
     codes: tuple[str, ...] = ()
