@@ -13,7 +13,7 @@ from espalier.shoots.gardenlet.names import RENDERED
 def holds(live: Any, wanted: Any) -> bool:
     """True if `live` has everything in `wanted`: what API servers add does not matter, in items of lists neither."""
     if isinstance(wanted, dict):
-        return isinstance(live, dict) and all(name in live and holds(live[name], inner) for name, inner in wanted.items())
+        return isinstance(live, dict) and all(key in live and holds(live[key], inner) for key, inner in wanted.items())
     if isinstance(wanted, list):
         return isinstance(live, list) and len(live) == len(wanted) and all(map(holds, live, wanted))
     return bool(live == wanted)

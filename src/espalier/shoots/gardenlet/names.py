@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from espalier.api.gardener import annotations
-from espalier.api.gardener.extension import Extended
+from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.control_plane import ControlPlane
 from espalier.api.gardener.dns_record import DNSRecord
-from espalier.api.gardener.extension import Extension
+from espalier.api.gardener.extension import Extended, Extension
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.network import Network
 from espalier.api.gardener.operating_system_config import OperatingSystemConfig
@@ -17,17 +16,17 @@ FIELD_MANAGER = "gardenlet"
 SHOOT_UID = "shoot.gardener.cloud/uid"
 """On namespaces and Clusters: whose they are."""
 
-RELEASED_EPOCH = annotations.DOMAIN + "released-epoch"
+RELEASED_EPOCH = metadata_keys.DOMAIN + "released-epoch"
 """On a Shoot: the epoch whose seed has migrated all extension resources away. Nothing of it acts any longer, so who
 comes next does not wait for its lease to expire. Written by the gardenlet of that seed alone."""
 
-INITIATED_AT = annotations.DOMAIN + "copy-initiated-at"
+INITIATED_AT = metadata_keys.DOMAIN + "copy-initiated-at"
 """On an Etcd: when its gardenlet first asked the agent to hand it over."""
 
-COPIED_EPOCH = annotations.DOMAIN + "copied-epoch"
+COPIED_EPOCH = metadata_keys.DOMAIN + "copied-epoch"
 """On a BackupEntry: the epoch for which the predecessor's backups were copied into its container."""
 
-RENDERED = annotations.DOMAIN + "rendered"
+RENDERED = metadata_keys.DOMAIN + "rendered"
 """On what the gardenlet renders: a digest of it, so that fields which are no longer rendered are noticed."""
 
 GARDEN_NAMESPACE = "garden"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from espalier.api import core
-from espalier.api.gardener import annotations, names
+from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.control_plane import ControlPlane
 from espalier.api.gardener.dns_record import DNSRecord
@@ -63,11 +63,11 @@ def secret(scope: Scope, name: str, data: Data) -> Tree:
 
 def etcd(scope: Scope, *, replicas: int) -> Tree:
     """The shoot's etcd of the current epoch."""
-    marks = {annotations.EPOCH: str(scope.epoch)}
+    marks = {metadata_keys.EPOCH: str(scope.epoch)}
     if scope.ownership.predecessor is None:
-        marks[annotations.FOUNDING] = "true"
+        marks[metadata_keys.FOUNDING] = "true"
     else:
-        marks[annotations.SOURCE_EPOCH] = str(scope.ownership.predecessor.epoch)
+        marks[metadata_keys.SOURCE_EPOCH] = str(scope.ownership.predecessor.epoch)
     body = _object(Etcd.resource, MAIN, scope.technical_id, annotations=marks)
     return {**body, "spec": _etcd_spec(scope, replicas)}
 
@@ -77,7 +77,7 @@ def copy_etcd(scope: Scope) -> Tree:
     before = scope.ownership.predecessor
     if before is None:
         raise ValueError("there is nothing to copy: the shoot's etcd is founded in this epoch")
-    marks = {annotations.EPOCH: str(scope.epoch), annotations.SOURCE_EPOCH: str(before.epoch)}
+    marks = {metadata_keys.EPOCH: str(scope.epoch), metadata_keys.SOURCE_EPOCH: str(before.epoch)}
     body = _object(Etcd.resource, MAIN, scope.technical_id, annotations=marks)
     spec = _etcd_spec(scope, 1)
     spec["backup"]["sourceStore"] = {
@@ -98,7 +98,13 @@ def _etcd_spec(scope: Scope, replicas: int) -> Tree:
         "provider": _store_provider(scope),
         "secretRef": {"name": names.BACKUP_SECRET},
     }
-    return {"replicas": replicas, "labels": labels, "selector": {"matchLabels": labels}, "etcd": {}, "backup": {"store": store}}
+    return {
+        "replicas": replicas,
+        "labels": labels,
+        "selector": {"matchLabels": labels},
+        "etcd": {},
+        "backup": {"store": store},
+    }
 
 
 def _store_provider(scope: Scope) -> str:
@@ -196,7 +202,7 @@ def _dns_records(scope: Scope, dns_type: str, domain: str) -> Iterator[Rendered]
 
 
 def _extension(scope: Scope, kind: type[Extended], name: str, spec: Tree, purpose: str = "") -> Rendered:
-    body = _object(kind.resource, name, scope.technical_id, annotations={annotations.EPOCH: str(scope.epoch)})
+    body = _object(kind.resource, name, scope.technical_id, annotations={metadata_keys.EPOCH: str(scope.epoch)})
     return Rendered(kind, name, {**body, "spec": spec}, purpose)
 
 
@@ -222,7 +228,7 @@ def _config(raw: Any) -> Tree:
 
 
 def _identity(scope: Scope) -> dict[str, str]:
-    return {SHOOT_UID: scope.uid, annotations.EPOCH: str(scope.epoch)}
+    return {SHOOT_UID: scope.uid, metadata_keys.EPOCH: str(scope.epoch)}
 
 
 def _object(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from espalier.api.gardener import annotations, names
+from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.extension import Extended
@@ -160,5 +160,5 @@ class Scope:
         found = self.namespace or self.cluster
         if found is None:
             return None
-        text = found.metadata.annotations.get(annotations.EPOCH, "")
+        text = found.metadata.annotations.get(metadata_keys.EPOCH, "")
         return int(text) if text.isdecimal() and len(text) < 16 else 0

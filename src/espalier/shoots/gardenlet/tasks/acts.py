@@ -40,7 +40,9 @@ def of_shoot(ctx: Context) -> Belongs:
     return belongs
 
 
-def applied(ctx: Context, resource: Resource, live: Object | None, body: Tree, belongs: Belongs = found_by_owner) -> Verdict:
+def applied(
+    ctx: Context, resource: Resource, live: Object | None, body: Tree, belongs: Belongs = found_by_owner
+) -> Verdict:
     """`Done` when the object is as rendered, else what applies it."""
     stamp = stamped(body)
     if is_as_rendered(live, stamp):

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.api.gardener import annotations, responsibility
+from espalier.api.gardener import metadata_keys, responsibility
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.shoot_state import ExtensionState
@@ -89,20 +89,20 @@ def _deployed(ctx: Context, wanted: Rendered) -> Verdict:
     moved = ctx.operation is OperationType.RESTORE and ctx.scope.ownership.last_started is not None
     saved = ctx.scope.saved(wanted.kind.__name__, wanted.name, wanted.purpose) if moved else None
     if live is None:
-        first = _has_state(saved) and annotations.WAIT_FOR_STATE or annotations.RESTORE
-        return _apply(ctx, wanted, body, first if moved else annotations.RECONCILE)
+        first = (_has_state(saved) and metadata_keys.WAIT_FOR_STATE) or metadata_keys.RESTORE
+        return _apply(ctx, wanted, body, first if moved else metadata_keys.RECONCILE)
     if live.metadata.deletion_timestamp is not None:
         return Wait("BeingDeleted", f"{live.kind} {live.name} is being deleted; it is made anew then", after=SOON)
     status = live.decode(wanted.kind).status
     order = responsibility.order(live.metadata)
-    if order == annotations.WAIT_FOR_STATE:
+    if order == metadata_keys.WAIT_FOR_STATE:
         return _give_state(ctx, wanted, live, saved)
     last = status.last_operation
     is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
-    if order == annotations.MIGRATE or (is_away and order != annotations.RESTORE):
-        return _order(ctx, wanted.kind, live, annotations.RESTORE)
-    if order != annotations.RESTORE and not is_as_rendered(live, body):
-        return _apply(ctx, wanted, body, annotations.RECONCILE)
+    if order == metadata_keys.MIGRATE or (is_away and order != metadata_keys.RESTORE):
+        return _order(ctx, wanted.kind, live, metadata_keys.RESTORE)
+    if order != metadata_keys.RESTORE and not is_as_rendered(live, body):
+        return _apply(ctx, wanted, body, metadata_keys.RECONCILE)
     return _succeeded(live, status, order)
 
 
@@ -113,7 +113,9 @@ def _succeeded(live: Object, status: Any, order: str) -> Verdict:
         said = error.description if error is not None else last.description
         return Failure(f"{named}: {said}", tuple(error.codes) if error is not None else ())
     if order or last is None or not last.finished:
-        return Wait("ExtensionNotReady", f"{named}: its extension has not finished{f' to {order}' if order else ''}", SOON)
+        return Wait(
+            "ExtensionNotReady", f"{named}: its extension has not finished{f' to {order}' if order else ''}", SOON
+        )
     return Done()
 
 
@@ -123,7 +125,7 @@ def _has_state(saved: ExtensionState | None) -> bool:
 
 def _apply(ctx: Context, wanted: Rendered, body: Tree, order: str) -> Act:
     metadata = body["metadata"]
-    orders = {annotations.OPERATION: order, annotations.TIMESTAMP: _stamp(ctx)}
+    orders = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: _stamp(ctx)}
     ordered = {**body, "metadata": {**metadata, "annotations": {**metadata["annotations"], **orders}}}
     resource = wanted.kind.resource
     what = f"apply {resource.kind} {wanted.name}, to {order}"
@@ -151,7 +153,7 @@ def _give_state(ctx: Context, wanted: Rendered, live: Object, saved: ExtensionSt
             type=PatchType.MERGE,
             subresource="status",
         )
-        orders = {annotations.OPERATION: annotations.RESTORE, annotations.TIMESTAMP: _stamp(ctx)}
+        orders = {metadata_keys.OPERATION: metadata_keys.RESTORE, metadata_keys.TIMESTAMP: _stamp(ctx)}
         await ctx.tools.seed.merge(
             wanted.kind.resource, patched, {"metadata": {"annotations": orders}}, Precondition.UID
         )
@@ -161,7 +163,7 @@ def _give_state(ctx: Context, wanted: Rendered, live: Object, saved: ExtensionSt
 
 
 def _order(ctx: Context, kind: type[Extended], live: Object, order: str) -> Act:
-    orders = {annotations.OPERATION: order, annotations.TIMESTAMP: _stamp(ctx)}
+    orders = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: _stamp(ctx)}
     patch: Tree = {"metadata": {"annotations": orders}}
     what = f"tell {live.kind} {live.name} to {order}"
     return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
@@ -170,10 +172,10 @@ def _order(ctx: Context, kind: type[Extended], live: Object, order: str) -> Act:
 def _migrated(ctx: Context, found: Found) -> Verdict:
     live, status = found.object, found.typed.status
     order, last = responsibility.order(live.metadata), status.last_operation
-    if order != annotations.MIGRATE:
+    if order != metadata_keys.MIGRATE:
         if last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED):
             return Done()
-        return _order(ctx, found.kind, live, annotations.MIGRATE)
+        return _order(ctx, found.kind, live, metadata_keys.MIGRATE)
     return _succeeded(live, status, order)
 
 
@@ -197,7 +199,7 @@ def _deleted(ctx: Context, found: Found) -> Verdict:
         if error is not None:
             return Failure(f"{live.kind} {live.name}: {error.description}", tuple(error.codes))
         return gone(ctx, kind.resource, live)
-    if live.metadata.annotations.get(annotations.CONFIRM_DELETION) != "true":
+    if live.metadata.annotations.get(metadata_keys.CONFIRM_DELETION) != "true":
         patch: Tree = {"metadata": {"annotations": CONFIRMED}}
         what = f"confirm the deletion of {live.kind} {live.name}"
         return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
