@@ -40,7 +40,7 @@ RECONCILE: Flow[Context] = Flow(
         Task("Deploy backup entry", backups.entry, after=("Deploy namespace",)),
         Task(
             "Deploy source backup entry",
-            lambda ctx: backups.source_entry(ctx),
+            backups.source_entry,
             after=("Deploy namespace",),
             skip=lambda ctx: backups.skip_copy(ctx) or ("all is copied" if ctx.scope.is_copied else ""),
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from datetime import datetime
 
 from espalier.api import core
@@ -47,6 +47,7 @@ class Observer:
     def __init__(self, garden: Caches, seed: Caches, seed_name: str) -> None:
         self.garden: dict[Resource, Cache] = {resource: garden.of(resource) for resource in GARDEN_KINDS}
         self.seed: dict[Resource, Cache] = {resource: seed.of(resource) for resource in SEED_KINDS}
+        self.garden[Shoot.resource].add_indexes({"technicalID": _technical_ids})
         self.seed_name = seed_name
 
     def shoot(self, key: Key) -> Object | None:
@@ -77,7 +78,8 @@ class Observer:
 
     def shoot_of(self, technical_id: str) -> Key | None:
         """The key of the Shoot with this technical ID."""
-        return next((one.key for one in self.shoots() if self.technical_id(one) == technical_id), None)
+        found = self.garden[Shoot.resource].by_index("technicalID", technical_id)
+        return found[0].key if found else None
 
     def is_here(self, technical_id: str) -> bool:
         """True if something of this shoot is in the seed."""
@@ -92,9 +94,10 @@ class Observer:
         uid = typed.status.uid or shoot.metadata.uid
         entry = names.backup_entry(technical_id, uid)
         entries, seed = self.garden[BackupEntry.resource], self.own_seed
-        inside: Callable[[Resource], dict[str, Object]] = lambda resource: {
-            one.name: one for one in self.seed[resource].list(technical_id)
-        }
+
+        def inside(resource: Resource) -> dict[str, Object]:
+            return {one.name: one for one in self.seed[resource].list(technical_id)}
+
         found_seed = seed.decode(Seed) if seed is not None else None
         bucket = (
             self.garden[BackupBucket.resource].get(Key("", names.bucket(seed.metadata.uid)))
@@ -131,3 +134,9 @@ class Observer:
                 if (one := extension_entries.get(Key("", name))) is not None
             },
         )
+
+
+def _technical_ids(shoot: Object) -> Iterable[str]:
+    """Index: the technical ID in the status. It is written before anything of the shoot is in a seed."""
+    found = shoot.decode(Shoot).status.technical_id
+    return (found,) if found else ()

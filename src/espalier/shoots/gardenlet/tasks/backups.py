@@ -147,13 +147,19 @@ def lease_over(ctx: Context) -> Verdict:
         return Done()
     key = ctx.live.shoot.key
     value = f"{scope.uid}/{scope.epoch}"
+    seconds = tools.config.timing.lease_wait
+    seed = before.seed if before is not None else ""
+    waits = Wait("LeaseOfSource", f"for {seconds:g} seconds extensions of seed {seed} may still act by their lease")
     if tools.lease_waits.is_over(key, value):
         return Done()
-    if not tools.lease_waits.is_good(key, value):
-        tools.lease_waits.keep(key, value, tools.config.timing.lease_wait)
-    wait = tools.config.timing.lease_wait
-    seed = before.seed if before is not None else ""
-    return Wait("LeaseOfSource", f"for {wait:g} seconds extensions of seed {seed} may still act by their lease", None)
+    if tools.lease_waits.is_good(key, value):
+        return waits
+
+    async def begin() -> Continue | Wait | Failure:
+        tools.lease_waits.keep(key, value, seconds)
+        return waits
+
+    return Act("begin to wait for the end of the source's lease", begin)
 
 
 def started(ctx: Context) -> Verdict:
