@@ -6,10 +6,10 @@ extensions stop as their lease runs out.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 
 from espalier.api.core import NAMESPACE
-from espalier.api.gardener import ownership
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationState, OperationType
@@ -24,7 +24,7 @@ from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.writer import NameTaken, Precondition
 from espalier.shoots.flow.graph import Flow
-from espalier.shoots.flow.runner import run
+from espalier.shoots.flow.runner import Guard, run
 from espalier.shoots.flow.standing import Standing
 from espalier.shoots.flow.task import Failure
 from espalier.shoots.gardenlet import clusters, status
@@ -175,17 +175,17 @@ class ShootReconciler:
         return standing.outcome
 
     async def _leave(self, live: Live, scope: Scope) -> Outcome:
-        """Remove what is left of a shoot that another epoch has. Its status is that of the new seed: nothing is told."""
+        """Remove what is left of a shoot that a later epoch has. Its status is the new seed's: nothing is told."""
         standing = await self._ran(LEAVE, live, OperationType.MIGRATE, None)
         return standing.outcome
 
-    async def _ran(self, flow: Flow[Context], live: Live, operation: OperationType, guard: object) -> Standing:
+    async def _ran(self, flow: Flow[Context], live: Live, operation: OperationType, guard: Guard | None) -> Standing:
         clock = self._tools.clock
 
         def observe() -> Context:
             return Context(self._observer.scope(live, clock.now()), self._tools, live, operation)
 
-        return await run(flow, observe, clock.now, guard)  # type: ignore[arg-type]
+        return await run(flow, observe, clock.now, guard)
 
     def _guard(self, live: Live):  # type: ignore[no-untyped-def]
         """Each task of a migration begins with a live read: the Shoot has to be this seed's, and on its way."""
@@ -207,10 +207,8 @@ class ShootReconciler:
         if state is not None:
             await garden.remove_finalizer(ShootState.resource, state, FINALIZER)
             if state.metadata.deletion_timestamp is None:
-                try:
+                with suppress(NotFound):
                     await garden.client.delete(ShootState.resource, state.name, state.namespace, uid=state.metadata.uid)
-                except NotFound:
-                    pass
         await garden.remove_finalizer(Shoot.resource, shoot, FINALIZER)
         return Done()
 
@@ -244,6 +242,3 @@ def _is_over(shoot: Object, operation: OperationType) -> bool:
         return False
     is_seen = shoot.decode(Shoot).status.observed_generation == shoot.metadata.generation
     return is_seen and shoot.metadata.annotations.get(OPERATION) != RETRY
-
-
-__all__ = ["ShootReconciler", "controller", "ownership"]

@@ -333,15 +333,18 @@ def _before(scope: Scope) -> int:
 
 
 def successor_started(ctx: Context) -> Verdict:
-    """The seed that has the shoot now has started its etcd, so nothing here is needed any longer, whatever happens."""
-    current = ctx.scope.ownership.current
-    if (
-        current is not None
-        and current.started
-        and not (ctx.scope.is_owner and ctx.scope.leftover_epoch == current.epoch)
-    ):
+    """What is left of this seed's etcd is needed no longer: who has the shoot now has started its own.
+
+    Where that is this seed again, in a later epoch, the etcd of the earlier one is handed over as in a migration.
+    """
+    scope = ctx.scope
+    current, last = scope.ownership.current, scope.ownership.last_started
+    if scope.is_owner:
+        is_needed = last is not None and last.epoch == scope.leftover_epoch and not _is_copy(scope)
+        return handed_over(ctx) if is_needed else Done()
+    if current is not None and current.started:
         return Done()
-    seed = current.seed if current is not None else ctx.scope.shoot.spec.seed_name
+    seed = current.seed if current is not None else ""
     return Wait(
         "SuccessorNotStarted", f"seed {seed} has not started the shoot's etcd yet: this one's is kept till then"
     )
