@@ -93,10 +93,14 @@ class Backups:
     async def _entry(self, key: Key) -> Outcome:
         live = self._observer.garden[BackupEntry.resource].get(key) if key.namespace else None
         if live is None:
-            # Of a Shoot that is gone, or made by nobody: what it stands for is nobody's any longer.
-            return await self._away(Key("", key.name), keep_data=False)
+            # Gone without its finalizer having been asked: whether the data is to go as well, nobody can say any longer.
+            return await self._away(Key("", key.name), keep_data=True)
         typed = live.decode(BackupEntry)
         if typed.spec.seed_name != self._seed:
+            technical_id = names.original_backup_entry(live.name).rpartition("--")[0]
+            if self._observer.seed[NAMESPACE].get(Key("", technical_id)) is not None:
+                # An agent there may need its credentials still: it has a final snapshot to take.
+                return Wait("NamespaceLeft", f"namespace {technical_id} is still there", after=SOON)
             return await self._away(Key("", key.name), keep_data=True)
         if live.metadata.deletion_timestamp is not None:
             source = names.is_source_backup_entry(live.name)
@@ -178,7 +182,8 @@ class Backups:
             marks = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: self._now}
             metadata = {**body["metadata"], "annotations": {**body["metadata"]["annotations"], **marks}}
             live = await self._tools.seed.apply(kind.resource, {**body, "metadata": metadata}, found_by_owner)
-        assert live is not None
+        if live is None:
+            return Wait("Appears", "the extension resource is being made", after=SOON)
         return await self._tell(resource, garden, live.decode(kind), order=responsibility.order(live.metadata))
 
     async def _tell(self, resource: Resource, garden: Object, extended: Extended, *, order: str) -> Outcome:
