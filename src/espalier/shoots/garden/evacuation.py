@@ -35,7 +35,7 @@ class Evacuation(NamedTuple):
 def next_moves(
     seed: str, shoots: Iterable[Shoot], seeds: Iterable[Seed], limit: int, destination: str | None = None
 ) -> Evacuation:
-    """The moves that may begin now. Without a `destination` each shoot gets the seed that the scheduler would choose."""
+    """The moves that may begin now. Without a `destination` each shoot goes where the scheduler would put it."""
     everything, targets = list(shoots), [one for one in seeds if one.metadata.name != seed]
     if destination is not None:
         targets = [one for one in targets if one.metadata.name == destination]
@@ -44,7 +44,8 @@ def next_moves(
         counts[shoot.spec.seed_name or ""] = counts.get(shoot.spec.seed_name or "", 0) + 1
     under_way = sum(1 for shoot in everything if migrating(shoot) or (restoring(shoot) and not _failed(shoot)))
     left = [shoot for shoot in everything if shoot.spec.seed_name == seed]
-    moves, kept = [], {}
+    moves: list[Move] = []
+    kept: dict[str, str] = {}
     for shoot in sorted(left, key=lambda one: (one.metadata.namespace, one.metadata.name)):
         named = f"{shoot.metadata.namespace}/{shoot.metadata.name}"
         if shoot.metadata.deletion_timestamp is not None:

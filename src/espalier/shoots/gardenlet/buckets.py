@@ -93,7 +93,7 @@ class Backups:
     async def _entry(self, key: Key) -> Outcome:
         live = self._observer.garden[BackupEntry.resource].get(key) if key.namespace else None
         if live is None:
-            # Gone without its finalizer having been asked: whether the data is to go as well, nobody can say any longer.
+            # Gone past its finalizer: nobody can say any longer that the data is to go as well.
             return await self._away(Key("", key.name), keep_data=True)
         typed = live.decode(BackupEntry)
         if typed.spec.seed_name != self._seed:
