@@ -52,7 +52,7 @@ from espalier.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, U
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.retry import Retry
-from espalier.kube.wire import ADMIN, Transport, User
+from espalier.kube.wire import ADMIN, Response, Stream, Transport, User
 from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
 from espalier.runtime.component import Component, assemble
@@ -76,15 +76,12 @@ GARDENLET, GARDEN = "gardenlet", "garden"
 KEEPS_STATE: tuple[type[Extended], ...] = (Infrastructure, Worker, Extension)
 """Extension kinds here that keep state."""
 
-Wrap = Callable[[Transport], Transport]
+Wrap = Callable[[str, Transport], Transport]
+"""Stands in a connection of a program (`garden`, `gardenlet <seed>`), and may let things go wrong."""
 
 
-def unchanged(transport: Transport) -> Transport:
+def unchanged(_program: str, transport: Transport) -> Transport:
     return transport
-
-
-class Call(tuple[float, str, str, str, str]):
-    """A call to the infrastructure: when, by which seed, what, for which kind and shoot."""
 
 
 @dataclass
@@ -191,7 +188,7 @@ class SeedWorld:
         self.clusters = caches.of(Cluster.resource)
         controllers = [self._druid(caches), self._kubelet(caches), self._sync(caches)]
         controllers += [self._extension(caches, kind) for kind in EXTENSION_KINDS]
-        self._tasks = [asyncio.create_task(one.run()) for one in (caches, *controllers)]
+        self._tasks = [asyncio.create_task(caches.run()), *(asyncio.create_task(one.run()) for one in controllers)]
 
     async def kill(self) -> None:
         """The seed is gone, its API server too. Who serves no longer is seen so at once."""
@@ -353,7 +350,7 @@ class SeedWorld:
             (one["kind"], one.get("name", ""), one.get("purpose", "")): one for one in live.tree.get("extensions") or []
         }
         wanted = dict(present)
-        for kind, cache in kinds.items():
+        for cache in kinds.values():
             for one in cache.list(namespace):
                 state = one.tree.get("status", {}).get("state")
                 if state is not None and responsibility.order(one.metadata) != metadata_keys.WAIT_FOR_STATE:
@@ -432,9 +429,9 @@ class SeedWorld:
             found = infrastructures.ensure(self.name, shoot, name, live.name)
             if kind in KEEPS_STATE:
                 status["state"] = {"id": found}
-        if kind is ExtensionBackupEntry and operation is not OperationType.MIGRATE:
-            if not await self._backup_secret(live):
-                return Wait("NoNamespace", "the namespace is not there yet", after=2)
+        is_entry = kind is ExtensionBackupEntry and operation is not OperationType.MIGRATE
+        if is_entry and not await self._backup_secret(live):
+            return Wait("NoNamespace", "the namespace is not there yet", after=2)
         status["lastOperation"] = {"type": operation, "state": OperationState.SUCCEEDED, "progress": 100}
         live = await self._status(resource, live, status)
         metadata: Tree = {"annotations": {metadata_keys.OPERATION: None}}
@@ -486,8 +483,8 @@ def _place(etcd: Etcd) -> tuple[str, str]:
     return store.container or "", store.prefix
 
 
-def client_of(server: Server, agent: str, user: User = ADMIN, wrap: Wrap = unchanged) -> Client:
-    return Client(wrap(InProcessTransport(server, user)), user_agent=agent, retry=Retry(attempts=1))
+def client_of(server: Server, agent: str, user: User = ADMIN, wrap: Wrap = unchanged, program: str = "") -> Client:
+    return Client(wrap(program, InProcessTransport(server, user)), user_agent=agent, retry=Retry(attempts=1))
 
 
 @dataclass
@@ -573,22 +570,27 @@ class World:
 
     def run_garden(self) -> None:
         """Start the garden's controllers."""
-        client = client_of(self.server, GARDEN, wrap=self.wrap)
+        client = client_of(self.server, GARDEN, wrap=self.wrap, program="garden")
         self._run("garden", client, garden_setup.component(self.config))
 
     def run_gardenlet(self, name: str) -> None:
         """Start the gardenlet of a seed."""
         user = User(USER.format(seed=name), ("system:authenticated",))
         seed = self.seeds[name]
-        cut = Cut(lambda: name in self.cut_from_seed or seed.is_dead)
-        garden_cut = Cut(lambda: name in self.cut_from_garden)
-        client = client_of(seed.server, GARDENLET, wrap=lambda one: cut(self.wrap(one)))
-        garden = client_of(self.server, GARDENLET, user, wrap=lambda one: garden_cut(self.wrap(one)))
+        program = f"gardenlet {name}"
+        seed_way = self._way(lambda: name in self.cut_from_seed or seed.is_dead)
+        garden_way = self._way(lambda: name in self.cut_from_garden)
+        client = client_of(seed.server, GARDENLET, wrap=seed_way, program=program)
+        garden = client_of(self.server, GARDENLET, user, garden_way, program)
         config = GardenletConfig(seed=name, timing=self.timing, dns_type="local")
         component = gardenlet_setup.component(
             config, garden=garden, renderer=Renderer(), call=seed.call, random_keys=False
         )
-        self._run(f"gardenlet {name}", client, component)
+        self._run(program, client, component)
+
+    def _way(self, is_cut: Callable[[], bool]) -> Wrap:
+        """The way of a program to an API server: it may be cut."""
+        return lambda program, transport: _CutTransport(self.wrap(program, transport), is_cut)
 
     def _run(self, name: str, client: Client, component: Component) -> None:
         manager = Manager(client, clock=self.clock, rng=random.Random(1), component=component.name, fill_within=None)
@@ -637,6 +639,9 @@ class World:
 
     async def patch(self, patch: Tree, name: str = "apple") -> None:
         await self.client.patch(Shoot.resource, name, NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+    async def patch_seed(self, name: str, patch: Tree) -> None:
+        await self.client.patch(Seed.resource, name, patch=patch, type=PatchType.MERGE)
 
     async def shoot(self, name: str = "apple") -> Shoot:
         return (await self.client.get(Shoot.resource, name, NAMESPACE)).decode(Shoot)
@@ -698,17 +703,9 @@ class World:
         return found
 
 
-class Cut:
-    """A way that may be cut: nothing goes through while it is, and watches end."""
-
-    def __init__(self, is_cut: Callable[[], bool]) -> None:
-        self._is_cut = is_cut
-
-    def __call__(self, transport: Transport) -> Transport:
-        return _CutTransport(transport, self._is_cut)
-
-
 class _CutTransport:
+    """Nothing goes through while it is cut, and watches end."""
+
     def __init__(self, transport: Transport, is_cut: Callable[[], bool]) -> None:
         self._transport, self._is_cut = transport, is_cut
 
@@ -720,10 +717,27 @@ class _CutTransport:
     async def stream(self, request: Any) -> Any:
         if self._is_cut():
             raise Unreachable("the way is cut", sent=False)
-        return await self._transport.stream(request)
+        stream = await self._transport.stream(request)
+        return stream if isinstance(stream, Response) else _CutStream(stream, self._is_cut)
 
     async def close(self) -> None:
         await self._transport.close()
+
+
+class _CutStream:
+    """A watch that tells nothing once its way is cut: what comes then comes with the next one."""
+
+    def __init__(self, stream: Stream, is_cut: Callable[[], bool]) -> None:
+        self._stream, self._is_cut = stream, is_cut
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for document in self._stream:
+            if self._is_cut():
+                raise Unreachable("the way is cut")
+            yield document
+
+    async def close(self) -> None:
+        await self._stream.close()
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from espalier.api.gardener.operations import LastError, LastOperation, Operation
 from espalier.api.gardener.seed import Seed
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.kube.errors import Conflict, KubeError, NotFound
+from espalier.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
@@ -45,7 +45,7 @@ class Backups:
         buckets.watch(observer.garden[Seed.resource], lambda seed: [Key("", names.bucket(seed.metadata.uid))])
         buckets.watch(observer.garden[BackupBucket.resource])
         buckets.watch(observer.seed[extension_backups.BackupBucket.resource])
-        entries = Controller("backupentry", self._entry, workers=10, rng=self._tools.rng)
+        entries = Controller("backupentry", self._allowed, workers=10, rng=self._tools.rng)
         entries.watch(observer.garden[BackupEntry.resource])
         entries.watch(observer.seed[extension_backups.BackupEntry.resource], self._entry_of)
         entries.watch(observer.seed[NAMESPACE], self._entries_in)
@@ -89,6 +89,12 @@ class Backups:
         return await self._extended(extension_backups.BackupBucket, key, wanted, resource, live)
 
     # Entries.
+
+    async def _allowed(self, key: Key) -> Outcome:
+        try:
+            return await self._entry(key)
+        except Forbidden as refusal:  # the garden grants rights on an entry once it has seen it
+            return Wait("RightsMissing", f"the garden has not granted it yet: {refusal}", after=1)
 
     async def _entry(self, key: Key) -> Outcome:
         live = self._observer.garden[BackupEntry.resource].get(key) if key.namespace else None

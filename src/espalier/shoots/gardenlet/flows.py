@@ -88,7 +88,7 @@ RECONCILE: Flow[Context] = Flow(
             extensions.deploy(Worker),
             after=("Deploy machine-controller-manager", "Deploy operating system configs", "Deploy network"),
         ),
-        Task("Start machine-controller-manager", control_plane.machines_deployed, after=("Deploy worker",)),
+        Task("Start machine-controller-manager", control_plane.machines_started, after=("Deploy worker",)),
         Task("Remove stale extension resources", extensions.stale, after=("Deploy extensions", "Deploy worker")),
     ],
 )

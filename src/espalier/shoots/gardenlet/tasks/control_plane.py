@@ -61,10 +61,17 @@ def deployed(name: str) -> Callable[[Context], Verdict]:
 def machines_deployed(ctx: Context) -> Verdict:
     """The machine controller manager is there; down while machines are made from a state that was carried over, as it
     would replace those that it does not see yet."""
+    if ctx.operation is not OperationType.RESTORE:
+        return machines_started(ctx)
+    live = ctx.scope.deployments.get(MACHINE_CONTROLLER_MANAGER)
+    return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 0) if live is None else Done()
+
+
+def machines_started(ctx: Context) -> Verdict:
+    """The machine controller manager runs, and sees the machines that there are."""
     live = ctx.scope.extension(Worker, ctx.scope.object.name)
-    is_restored = live is not None and _is_restored(live)
-    is_awake = not ctx.scope.is_hibernated and (ctx.operation is not OperationType.RESTORE or is_restored)
-    return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 1 if is_awake else 0)
+    may_run = ctx.operation is not OperationType.RESTORE or (live is not None and _is_restored(live))
+    return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 1 if may_run and not ctx.scope.is_hibernated else 0)
 
 
 def _is_restored(live: Object) -> bool:
