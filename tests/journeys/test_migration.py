@@ -403,6 +403,7 @@ def test_a_shoot_that_is_deleted_in_the_middle_of_a_move_leaves_nothing_in_eithe
 
 def test_a_new_shoot_gets_a_seed_and_waits_where_there_is_none() -> None:
     async def story(world: World) -> None:
+        await asyncio.sleep(30)  # seeds get ready
         await world.patch_seed("a", {"spec": {"settings": {"scheduling": {"visible": False}}}})
         await world.patch_seed("b", {"spec": {"taints": [{"key": "special"}]}})
         await world.create_shoot(seed=None)

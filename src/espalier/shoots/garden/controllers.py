@@ -66,6 +66,8 @@ class Garden:
         live = self._seeds.get(key)
         if live is None:
             return Done()
+        if not self._signs.has_looked:
+            return Wait("NotLooked", "Leases of seeds were not read yet: what its condition says stays", after=1)
         silence = self._signs.silence(key.name)
         status = live.decode(Seed).status
         is_alive = silence < self._config.heartbeat_grace and self._signs.has_seen(key.name)

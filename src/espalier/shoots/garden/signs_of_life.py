@@ -37,6 +37,11 @@ class SignsOfLife:
         _, changed = self._seen.get(seed, ("", self._looking_since))
         return max(0.0, self._looked - max(changed, self._looking_since))
 
+    @property
+    def has_looked(self) -> bool:
+        """True if the Leases were read lately."""
+        return self._looking_since is not None
+
     def has_seen(self, seed: str) -> bool:
         """True if a Lease of the seed was ever seen."""
         return seed in self._seen

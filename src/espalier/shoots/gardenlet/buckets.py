@@ -52,9 +52,12 @@ class Backups:
         return [buckets, entries]
 
     def _entry_of(self, found: Object) -> list[Key]:
-        cache = self._observer.garden[BackupEntry.resource]
-        keys = [one.key for one in cache.list() if one.name == found.name]
-        return keys or [Key("", found.name)]
+        """Of the extension resource itself as well: its entry may be gone. Who it is is looked up by the reconcile, as
+        caches fill in any order."""
+        return [Key("", found.name), *(one.key for one in self._entries_named(found.name))]
+
+    def _entries_named(self, name: str) -> list[Object]:
+        return [one for one in self._observer.garden[BackupEntry.resource].list() if one.name == name]
 
     def _entries_in(self, namespace: Object) -> list[Key]:
         cache = self._observer.garden[BackupEntry.resource]
@@ -97,8 +100,10 @@ class Backups:
             return Wait("RightsMissing", f"the garden has not granted it yet: {refusal}", after=1)
 
     async def _entry(self, key: Key) -> Outcome:
-        live = self._observer.garden[BackupEntry.resource].get(key) if key.namespace else None
+        live = self._observer.garden[BackupEntry.resource].get(key)
         if live is None:
+            if self._entries_named(key.name):
+                return Done()
             # Gone past its finalizer: nobody can say any longer that the data is to go as well.
             return await self._away(Key("", key.name), keep_data=True)
         typed = live.decode(BackupEntry)
