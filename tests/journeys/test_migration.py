@@ -415,3 +415,55 @@ def test_a_new_shoot_gets_a_seed_and_waits_where_there_is_none() -> None:
         await world.healthy("b")
 
     told(story)
+
+
+def test_a_source_that_comes_back_after_its_shoot_was_deleted_cleans_up() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await world.kill_seed("a")
+        await world.move("b")
+        await world.healthy("b")
+        await world.client.delete(Shoot.resource, "apple", NAMESPACE)
+        await world.gone("b")
+        calls = len([one for one in world.infrastructures.log if one[1] == "a"])
+        await world.revive_seed("a")
+        await world.gone("a")
+        assert len([one for one in world.infrastructures.log if one[1] == "a"]) == calls
+        assert world.infrastructures.inventory == {}
+
+    told(story)
+
+
+def test_an_error_against_which_repeating_does_not_help_ends_until_somebody_asks_for_a_retry() -> None:
+    async def story(world: World) -> None:
+        world.seeds["a"].failing["Infrastructure"] = "no quota"
+        world.seeds["a"].codes.append("ERR_INFRA_QUOTA_EXCEEDED")
+        await world.create_shoot()
+        shoot = await world.until(lambda shoot: last_of(shoot) == ("Create", "Failed"))
+        error = shoot.status.last_errors[0]
+        assert (error.task_id, error.codes) == ("Deploy infrastructure", ["ERR_INFRA_QUOTA_EXCEEDED"])
+        world.seeds["a"].failing.clear()
+        await asyncio.sleep(600)
+        assert last_of(await world.shoot()) == ("Create", "Failed")
+        await world.patch({"metadata": {"annotations": {metadata_keys.OPERATION: "retry"}}})
+        shoot = await world.healthy("a")
+        assert metadata_keys.OPERATION not in shoot.metadata.annotations
+
+    told(story)
+
+
+def test_a_failing_extension_is_told_with_its_task_and_goes_away_with_it() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        world.seeds["b"].failing["Infrastructure"] = "no answer from the provider"
+        await world.move("b")
+        shoot = await world.until(lambda shoot: last_of(shoot) == ("Restore", "Error"))
+        assert [error.task_id for error in shoot.status.last_errors] == ["Deploy infrastructure"]
+        assert world.witness.serving == {"shoot--dev--apple": "b"}  # others go on
+        world.seeds["b"].failing.clear()
+        shoot = await world.healthy("b")
+        assert shoot.status.last_errors == []
+
+    told(story)

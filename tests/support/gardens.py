@@ -171,6 +171,8 @@ class SeedWorld:
         """Kinds whose extensions never finish."""
         self.failing: dict[str, str] = {}
         """Kinds whose extensions fail, with what they say."""
+        self.codes: list[str] = []
+        """Error codes that they give."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -406,7 +408,7 @@ class SeedWorld:
             return Wait("Stuck", "it never ends", after=30)
         if name in self.failing:
             last = {"type": operation, "state": OperationState.ERROR, "description": self.failing[name]}
-            error = {"description": self.failing[name]}
+            error = {"description": self.failing[name], "codes": self.codes}
             await self._status(resource, live, {"lastOperation": last, "lastError": error})
             return Wait("Failing", "it is tried again", after=5)
         has_finalizer = finalizer in live.metadata.finalizers

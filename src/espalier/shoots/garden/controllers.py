@@ -11,6 +11,7 @@ import msgspec
 
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import names, ownership
+from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.operations import Condition, LastOperation, OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
@@ -36,6 +37,7 @@ class Garden:
     def __init__(self, caches: Caches, writer: Writer, clock: Clock, config: GardenConfig, signs: SignsOfLife) -> None:
         self._shoots = caches.of(Shoot.resource)
         self._seeds = caches.of(Seed.resource)
+        self._buckets = caches.of(BackupBucket.resource)
         self._writer = writer
         self._clock, self._config, self._signs = clock, config, signs
 
@@ -49,6 +51,7 @@ class Garden:
         migration = Controller("shoot-migration", replanned(self._migrate), workers=5)
         migration.watch(self._shoots)
         migration.watch(self._seeds, self._concerned)
+        migration.watch(self._buckets, self._waiting)
         return [seeds, scheduler, migration]
 
     def _concerned(self, seed: Object) -> list[Key]:
@@ -59,6 +62,9 @@ class Garden:
             if (typed := one.decode(Shoot)).spec.seed_name == seed.name
             and (migrating(typed) or not _owned(one, seed.name))
         ]
+
+    def _waiting(self, _bucket: Object) -> list[Key]:
+        return [one.key for one in self._shoots.list() if migrating(one.decode(Shoot))]
 
     # Seeds.
 
@@ -127,6 +133,8 @@ class Garden:
             seed.decode(Seed) if seed is not None else None,
             is_deleted=seed is not None and seed.metadata.deletion_timestamp is not None,
         )
+        if not reason and seed is not None and (trouble := self._bucket_trouble(seed)):
+            reason, message = "DestinationSeedUnready", trouble
         ready = Condition(READY_FOR_MIGRATION, "False" if reason else "True", reason or "DestinationSeedReady", message)
         now = self._clock.now()
         status = live.decode(Shoot).status
@@ -135,6 +143,11 @@ class Garden:
         if reason:
             return Wait(reason, message)
         return await self._give_up(live)
+
+    def _bucket_trouble(self, seed: Object) -> str:
+        live = self._buckets.get(Key("", names.bucket(seed.metadata.uid)))
+        last = live.decode(BackupBucket).status.last_operation if live is not None else None
+        return "" if last is not None and last.finished else f"the BackupBucket of seed {seed.name} is not ready"
 
     async def _give_up(self, live: Object) -> Outcome:
         """The bad case: the destination begins without the source, if that is given up (G43)."""

@@ -73,9 +73,12 @@ RECONCILE: Flow[Context] = Flow(
         Task("Deploy extensions", extensions.deploy(Extension), after=("Deploy kube-apiserver",)),
         Task("Deploy DNS records", extensions.deploy(DNSRecord), after=("Deploy kube-apiserver",)),
         Task(
+            "Wait for nodes", control_plane.nodes_renewed, after=("Deploy DNS records",), skip=control_plane.skip_nodes
+        ),
+        Task(
             "Deploy kube-controller-manager",
             control_plane.deployed(CONTROLLER_MANAGER),
-            after=("Deploy kube-apiserver",),
+            after=("Deploy kube-apiserver", "Wait for nodes"),
         ),
         Task("Deploy kube-scheduler", control_plane.deployed(SCHEDULER), after=("Deploy kube-apiserver",)),
         Task(

@@ -12,7 +12,7 @@ from espalier.api.etcd.ownership import Status
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.operations import OperationState
+from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
@@ -344,6 +344,8 @@ def successor_started(ctx: Context) -> Verdict:
     """
     scope = ctx.scope
     current, last = scope.ownership.current, scope.ownership.last_started
+    if ctx.operation is OperationType.DELETE:
+        return Done()  # the Shoot is gone
     if scope.is_owner:
         is_needed = last is not None and last.epoch == scope.leftover_epoch and not _is_copy(scope)
         return handed_over(ctx) if is_needed else Done()
