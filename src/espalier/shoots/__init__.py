@@ -1,0 +1,1 @@
+"""Shoots: clusters whose control planes run in seeds, and move between them."""
