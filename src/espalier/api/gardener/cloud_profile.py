@@ -1,0 +1,72 @@
+"""`core.gardener.cloud/v1beta1 CloudProfile`: what an infrastructure offers to shoots."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.gardener.operations import RawExtension
+from espalier.api.gardener.shoot import GROUP, VERSION
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
+from espalier.api.label_selectors import LabelSelector
+from espalier.api.meta import Part
+from espalier.api.resource import Resource
+
+
+class OfferedVersion(Part):
+    """A version that shoots may have."""
+
+    version: str
+    classification: str = ""
+    expiration_date: str | None = None
+
+
+class OfferedKubernetes(Part):
+    """Kubernetes versions that shoots may have."""
+
+    versions: Annotated[list[OfferedVersion], Meta(extra_json_schema=listing("version"))] = []
+
+
+class OfferedImage(Part):
+    """A machine image."""
+
+    name: str
+    versions: Annotated[list[OfferedVersion], Meta(extra_json_schema=listing("version"))] = []
+
+
+class Region(Part):
+    """A region of the infrastructure."""
+
+    name: str
+    zones: Annotated[list[dict[str, Any]], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class SeedSelector(LabelSelector):
+    """Seeds that shoots of the profile may have."""
+
+    provider_types: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class CloudProfileSpec(Part):
+    """What an infrastructure offers."""
+
+    type: str
+    kubernetes: OfferedKubernetes = msgspec.field(default_factory=OfferedKubernetes)
+    machine_images: Annotated[list[OfferedImage], Meta(extra_json_schema=listing("name"))] = []
+    machine_types: Annotated[list[dict[str, Any]], Meta(extra_json_schema=ATOMIC)] = []
+    regions: Annotated[list[Region], Meta(extra_json_schema=listing("name"))] = []
+    seed_selector: SeedSelector | None = None
+    provider_config: RawExtension = None  # type: ignore[assignment]
+    volume_types: Annotated[list[dict[str, Any]], Meta(extra_json_schema=ATOMIC)] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "cloudprofiles", "CloudProfile", namespaced=False),
+    columns=(Column("Type", ".spec.type", "string", "Type of the infrastructure"), AGE),
+    partly=True,
+)
+class CloudProfile(KubeObject, kw_only=True):
+    """What an infrastructure offers to shoots."""
+
+    spec: CloudProfileSpec

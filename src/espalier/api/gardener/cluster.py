@@ -1,0 +1,38 @@
+"""`extensions.gardener.cloud/v1alpha1 Cluster`: what extensions in a seed may know of a shoot, and its lease.
+
+Its name is the shoot's technical ID. `spec.shoot` and the others are whole objects of the garden, for extensions that
+can't reach it.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from espalier.api.gardener.extension import GROUP, VERSION
+from espalier.api.gardener.operations import RawExtension, Time
+from espalier.api.kinds import AGE, Column, KubeObject, kind
+from espalier.api.meta import Part
+from espalier.api.resource import Resource
+
+
+class ClusterSpec(Part):
+    """Copies of the garden's objects, and the lease."""
+
+    cloud_profile: RawExtension = None  # type: ignore[assignment]
+    seed: RawExtension = None  # type: ignore[assignment]
+    shoot: RawExtension = None  # type: ignore[assignment]
+    lease_expiration: Annotated[
+        Time,
+        Meta(description="Extensions begin no operation after it: the seed may no longer be responsible. RFC 3339."),
+    ] = ""
+
+
+@kind(
+    Resource(GROUP, VERSION, "clusters", "Cluster", namespaced=False),
+    columns=(Column("Lease", ".spec.leaseExpiration", "string", "When extensions stop"), AGE),
+    partly=True,
+)
+class Cluster(KubeObject, kw_only=True):
+    """A shoot, for the extensions of its seed."""
+
+    spec: ClusterSpec

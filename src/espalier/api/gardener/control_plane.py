@@ -1,0 +1,32 @@
+"""`extensions.gardener.cloud/v1alpha1 ControlPlane`: what a provider adds to a shoot's control plane."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec
+from espalier.api.gardener.operations import RawExtension, SecretReference
+from espalier.api.kinds import Column, kind
+from espalier.api.resource import Resource
+
+
+class ControlPlaneSpec(ExtensionSpec):
+    """Desired state of what a provider adds."""
+
+    purpose: Annotated[str, Meta(description="normal or exposure; normal if absent.")] = ""
+    region: str = ""
+    secret_ref: Annotated[SecretReference | None, Meta(description="Credentials of the provider.")] = None
+    infrastructure_provider_status: RawExtension = None  # type: ignore[assignment]
+
+
+@kind(
+    Resource(GROUP, VERSION, "controlplanes", "ControlPlane"),
+    short_names=("cp",),
+    columns=(COLUMNS[0], Column("Purpose", ".spec.purpose", "string", "Purpose of it"), *COLUMNS[1:]),
+    status=True,
+    partly=True,
+)
+class ControlPlane(Extended, kw_only=True):
+    """What a provider adds to a shoot's control plane."""
+
+    spec: ControlPlaneSpec

@@ -1,0 +1,73 @@
+"""`core.gardener.cloud/v1beta1 ControllerRegistration`: kinds and types that an extension is responsible for."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.gardener.shoot import GROUP, VERSION
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
+from espalier.api.meta import Part
+from espalier.api.resource import Resource
+
+
+class Moment(StrEnum):
+    """When an Extension is acted on, as seen from the shoot's API server."""
+
+    BEFORE_KUBE_API_SERVER = "BeforeKubeAPIServer"
+    AFTER_KUBE_API_SERVER = "AfterKubeAPIServer"
+    AFTER_WORKER = "AfterWorker"
+
+
+class Lifecycle(Part):
+    """When Extensions of a type are acted on. An absent moment is Gardener's default."""
+
+    reconcile: str | None = None
+    delete: str | None = None
+    migrate: str | None = None
+
+    @property
+    def when_reconciled(self) -> str:
+        """The moment of reconcile and restore."""
+        return self.reconcile or Moment.AFTER_KUBE_API_SERVER
+
+    @property
+    def when_deleted(self) -> str:
+        """The moment of a deletion."""
+        return self.delete or Moment.BEFORE_KUBE_API_SERVER
+
+    @property
+    def when_migrated(self) -> str:
+        """The moment of a migration."""
+        return self.migrate or Moment.BEFORE_KUBE_API_SERVER
+
+
+class ControllerResource(Part):
+    """A kind and type of `extensions.gardener.cloud`."""
+
+    kind: str
+    type: str
+    primary: Annotated[
+        bool | None, Meta(description="False if another registration owns the type; true if absent.")
+    ] = None
+    globally_enabled: Annotated[bool | None, Meta(description="All shoots have it, for kind Extension.")] = None
+    lifecycle: Lifecycle = msgspec.field(default_factory=Lifecycle)
+
+
+class ControllerRegistrationSpec(Part):
+    """What an extension is responsible for."""
+
+    resources: Annotated[list[ControllerResource], Meta(extra_json_schema=ATOMIC)] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "controllerregistrations", "ControllerRegistration", namespaced=False),
+    columns=(Column("Resources", ".spec.resources[*].type", "string", "Types"), AGE),
+    partly=True,
+)
+class ControllerRegistration(KubeObject):
+    """Kinds and types that an extension is responsible for."""
+
+    spec: ControllerRegistrationSpec = msgspec.field(default_factory=ControllerRegistrationSpec)

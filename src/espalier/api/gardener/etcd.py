@@ -1,0 +1,106 @@
+"""`druid.gardener.cloud/v1alpha1 Etcd`: an etcd and the agent beside it.
+
+With `backup.sourceStore` it is a copy version: the agent alone runs, and Ready means that all is copied.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.gardener.operations import Condition, LastError, LastOperation, SecretReference
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Scale, kind, listing
+from espalier.api.label_selectors import LabelSelector
+from espalier.api.meta import Observed, Part
+from espalier.api.resource import Resource
+
+MAIN = "etcd-main"
+"""The Etcd of a shoot that has its data, in the shoot's namespace."""
+
+READY = "Ready"
+BACKUP_READY = "BackupReady"
+
+
+class Store(Part):
+    """A container of an object store, and the part of it that has the etcd's backups."""
+
+    container: str | None = None
+    prefix: str = ""
+    provider: str | None = None
+    secret_ref: Annotated[SecretReference | None, Meta(description="Credentials, in the Etcd's namespace.")] = None
+    endpoint_override: str | None = None
+
+
+class Backup(Part):
+    """Backups of an etcd. Times are durations like 5m."""
+
+    store: Store | None = None
+    source_store: Annotated[Store | None, Meta(description="Copy the backups from there, and run no etcd.")] = None
+    image: str | None = None
+    port: int | None = None
+    full_snapshot_schedule: str | None = None
+    delta_snapshot_period: str | None = None
+    delta_snapshot_retention_period: str | None = None
+    garbage_collection_policy: str | None = None
+    garbage_collection_period: str | None = None
+    etcd_snapshot_timeout: str | None = None
+
+
+class EtcdConfig(Part):
+    """Settings of etcd itself."""
+
+    image: str | None = None
+    quota: int | str | None = None
+    client_port: int | None = None
+    server_port: int | None = None
+    defragmentation_schedule: str | None = None
+    client_url_tls: dict[str, Any] = {}
+    peer_url_tls: dict[str, Any] = {}
+
+
+class EtcdSpec(Part):
+    """Desired state of an etcd."""
+
+    replicas: Annotated[int, Meta(ge=0)]
+    selector: LabelSelector = msgspec.field(default_factory=LabelSelector)
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    etcd: EtcdConfig = msgspec.field(default_factory=EtcdConfig)
+    backup: Backup = msgspec.field(default_factory=Backup)
+    storage_capacity: int | str | None = None
+    storage_class: str | None = None
+    volume_claim_template: str | None = None
+
+
+class EtcdStatus(Observed, frozen=True):
+    """Observed state of an etcd."""
+
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    last_errors: Annotated[list[LastError], Meta(extra_json_schema=ATOMIC)] = []
+    last_operation: LastOperation | None = None
+    observed_generation: int = 0
+    replicas: int = 0
+    current_replicas: int = 0
+    ready_replicas: int = 0
+    ready: bool | None = None
+    selector: str = ""
+
+
+@kind(
+    Resource("druid.gardener.cloud", "v1alpha1", "etcds", "Etcd"),
+    columns=(
+        Column("Ready", ".status.ready", "string", "It can be used, or all is copied"),
+        Column("Backup Ready", '.status.conditions[?(@.type=="BackupReady")].status', "string", "Backups are made"),
+        AGE,
+        Column("Copies From", ".spec.backup.sourceStore.container", "string", "Source of a copy version", 1),
+    ),
+    status=True,
+    scale=Scale(),
+    partly=True,
+)
+class Etcd(KubeObject, kw_only=True):
+    """An etcd and the agent beside it."""
+
+    spec: EtcdSpec
+    status: EtcdStatus = EtcdStatus()

@@ -1,0 +1,68 @@
+"""`extensions.gardener.cloud/v1alpha1`: parts of all extension kinds, and Extension itself.
+
+Gardenlet writes `spec` into the shoot's namespace in the seed, the controller of the `type` acts and writes `status`.
+Typed as far as we write or read them; the rest of a foreign object survives because we write by server-side apply.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.gardener.operations import Condition, LastError, LastOperation, NamedReference, RawExtension
+from espalier.api.kinds import AGE, Column, KubeObject, kind, listing
+from espalier.api.meta import Observed, Part
+from espalier.api.resource import Resource
+
+GROUP = "extensions.gardener.cloud"
+VERSION = "v1alpha1"
+
+TYPE_COLUMN = Column("Type", ".spec.type", "string", "Type of the extension, by which its controller is found")
+STATUS_COLUMN = Column("Status", ".status.lastOperation.state", "string", "State of the last operation")
+COLUMNS = (TYPE_COLUMN, STATUS_COLUMN, AGE)
+
+
+class ExtensionSpec(Part):
+    """The part of `spec` that all extension kinds have."""
+
+    type: Annotated[str, Meta(description="Type of the extension, by which its controller is found.")]
+    class_: Annotated[str, Meta(description="Class of controllers that are responsible; shoot if absent.")] = (
+        msgspec.field(default="", name="class")
+    )
+    provider_config: Annotated[RawExtension, Meta(description="Settings that the type alone understands.")] = None  # type: ignore[assignment]
+
+
+class ExtensionStatus(Observed, frozen=True):
+    """The part of `status` that all extension kinds have."""
+
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+    last_error: LastError | None = None
+    last_operation: LastOperation | None = None
+    observed_generation: int = 0
+    provider_status: Annotated[RawExtension, Meta(description="Facts for others of the same provider.")] = None  # type: ignore[assignment]
+    resources: Annotated[
+        list[NamedReference],
+        Meta(description="Objects that belong to the state.", extra_json_schema=listing("name")),
+    ] = []
+    state: Annotated[
+        RawExtension, Meta(description="All that the extension needs to go on in another seed: any JSON.")
+    ] = None  # type: ignore[assignment]
+
+
+class Extended(KubeObject, kw_only=True):
+    """Base of extension kinds: what the parts that serve all of them read."""
+
+    spec: ExtensionSpec
+    status: ExtensionStatus = ExtensionStatus()
+
+
+@kind(
+    Resource(GROUP, VERSION, "extensions", "Extension"),
+    short_names=("ext",),
+    columns=COLUMNS,
+    status=True,
+    partly=True,
+)
+class Extension(Extended, kw_only=True):
+    """Something that a type adds to a shoot."""

@@ -1,0 +1,63 @@
+"""`extensions.gardener.cloud/v1alpha1` BackupBucket and BackupEntry: what a provider does for the garden's ones."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec, ExtensionStatus
+from espalier.api.gardener.infrastructure import REGION_COLUMN
+from espalier.api.gardener.operations import RawExtension, SecretReference
+from espalier.api.kinds import Column, kind
+from espalier.api.resource import Resource
+
+
+class BackupBucketSpec(ExtensionSpec):
+    """Desired bucket."""
+
+    region: str = ""
+    secret_ref: Annotated[SecretReference | None, Meta(description="Credentials of the provider.")] = None
+
+
+class BackupBucketStatus(ExtensionStatus, frozen=True):
+    """Observed bucket."""
+
+    generated_secret_ref: SecretReference | None = None
+
+
+@kind(
+    Resource(GROUP, VERSION, "backupbuckets", "BackupBucket", namespaced=False),
+    short_names=("bb",),
+    columns=(COLUMNS[0], REGION_COLUMN, *COLUMNS[1:]),
+    status=True,
+    partly=True,
+)
+class BackupBucket(Extended, kw_only=True):
+    """A bucket for the backups of a seed's shoots."""
+
+    spec: BackupBucketSpec
+    status: BackupBucketStatus = BackupBucketStatus()
+
+
+class BackupEntrySpec(BackupBucketSpec):
+    """Desired part of a bucket, for one shoot."""
+
+    bucket_name: str = ""
+    backup_bucket_provider_status: RawExtension = None  # type: ignore[assignment]
+
+
+@kind(
+    Resource(GROUP, VERSION, "backupentries", "BackupEntry", namespaced=False),
+    short_names=("be",),
+    columns=(
+        COLUMNS[0],
+        REGION_COLUMN,
+        Column("Bucket", ".spec.bucketName", "string", "Bucket in which it is"),
+        *COLUMNS[1:],
+    ),
+    status=True,
+    partly=True,
+)
+class BackupEntry(Extended, kw_only=True):
+    """A shoot's part of a bucket."""
+
+    spec: BackupEntrySpec

@@ -1,0 +1,21 @@
+"""Images of a shoot's control plane, and the programs that they stand for where nothing pulls images."""
+
+from __future__ import annotations
+
+ETCD = "espalier.gardener.cloud/etcd"
+AGENT = "espalier.gardener.cloud/etcd-backup-restore"
+KUBE_APISERVER = "registry.k8s.io/kube-apiserver"
+KUBE_CONTROLLER_MANAGER = "registry.k8s.io/kube-controller-manager"
+KUBE_SCHEDULER = "registry.k8s.io/kube-scheduler"
+MACHINE_CONTROLLER_MANAGER = "espalier.gardener.cloud/machine-controller-manager"
+
+
+def tagged(image: str, version: str) -> str:
+    """The image in a version: Kubernetes' own ones have tags that begin with `v`."""
+    tag = version if version.startswith("v") else f"v{version}"
+    return f"{image}:{tag}"
+
+
+def program(image: str) -> str:
+    """The name of an image's program, whatever registry mirrors it: `kube-apiserver`, `etcd-backup-restore`."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]

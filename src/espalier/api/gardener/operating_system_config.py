@@ -1,0 +1,84 @@
+"""`extensions.gardener.cloud/v1alpha1 OperatingSystemConfig`: units and files of a shoot's machines, as user data."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated
+
+from msgspec import Meta
+
+from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec, ExtensionStatus
+from espalier.api.gardener.operations import SecretReference
+from espalier.api.kinds import ATOMIC, Column, kind, listing
+from espalier.api.meta import Observed, Part
+from espalier.api.resource import Resource
+
+PROVISION = "provision"
+"""Purpose: the first start of a machine."""
+
+RECONCILE = "reconcile"
+"""Purpose: what a running machine has."""
+
+
+class Unit(Part):
+    """A systemd unit."""
+
+    name: str
+    command: str = ""
+    enable: bool | None = None
+    content: str = ""
+
+
+class InlineContent(Part):
+    """Content of a file, encoded as it says: plain if empty, or b64."""
+
+    data: str
+    encoding: str = ""
+
+
+class FileContent(Part):
+    """Content of a file."""
+
+    inline: InlineContent | None = None
+
+
+class File(Part):
+    """A file of a machine."""
+
+    path: str
+    content: FileContent
+    permissions: int | None = None
+
+
+class OperatingSystemConfigSpec(ExtensionSpec):
+    """Units and files of machines."""
+
+    purpose: str = ""
+    units: Annotated[list[Unit], Meta(extra_json_schema=listing("name"))] = []
+    files: Annotated[list[File], Meta(extra_json_schema=listing("path"))] = []
+
+
+class CloudConfig(Observed, frozen=True):
+    """The user data that was made."""
+
+    secret_ref: SecretReference
+
+
+class OperatingSystemConfigStatus(ExtensionStatus, frozen=True):
+    """Observed state: the user data, and units and files that the type adds."""
+
+    cloud_config: CloudConfig | None = None
+    extension_units: Annotated[list[Unit], Meta(extra_json_schema=ATOMIC)] = []
+    extension_files: Annotated[list[File], Meta(extra_json_schema=ATOMIC)] = []
+
+
+@kind(
+    Resource(GROUP, VERSION, "operatingsystemconfigs", "OperatingSystemConfig"),
+    short_names=("osc",),
+    columns=(COLUMNS[0], Column("Purpose", ".spec.purpose", "string", "provision or reconcile"), *COLUMNS[1:]),
+    status=True,
+    partly=True,
+)
+class OperatingSystemConfig(Extended, kw_only=True):
+    """Units and files of machines."""
+
+    spec: OperatingSystemConfigSpec
+    status: OperatingSystemConfigStatus = OperatingSystemConfigStatus()

@@ -1,0 +1,115 @@
+"""Ownership epochs of a shoot: which seeds had its control plane, in order, and whose etcd started.
+
+They are an annotation on the Shoot (`metadata_keys.OWNERSHIP`). Two parties write it, with the Shoot's resourceVersion
+as a precondition: the garden adds an epoch, and the gardenlet of the newest epoch's seed marks it as started before its
+etcd starts for the first time. So exactly one of "a newer epoch exists" and "this epoch started" comes first, and a
+destination takes the data over from the last epoch that started, which no later write can change.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Any
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.printable import quoted
+
+LARGEST = 64 * 1024
+"""Bytes of the annotation."""
+
+REMEMBERED = 16
+"""Epochs that are kept: those before the last started one decide nothing, they tell people where the shoot was."""
+
+Number = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")]
+
+
+class OwnershipError(ValueError):
+    """The annotation can't be acted on, or the change is not allowed; the text says why, and what to do."""
+
+
+class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One seed's ownership of a shoot."""
+
+    epoch: Number
+    seed: Name
+    bucket: Annotated[Name, msgspec.Meta(description="BackupBucket that has the epoch's backups.")]
+    started: Annotated[bool, msgspec.Meta(description="Its etcd may hold data that no epoch before has.")] = False
+
+
+class Ownership(msgspec.Struct, frozen=True):
+    """All epochs that are remembered, the newest last. A value: changes give a new one."""
+
+    epochs: tuple[Epoch, ...] = ()
+
+    @property
+    def current(self) -> Epoch | None:
+        """The newest epoch: the only one that may start."""
+        return self.epochs[-1] if self.epochs else None
+
+    @property
+    def last_started(self) -> Epoch | None:
+        """The newest epoch that started."""
+        return next((epoch for epoch in reversed(self.epochs) if epoch.started), None)
+
+    @property
+    def predecessor(self) -> Epoch | None:
+        """The epoch from which the current one takes the data over: None where it founds the shoot's etcd."""
+        return next((epoch for epoch in reversed(self.epochs[:-1]) if epoch.started), None)
+
+    def of(self, number: int) -> Epoch | None:
+        """The epoch with a number."""
+        return next((epoch for epoch in self.epochs if epoch.epoch == number), None)
+
+    def add(self, seed: str, bucket: str) -> Ownership:
+        """A new epoch for a seed. Raises `OwnershipError` when it is the current epoch's: nothing has to change."""
+        current = self.current
+        if current is not None and (current.seed, current.bucket) == (seed, bucket):
+            raise OwnershipError(f"seed {seed} has the shoot already, in epoch {current.epoch}; add no epoch for it")
+        epoch = _epoch({"epoch": current.epoch + 1 if current else 1, "seed": seed, "bucket": bucket})
+        kept = [*self.epochs, epoch]
+        started = self.last_started
+        while len(kept) > REMEMBERED:
+            kept.remove(next(one for one in kept if one is not started))
+        return Ownership(tuple(kept))
+
+    def start(self, number: int, seed: str) -> Ownership:
+        """The epoch marked as started; the same again where it is. Raises `OwnershipError` when it is not the current
+        epoch of that seed: the shoot has moved on, and this epoch's etcd must not start."""
+        current = self.current
+        if current is None or (current.epoch, current.seed) != (number, seed):
+            owner = f"epoch {current.epoch} of seed {current.seed}" if current else "none"
+            raise OwnershipError(f"epoch {number} of seed {seed} can't start: the shoot's epoch is {owner}")
+        return Ownership((*self.epochs[:-1], msgspec.structs.replace(current, started=True)))
+
+    def render(self) -> str:
+        """The annotation."""
+        return msgspec.json.encode(self.epochs).decode()
+
+
+def parse(annotation: str | None) -> Ownership:
+    """The epochs that an annotation has; none when there is no annotation. Raises `OwnershipError`."""
+    if annotation is None:
+        return Ownership()
+    if len(annotation) > LARGEST:
+        raise OwnershipError(f"the epochs have {len(annotation)} characters, at most {LARGEST} are allowed")
+    try:
+        epochs = json_trees.decode(annotation, tuple[Epoch, ...])
+    except msgspec.MsgspecError as error:
+        raise OwnershipError(f"these are no epochs: {quoted(annotation, 80)}: {error}") from None
+    for before, after in pairwise(epochs):
+        if before.epoch >= after.epoch:
+            raise OwnershipError(f"epoch {after.epoch} stands after {before.epoch}: numbers must grow")
+    if not epochs:
+        raise OwnershipError("the list of epochs is empty; without epochs there is no annotation")
+    return Ownership(epochs)
+
+
+def _epoch(fields: dict[str, Any]) -> Epoch:
+    """An epoch whose fields were checked like those that are read."""
+    try:
+        return msgspec.convert(fields, Epoch)
+    except msgspec.ValidationError as error:
+        raise OwnershipError(f"this can't be an epoch: {error}") from None

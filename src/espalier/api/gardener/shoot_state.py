@@ -1,0 +1,80 @@
+"""`core.gardener.cloud/v1alpha1 ShootState`: all that is needed to make a shoot's control plane anew, etcd apart.
+
+It is in the garden, under the name of its Shoot, and holds keys: project members can't read it. Sections are those of
+the proposal "Shoot Control Plane Migration". Extension state that is too large for one object is in Secrets beside it.
+"""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from espalier.api.gardener.operations import NamedReference, RawExtension
+from espalier.api.gardener.shoot import GROUP
+from espalier.api.kinds import AGE, ATOMIC, KubeObject, kind, listing
+from espalier.api.meta import Part
+from espalier.api.resource import Resource
+
+VERSION = "v1alpha1"
+
+FINALIZER = "gardener"
+"""Holds a ShootState while its Shoot is there, and a Shoot while its control plane is."""
+
+
+class PersistedSecret(Part):
+    """A secret that is generated once in a shoot's life: data in base64, as in a Secret."""
+
+    name: str
+    data: dict[str, str] = {}
+    type: Annotated[str, Meta(description="Type of the Secret in the seed; Opaque if absent.")] = ""
+    labels: dict[str, str] = {}
+
+
+class GardenletState(Part):
+    """State of the gardenlet."""
+
+    secrets: Annotated[list[PersistedSecret], Meta(extra_json_schema=listing("name"))] = []
+
+
+class StateReference(Part):
+    """State that is in Secrets of the ShootState's namespace: their pieces in this order are its JSON, compressed."""
+
+    secrets: Annotated[list[str], Meta(description="Names of the Secrets.", extra_json_schema=ATOMIC)]
+    size: Annotated[int, Meta(ge=0, description="Bytes of the state's JSON.")]
+    sha256: Annotated[str, Meta(description="Digest of the state's JSON, in hexadecimal.")]
+
+
+class ExtensionState(Part):
+    """State of one extension resource: `state`, or where it is."""
+
+    kind: str
+    name: str = ""
+    purpose: Annotated[str, Meta(description="Purpose of the resource, where its kind has any.")] = ""
+    state: Annotated[RawExtension, Meta(description="Any JSON, as the extension wrote it.")] = None  # type: ignore[assignment]
+    state_ref: StateReference | None = None
+    resources: Annotated[
+        list[NamedReference], Meta(description="Objects that belong to the state.", extra_json_schema=ATOMIC)
+    ] = []
+
+
+class ResourceState(Part):
+    """An object that belongs to the state of an extension."""
+
+    kind: str
+    name: str
+    api_version: str = ""
+    data: Annotated[RawExtension, Meta(description="The object, without what the seed's API server added.")] = None  # type: ignore[assignment]
+
+
+@kind(
+    Resource(GROUP, VERSION, "shootstates", "ShootState"),
+    columns=(AGE,),
+    partly=True,
+)
+class ShootState(KubeObject):
+    """All that is needed to make a shoot's control plane anew, etcd apart."""
+
+    gardenlet: GardenletState = msgspec.field(default_factory=GardenletState)
+    extensions: Annotated[list[ExtensionState], Meta(extra_json_schema=ATOMIC)] = []
+    resources: Annotated[list[ResourceState], Meta(extra_json_schema=ATOMIC)] = []

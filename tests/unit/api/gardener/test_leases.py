@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.gardener import leases
+from espalier.api.gardener.cluster import Cluster, ClusterSpec
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SKEW = timedelta(seconds=5)
+
+
+def cluster(expiration: str) -> Cluster:
+    return Cluster(spec=ClusterSpec(lease_expiration=expiration))
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_a_micro_time_is_read_as_it_was_written(moment: datetime) -> None:
+    assert leases.parse_micro_time(leases.micro_time(moment)) == moment
+
+
+def test_a_micro_time_has_six_digits_and_is_in_utc() -> None:
+    """G75."""
+    east = timezone(timedelta(hours=2))
+    assert leases.micro_time(datetime(2026, 1, 1, 2, tzinfo=east)) == "2026-01-01T00:00:00.000000Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2026-01-01T00:00:01Z", 1),
+        ("2026-01-01T00:00:01.5Z", 1.5),
+        ("2026-01-01T02:00:01.000001+02:00", 1.000001),
+        ("2026-01-01T00:00:00.000001999Z", 0.000001),
+    ],
+)
+def test_what_other_writers_may_write_is_read(text: str, seconds: float) -> None:
+    assert leases.parse_micro_time(text) == NOW + timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "never",
+        "2026-13-01T00:00:00Z",
+        "2026-01-01T25:00:00Z",
+        "2026-01-01",
+        "2026-01-01T00:00:00",
+        "9999-12-31T23:59:59-23:59",
+        "0001-01-01T00:00:00+23:59",
+        "2026-01-01T00:00:00.0000000001Z",
+        "2026-01-01T00:00:00Z\n",
+        "２０２６-01-01T00:00:00Z",
+    ],
+)
+def test_what_is_no_time_is_no_lease(text: str) -> None:
+    assert leases.parse_micro_time(text) is None
+    assert not leases.valid(cluster(text), NOW, SKEW)
+
+
+@pytest.mark.parametrize(("ahead", "holds"), [(5.000001, True), (5, False), (4.999999, False), (-1, False)])
+def test_a_lease_is_over_as_soon_as_a_clock_that_is_fast_could_say_so(ahead: float, holds: bool) -> None:
+    assert leases.valid(cluster(leases.micro_time(NOW + timedelta(seconds=ahead))), NOW, SKEW) is holds
+
+
+def test_a_renewal_counts_from_before_the_read() -> None:
+    assert leases.renewed(NOW, timedelta(minutes=2)) == "2026-01-01T00:02:00.000000Z"

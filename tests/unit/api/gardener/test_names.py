@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from espalier.api.gardener import images, names
+
+
+def test_all_names_of_a_shoot_are_derived_from_project_name_and_uid() -> None:
+    technical_id = names.technical_id("core", "my-shoot")
+    entry = names.backup_entry(technical_id, "1-2")
+    assert technical_id == "shoot--core--my-shoot"
+    assert entry == "shoot--core--my-shoot--1-2"
+    assert names.source_backup_entry(technical_id, "1-2") == "source-shoot--core--my-shoot--1-2"
+    assert names.store_prefix(entry, 3) == "shoot--core--my-shoot--1-2/etcd-main/3"
+
+
+def test_a_source_entry_has_the_prefix_of_the_entry_it_stands_for() -> None:
+    source = names.source_backup_entry("shoot--core--a", "1")
+    assert names.is_source_backup_entry(source)
+    assert names.store_prefix(source, 2) == names.store_prefix(names.backup_entry("shoot--core--a", "1"), 2)
+
+
+@pytest.mark.parametrize(("project", "shoot"), [("core", "a"), ("core", "a--b"), ("a-b", "c-d")])
+def test_a_technical_id_is_parsed_to_what_it_was_made_of(project: str, shoot: str) -> None:
+    assert names.parse_technical_id(names.technical_id(project, shoot)) == (project, shoot)
+
+
+@pytest.mark.parametrize("text", ["", "shoot--", "shoot--a", "shoot--a--", "shoot----a", "kube-system", "xshoot--a--b"])
+def test_other_namespaces_are_no_technical_ids(text: str) -> None:
+    assert names.parse_technical_id(text) is None
+
+
+def test_projects_have_namespaces_with_a_prefix_but_the_garden_itself() -> None:
+    assert names.project_namespace("core") == "garden-core"
+    assert names.project_namespace("garden") == "garden"
+    assert names.project_of("garden-core") == "core"
+    assert names.project_of("garden") == "garden"
+    assert names.project_of("default") is None
+    assert names.project_of("garden-") is None
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        images.tagged(images.KUBE_APISERVER, "1.33.1"),
+        "localhost:5000/mirror/kube-apiserver:v1.33.1",
+        "registry.k8s.io/kube-apiserver@sha256:00",
+        "kube-apiserver",
+    ],
+)
+def test_an_image_has_the_same_program_from_every_registry(image: str) -> None:
+    assert images.program(image) == "kube-apiserver"
+
+
+def test_kubernetes_tags_begin_with_v() -> None:
+    assert images.tagged(images.KUBE_SCHEDULER, "v1.33.1") == "registry.k8s.io/kube-scheduler:v1.33.1"
