@@ -10,7 +10,12 @@ from datetime import timedelta
 from typing import Any
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.crd import crd_of
 from espalier.api.etcd.timing import Timing
+from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.leases import micro_time
+from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
@@ -23,32 +28,10 @@ from espalier.kube.wire import Transport
 from espalier.runtime.component import Component, assemble
 from espalier.runtime.manager import Manager
 from espalier.runtime.virtual import Simulation
-from espalier.shoots.extension import names
 
 SHOOT = "shoot--garden--rose"
 TIMING = Timing()
 AGENT = "extensions"
-
-
-def definition_of(resource: Resource) -> dict[str, Any]:
-    """A CRD that keeps everything, with a status subresource."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": resource.version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-    }
-    return {
-        "metadata": {"name": resource.group_resource},
-        "spec": {
-            "group": resource.group,
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "names": {"plural": resource.plural, "kind": resource.kind},
-            "versions": [version],
-        },
-    }
 
 
 @dataclass
@@ -63,9 +46,11 @@ class Seed:
     async def renew(self, name: str = SHOOT, seconds: float = TIMING.lease_validity) -> None:
         """Renew the lease of a cluster, to so many seconds from now."""
         ends = self.simulation.clock.now() + timedelta(seconds=seconds)
-        spec = {"leaseExpiration": ends.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+        spec = {"leaseExpiration": micro_time(ends)}
         body = {"metadata": {"name": name}, "spec": spec}
-        await self.client.apply(names.CLUSTER, {"apiVersion": names.CLUSTER.api_version, "kind": "Cluster", **body})
+        await self.client.apply(
+            Cluster.resource, {"apiVersion": Cluster.resource.api_version, "kind": "Cluster", **body}
+        )
 
     async def renewing(self, name: str = SHOOT) -> None:
         """Renew it for ever."""
@@ -83,7 +68,7 @@ class Seed:
         self, resource: Resource, name: str, spec: dict[str, Any], *, asks: str = "", state: Any = None
     ) -> Object:
         """Make an extension resource as a gardenlet does: state first, then what is asked for."""
-        annotations = {names.OPERATION: names.WAIT_FOR_STATE if state is not None else asks} if asks else {}
+        annotations = {keys.OPERATION: keys.WAIT_FOR_STATE if state is not None else asks} if asks else {}
         metadata = {"name": name, "annotations": annotations}
         if resource.namespaced:
             metadata["namespace"] = SHOOT
@@ -99,7 +84,7 @@ class Seed:
         """Annotate a resource with an operation."""
         found = await self.get(resource, name)
         stamp = self.simulation.clock.now().isoformat() if operation else None
-        annotations = {names.OPERATION: operation, names.TIMESTAMP: stamp}
+        annotations = {keys.OPERATION: operation, keys.TIMESTAMP: stamp}
         return await self._patch(found, resource, {"metadata": {"annotations": annotations}})
 
     async def patch(
@@ -152,7 +137,7 @@ def succeeded(operation: str) -> Callable[[dict[str, Any]], bool]:
 
     def holds(tree: dict[str, Any]) -> bool:
         last = tree.get("status", {}).get("lastOperation", {})
-        is_asked = names.OPERATION in tree.get("metadata", {}).get("annotations", {})
+        is_asked = keys.OPERATION in tree.get("metadata", {}).get("annotations", {})
         return (last.get("type"), last.get("state")) == (operation, "Succeeded") and not is_asked
 
     return holds
@@ -168,13 +153,14 @@ def is_gone(tree: dict[str, Any]) -> bool:
     return not tree
 
 
-async def new_seed(simulation: Simulation, kinds: Sequence[Resource]) -> Seed:
+async def new_seed(simulation: Simulation, kinds: Sequence[type[KubeObject]]) -> Seed:
     """An API server with these kinds and Clusters, and a shoot's namespace."""
     server = Server(MemoryStore(), now=simulation.clock.now, random=simulation.random)
     await server.start()
     seed = Seed(simulation, server, Client(InProcessTransport(server), user_agent="gardenlet", retry=Retry(attempts=1)))
-    for resource in (names.CLUSTER, *kinds):
-        await seed.client.create(CUSTOM_RESOURCE_DEFINITION, definition_of(resource))
+    definitions: list[type[KubeObject]] = [Cluster, *kinds]
+    for kind in definitions:
+        await seed.client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
     await seed.client.create(NAMESPACE, {"metadata": {"name": SHOOT}})
     return seed
 

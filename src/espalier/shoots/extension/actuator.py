@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
+from espalier.api.gardener.operations import OperationType
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer
 from espalier.shoots.extension.guard import Guard
-from espalier.shoots.extension.operation import Operation
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -34,7 +34,7 @@ class Request(Generic[S]):
 
     object: Object
     """The resource, as it was when the operation began."""
-    operation: Operation
+    operation: OperationType
     state: S | None
     """The saved state; never None in `restore` of an extension that declares one."""
     cluster: Object | None

@@ -10,9 +10,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from espalier.api import conditions as condition_list
 from espalier.api.conditions import timestamp
-from espalier.api.meta import Condition, Observed, Tree
+from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.operations import Condition, ErrorCode, OperationState, OperationType
+from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
@@ -23,10 +24,9 @@ from espalier.runtime.mapping import ToKeys
 from espalier.runtime.writer import Writer
 from espalier.shoots.extension import names
 from espalier.shoots.extension.actuator import Actuator, Request
-from espalier.shoots.extension.errors import Code
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
 from espalier.shoots.extension.lease import Leases
-from espalier.shoots.extension.operation import Operation, State, operation_of
+from espalier.shoots.extension.operation import asked, operation_of
 from espalier.shoots.extension.saved_state import SavedState
 from espalier.shoots.extension.views import ClusterObject, ExtensionObject
 
@@ -90,7 +90,7 @@ class Attempt(Generic[S]):
         self.seen = found.decode(ExtensionObject)
         self.operation = operation_of(found.metadata, self.seen.status.last_operation)
         self.cluster = tools.extension.cluster_of(found)
-        self.codes: Sequence[Code] = ()
+        self.codes: Sequence[ErrorCode] = ()
         """Of the error that ended it."""
         self.status: Tree = {}
         """What the operation told of itself, for the status."""
@@ -107,10 +107,10 @@ class Attempt(Generic[S]):
 
     def verdict(self) -> Verdict:
         """Whether the operation may go on, as far as is known now. Migrating needs no lease: it reaches no provider."""
-        if self.operation is Operation.MIGRATE:
+        if self.operation is OperationType.MIGRATE:
             return Verdict(math.inf)
         live = self.tools.cache.get(self.object.key)
-        if live is not None and live.metadata.annotations.get(names.OPERATION) == names.MIGRATE:
+        if live is not None and asked(live.metadata.annotations) == keys.MIGRATE:
             return Verdict(0, "Superseded", f"{self.operation} was ended, for the resource is to be migrated")
         if not self.cluster:
             return Verdict(math.inf)
@@ -128,7 +128,7 @@ class Attempt(Generic[S]):
         codec = self.tools.extension.state
         return Request(
             object=self.object,
-            operation=self.operation or Operation.RECONCILE,
+            operation=self.operation or OperationType.RECONCILE,
             state=codec.decode(self.seen.status.state) if codec else None,
             cluster=self._cluster_object,
             writer=self.tools.writer.by(fenced(self.tools.writer.client, GuardFence(self.guard))),
@@ -144,9 +144,9 @@ class Attempt(Generic[S]):
 
     async def tell(self, progress: int, description: str) -> None:
         """Tell how far the operation is."""
-        await self.write({"lastOperation": self.said(State.PROCESSING, progress, description)})
+        await self.write({"lastOperation": self.said(OperationState.PROCESSING, progress, description)})
 
-    def said(self, state: State, progress: int, description: str) -> Tree:
+    def said(self, state: OperationState, progress: int, description: str) -> Tree:
         """A `lastOperation` of now."""
         return {
             "type": str(self.operation),
@@ -163,16 +163,17 @@ class Attempt(Generic[S]):
 
     def with_lease(self, *, valid: bool, reason: str = "", message: str = "") -> Tree:
         """The status's conditions, that about the lease among them once it was invalid."""
-        present = list(self.object.decode(ExtensionObject).status.conditions)
-        if valid and condition_list.get(present, names.LEASE_VALID) is None:
+        present = self.object.decode(ExtensionObject).status.conditions
+        before = next((one for one in present if one.type == names.LEASE_VALID), None)
+        if valid and before is None:
             return {}
-        status, reason = ("True", "LeaseValid") if valid else ("False", reason)
-        said = Condition(type=names.LEASE_VALID, status=status, reason=reason, message=message)  # type: ignore[arg-type]
-        before = condition_list.get(present, names.LEASE_VALID)
-        if before is not None and (before.status, before.reason) == (said.status, said.reason):
+        status, reason = ("True", names.LEASE_VALID) if valid else ("False", reason)
+        if before is not None and (before.status, before.reason) == (status, reason):
             return {}
-        found = condition_list.set(present, said, self.tools.clock.now())
-        return {"conditions": msgspec.to_builtins(found)}
+        now = timestamp(self.tools.clock.now())
+        said = Condition(names.LEASE_VALID, status, reason, message, last_transition_time=now, last_update_time=now)
+        others = [one for one in present if one.type != names.LEASE_VALID]
+        return {"conditions": msgspec.to_builtins([*others, said])}
 
     async def write(self, change: Tree, *, is_first: bool = False) -> None:
         """Write fields of the status. `is_first`: only if the object is still as it was observed; else `Conflict`."""

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from espalier.api.conditions import timestamp
 from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.operations import OperationState
 from espalier.api.printable import quoted
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, KubeError, NotFound
@@ -20,10 +22,9 @@ from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.predicates import any_of, generation_changed
 from espalier.runtime.reconciler import Reconciled, Reconciler, Report
 from espalier.runtime.writer import NameTaken, Writer
-from espalier.shoots.extension import names
 from espalier.shoots.extension.attempt import Attempt, Extension, Tools
 from espalier.shoots.extension.lease import Leases
-from espalier.shoots.extension.operation import State, operation_of
+from espalier.shoots.extension.operation import operation_of
 from espalier.shoots.extension.steps import LEASE, steps_of
 from espalier.shoots.extension.views import ExtensionObject
 
@@ -38,7 +39,7 @@ _UNTOLD = frozenset({"PlanOutdated", "ShootFailed", "Superseded"})
 
 def leases_of(host: Host, timing: Timing) -> Leases:
     """The leases of the seed's clusters. One is made for all extensions of a program."""
-    return Leases(host.caches.of(names.CLUSTER), host.manager.clock, timing)
+    return Leases(host.caches.of(Cluster.resource), host.manager.clock, timing)
 
 
 def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: Timing) -> Controller:
@@ -111,7 +112,7 @@ def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:
         case Wait(reason, message) if reason in LEASE:
             return Report(attempt.changed(attempt.with_lease(valid=False, reason=reason, message=message)))
         case Wait(reason, message) if reason not in _UNTOLD:
-            return Report(attempt.changed({"lastOperation": _still(attempt, State.PROCESSING, message)}))
+            return Report(attempt.changed({"lastOperation": _still(attempt, OperationState.PROCESSING, message)}))
         case Fault(_, message):
             description = quoted(message, LONGEST_DESCRIPTION)
             error: dict[str, Any] = {
@@ -120,13 +121,13 @@ def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:
             }
             if attempt.codes:
                 error["codes"] = [str(code) for code in attempt.codes]
-            said = _still(attempt, State.ERROR, description)
+            said = _still(attempt, OperationState.ERROR, description)
             return Report(attempt.changed({"lastOperation": said, "lastError": error}))
         case _:
             return None
 
 
-def _still(attempt: Attempt[Any], state: State, description: str) -> dict[str, Any]:
+def _still(attempt: Attempt[Any], state: OperationState, description: str) -> dict[str, Any]:
     last = attempt.object.decode(ExtensionObject).status.last_operation
     return attempt.said(state, last.progress if last else 1, description)
 

@@ -1,23 +1,10 @@
-"""What ends an operation early, and the codes by which Gardener's users learn who has to act."""
+"""What ends an operation early."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 
-
-class Code(StrEnum):
-    """The codes of `status.lastError` that extensions give. Those of a user's mistake are not retried for ever."""
-
-    UNAUTHENTICATED = "ERR_INFRA_UNAUTHENTICATED"
-    UNAUTHORIZED = "ERR_INFRA_UNAUTHORIZED"
-    QUOTA_EXCEEDED = "ERR_INFRA_QUOTA_EXCEEDED"
-    RATE_LIMITS_EXCEEDED = "ERR_INFRA_RATE_LIMITS_EXCEEDED"
-    DEPENDENCIES = "ERR_INFRA_DEPENDENCIES"
-    RETRYABLE_DEPENDENCIES = "ERR_RETRYABLE_INFRA_DEPENDENCIES"
-    RESOURCES_DEPLETED = "ERR_INFRA_RESOURCES_DEPLETED"
-    CONFIGURATION = "ERR_CONFIGURATION_PROBLEM"
-    RETRYABLE_CONFIGURATION = "ERR_RETRYABLE_CONFIGURATION_PROBLEM"
+from espalier.api.gardener.operations import ErrorCode
 
 
 class OperationFailed(Exception):
@@ -26,9 +13,9 @@ class OperationFailed(Exception):
     The message says what was found, what is needed and what to do.
     """
 
-    def __init__(self, message: str, *codes: Code, reason: str = "OperationFailed") -> None:
+    def __init__(self, message: str, *codes: ErrorCode, reason: str = "OperationFailed") -> None:
         super().__init__(message)
-        self.codes: Sequence[Code] = codes
+        self.codes: Sequence[ErrorCode] = codes
         self.reason = reason
 
 
@@ -36,7 +23,7 @@ class StateInvalid(OperationFailed):
     """The saved state lacks, or is none that this extension wrote. Nothing is made in its place."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, Code.RETRYABLE_CONFIGURATION, reason="StateInvalid")
+        super().__init__(message, ErrorCode.RETRYABLE_CONFIGURATION, reason="StateInvalid")
 
 
 class StateTooLarge(OperationFailed):
@@ -46,7 +33,7 @@ class StateTooLarge(OperationFailed):
         super().__init__(
             f"status.state: found {size / 2**20:.2f} MiB, allowed: up to {largest / 2**20:.2f} MiB, for an object has "
             "to fit into a request of etcd; the state that was saved before is kept: have the extension save less",
-            Code.CONFIGURATION,
+            ErrorCode.CONFIGURATION,
             reason="StateTooLarge",
         )
 

@@ -10,11 +10,12 @@ on while a machine is suspended, says how long ago the lease was seen to change,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
 from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.leases import parse_micro_time
 from espalier.api.resource import Key
 from espalier.kube.errors import UNREADABLE
 from espalier.kube.objects import Object
@@ -102,16 +103,12 @@ class Leases:
 
 def expiration_of(cluster: Object) -> datetime | None:
     """The moment at which the lease of a Cluster ends; None where there is none that can be read."""
-    try:
-        moment = datetime.fromisoformat(_text(cluster))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return parse_micro_time(_text(cluster))
 
 
 def _text(cluster: Object) -> str:
     try:
-        return cluster.decode(ClusterObject).spec.lease_expiration or ""
+        return cluster.decode(ClusterObject).spec.lease_expiration
     except (msgspec.ValidationError, *UNREADABLE):
         return ""
 

@@ -2,56 +2,42 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Mapping
 
+from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.operations import LastOperation, OperationType
 from espalier.api.meta import ObjectMeta
-from espalier.shoots.extension import names
-from espalier.shoots.extension.views import LastOperation
 
-
-class Operation(StrEnum):
-    """The types of `status.lastOperation`."""
-
-    CREATE = "Create"
-    RECONCILE = "Reconcile"
-    MIGRATE = "Migrate"
-    RESTORE = "Restore"
-    DELETE = "Delete"
-
-
-class State(StrEnum):
-    """The states of `status.lastOperation` that extensions give."""
-
-    PROCESSING = "Processing"
-    SUCCEEDED = "Succeeded"
-    ERROR = "Error"
-
-
-_RESUMED = (Operation.CREATE, Operation.MIGRATE, Operation.RESTORE)
+_RESUMED = (OperationType.CREATE, OperationType.MIGRATE, OperationType.RESTORE)
 """What was begun as one of these ends as it, whatever became of the annotation."""
 
 
-def operation_of(metadata: ObjectMeta, last: LastOperation | None) -> Operation | None:
+def asked(annotations: Mapping[str, str]) -> str:
+    """The operation that the annotation asks for; empty without one."""
+    return annotations.get(keys.OPERATION) or annotations.get(keys.OLDER_OPERATION) or ""
+
+
+def operation_of(metadata: ObjectMeta, last: LastOperation | None) -> OperationType | None:
     """The operation that is due; None where nothing is.
 
     A resource that was migrated is another seed's. It is left alone, also when it changes or is deleted, until somebody
     asks for `migrate` or `restore`.
     """
-    asked = metadata.annotations.get(names.OPERATION)
-    if asked == names.MIGRATE:
-        return Operation.MIGRATE
-    is_done = last is None or last.state == State.SUCCEEDED
-    if last is not None and last.type == Operation.MIGRATE and is_done:
-        is_restored = asked == names.RESTORE and metadata.deletion_timestamp is None
-        return Operation.RESTORE if is_restored else None
+    wanted = asked(metadata.annotations)
+    if wanted == keys.MIGRATE:
+        return OperationType.MIGRATE
+    is_done = last is None or last.finished
+    if last is not None and last.type == OperationType.MIGRATE and is_done:
+        is_restored = wanted == keys.RESTORE and metadata.deletion_timestamp is None
+        return OperationType.RESTORE if is_restored else None
     if metadata.deletion_timestamp is not None:
-        return Operation.DELETE
-    if asked == names.RESTORE:
-        return Operation.RESTORE
-    if asked == names.WAIT_FOR_STATE:
+        return OperationType.DELETE
+    if wanted == keys.RESTORE:
+        return OperationType.RESTORE
+    if wanted == keys.WAIT_FOR_STATE:
         return None
     if last is None:
-        return Operation.CREATE
+        return OperationType.CREATE
     if not is_done:
-        return next((one for one in _RESUMED if one == last.type), Operation.RECONCILE)
-    return Operation.RECONCILE if asked == names.RECONCILE else None
+        return next((one for one in _RESUMED if one == last.type), OperationType.RECONCILE)
+    return OperationType.RECONCILE if wanted == keys.RECONCILE else None

@@ -8,14 +8,15 @@ from typing import Any
 import msgspec
 import structlog
 
+from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.operations import ErrorCode, OperationState, OperationType
 from espalier.kube.errors import Conflict, KubeError
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
 from espalier.runtime.steps import Step
-from espalier.shoots.extension import names
 from espalier.shoots.extension.actuator import Result
 from espalier.shoots.extension.attempt import CONFLICTS, Attempt
-from espalier.shoots.extension.errors import Code, OperationFailed, StateInvalid, Stopped
-from espalier.shoots.extension.operation import Operation, State
+from espalier.shoots.extension.errors import OperationFailed, StateInvalid, Stopped
+from espalier.shoots.extension.operation import asked
 
 LEASE = frozenset({"LeaseExpired", "LeaseMissing", "ClusterMissing", "ClockSkew"})
 """Reasons of a resource that is left alone, because its seed may have lost the shoot."""
@@ -40,7 +41,7 @@ async def check_lease(attempt: Attempt[Any]) -> Outcome:
 async def hold(attempt: Attempt[Any]) -> Outcome:
     """Keep the resource until all that is made for it is deleted, or another seed's."""
     attempt.object = await attempt.tools.writer.add_finalizer(
-        attempt.resource, attempt.object, names.finalizer_of(attempt.resource)
+        attempt.resource, attempt.object, keys.finalizer(attempt.resource.kind)
     )
     return Continue()
 
@@ -51,14 +52,14 @@ async def begin(attempt: Attempt[Any]) -> Outcome:
     Written to the resource as it was observed, and no other: if it is to be migrated meanwhile, of which a cache that
     was cut off knows nothing yet, the write is refused, and the provider is not called.
     """
-    said = attempt.said(State.PROCESSING, _BEGUN, f"{attempt.operation} is under way")
+    said = attempt.said(OperationState.PROCESSING, _BEGUN, f"{attempt.operation} is under way")
     await attempt.write({"lastOperation": said, **attempt.with_lease(valid=True)}, is_first=True)
     return Continue()
 
 
 async def take_request(attempt: Attempt[Any]) -> Outcome:
     """The request to reconcile is taken: it does not stay, and a later one is another request."""
-    if attempt.object.metadata.annotations.get(names.OPERATION) == names.RECONCILE:
+    if asked(attempt.object.metadata.annotations) == keys.RECONCILE:
         attempt.object = await attempt.tools.writer.merge(attempt.resource, attempt.object, _without_request())
     return Continue()
 
@@ -92,7 +93,7 @@ async def delete(attempt: Attempt[Any]) -> Outcome:
 
 async def succeed(attempt: Attempt[Any]) -> Outcome:
     """Say that it is done, and how it ended."""
-    said = attempt.said(State.SUCCEEDED, 100, f"{attempt.operation} succeeded")
+    said = attempt.said(OperationState.SUCCEEDED, 100, f"{attempt.operation} succeeded")
     generation = attempt.seen.metadata.generation
     await attempt.write(
         {**attempt.status, "lastOperation": said, "lastError": None, "observedGeneration": generation or None}
@@ -107,8 +108,8 @@ async def end_request(attempt: Attempt[Any]) -> Outcome:
         metadata: dict[str, Any] = {}
         if _request_of(live.metadata.annotations) == _request_of(attempt.seen.metadata.annotations):
             metadata |= _without_request()["metadata"]
-        finalizer = names.finalizer_of(attempt.resource)
-        if attempt.operation is Operation.MIGRATE and finalizer in live.metadata.finalizers:
+        finalizer = keys.finalizer(attempt.resource.kind)
+        if attempt.operation is OperationType.MIGRATE and finalizer in live.metadata.finalizers:
             metadata["finalizers"] = [one for one in live.metadata.finalizers if one != finalizer]
         try:
             attempt.object = await attempt.tools.writer.merge(attempt.resource, live, {"metadata": metadata})
@@ -120,19 +121,19 @@ async def end_request(attempt: Attempt[Any]) -> Outcome:
 
 async def let_go(attempt: Attempt[Any]) -> Outcome:
     """Everything was deleted: nothing holds the resource."""
-    finalizer = names.finalizer_of(attempt.resource)
+    finalizer = keys.finalizer(attempt.resource.kind)
     await attempt.tools.writer.remove_finalizer(attempt.resource, attempt.object, finalizer)
     return Done()
 
 
 _ASKED = (check_shoot, check_lease, hold, begin)
 
-OPERATIONS: dict[Operation, tuple[Step[Attempt[Any]], ...]] = {
-    Operation.CREATE: (*_ASKED, take_request, reconcile, succeed),
-    Operation.RECONCILE: (*_ASKED, take_request, reconcile, succeed),
-    Operation.RESTORE: (*_ASKED, restore, succeed, end_request),
-    Operation.MIGRATE: (begin, migrate, succeed, end_request),
-    Operation.DELETE: (check_shoot, check_lease, begin, delete, succeed, let_go),
+OPERATIONS: dict[OperationType, tuple[Step[Attempt[Any]], ...]] = {
+    OperationType.CREATE: (*_ASKED, take_request, reconcile, succeed),
+    OperationType.RECONCILE: (*_ASKED, take_request, reconcile, succeed),
+    OperationType.RESTORE: (*_ASKED, restore, succeed, end_request),
+    OperationType.MIGRATE: (begin, migrate, succeed, end_request),
+    OperationType.DELETE: (check_shoot, check_lease, begin, delete, succeed, let_go),
 }
 
 
@@ -140,8 +141,8 @@ def steps_of(attempt: Attempt[Any]) -> Sequence[Step[Attempt[Any]]]:
     """The steps of what is due. A resource without the finalizer has nothing to be deleted."""
     if attempt.operation is None:
         return ()
-    is_held = names.finalizer_of(attempt.resource) in attempt.object.metadata.finalizers
-    return OPERATIONS[attempt.operation] if is_held or attempt.operation is not Operation.DELETE else ()
+    is_held = keys.finalizer(attempt.resource.kind) in attempt.object.metadata.finalizers
+    return OPERATIONS[attempt.operation] if is_held or attempt.operation is not OperationType.DELETE else ()
 
 
 async def _act(attempt: Attempt[Any], act: Any) -> Outcome:
@@ -162,7 +163,7 @@ async def _act(attempt: Attempt[Any], act: Any) -> Outcome:
     except OperationFailed as error:
         return _failed(attempt, error)
     except msgspec.ValidationError as error:
-        return _failed(attempt, OperationFailed(str(error), Code.CONFIGURATION, reason="Invalid"))
+        return _failed(attempt, OperationFailed(str(error), ErrorCode.CONFIGURATION, reason="Invalid"))
     except KubeError as error:
         return fault_of(error)
     except Exception as error:
@@ -184,8 +185,8 @@ def _failed(attempt: Attempt[Any], error: OperationFailed) -> Fault:
 
 
 def _without_request() -> dict[str, Any]:
-    return {"metadata": {"annotations": {names.OPERATION: None, names.TIMESTAMP: None}}}
+    return {"metadata": {"annotations": dict.fromkeys((keys.OPERATION, keys.OLDER_OPERATION, keys.TIMESTAMP))}}
 
 
-def _request_of(annotations: dict[str, str]) -> tuple[str | None, str | None]:
-    return annotations.get(names.OPERATION), annotations.get(names.TIMESTAMP)
+def _request_of(annotations: dict[str, str]) -> tuple[str, str | None]:
+    return asked(annotations), annotations.get(keys.TIMESTAMP)

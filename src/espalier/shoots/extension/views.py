@@ -1,4 +1,4 @@
-"""Extension resources and Clusters, as far as every extension reads them."""
+"""Extension resources and Clusters, as far as every extension reads them, whatever else is in them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,16 @@ from typing import Any
 
 import msgspec
 
-from espalier.api.meta import Condition, ObjectMeta, Observed
-
-
-class LastOperation(Observed, frozen=True):
-    """What was done last, or is being done."""
-
-    type: str = ""
-    state: str = ""
-    progress: int = 0
-    description: str = ""
-    last_update_time: str = ""
+from espalier.api.gardener.operations import Condition, LastOperation, OperationState
+from espalier.api.meta import ObjectMeta, Observed
 
 
 class Status(Observed, frozen=True):
     """The part of a status that all kinds have. `state` is what the extension saved, undecoded."""
 
     last_operation: LastOperation | None = None
-    observed_generation: int = 0
     state: Any = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: list[Condition] = msgspec.field(default_factory=list)
 
 
 class Spec(Observed, frozen=True):
@@ -39,7 +29,7 @@ class ExtensionObject(Observed, frozen=True):
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: Spec = Spec()
-    status: Status = Status()
+    status: Status = msgspec.field(default_factory=Status)
 
 
 class _ShootStatus(Observed, frozen=True):
@@ -51,7 +41,7 @@ class _Shoot(Observed, frozen=True):
 
 
 class _ClusterSpec(Observed, frozen=True):
-    lease_expiration: str | None = None
+    lease_expiration: str = ""
     shoot: _Shoot | None = None
 
 
@@ -64,4 +54,4 @@ class ClusterObject(Observed, frozen=True):
     def is_failed(self) -> bool:
         """True if the Shoot is not retried: nor is anything of it."""
         operation = self.spec.shoot.status.last_operation if self.spec.shoot else None
-        return operation is not None and operation.state == "Failed"
+        return operation is not None and operation.state == OperationState.FAILED
