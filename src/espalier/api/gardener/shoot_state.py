@@ -1,7 +1,8 @@
 """`core.gardener.cloud/v1alpha1 ShootState`: all that is needed to make a shoot's control plane anew, etcd apart.
 
 It is in the garden, under the name of its Shoot, and holds keys: project members can't read it. Sections are those of
-the proposal "Shoot Control Plane Migration". Extension state that is too large for one object is in Secrets of namespace `shoot-states`.
+the proposal "Shoot Control Plane Migration". Extension state that is too large for an object is in Secrets of namespace
+`shoot-states`.
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
