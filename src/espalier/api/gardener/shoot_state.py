@@ -1,7 +1,8 @@
 """`core.gardener.cloud/v1alpha1 ShootState`: all that is needed to make a shoot's control plane anew, etcd apart.
 
 It is in the garden, under the name of its Shoot, and holds keys: project members can't read it. Sections are those of
-the proposal "Shoot Control Plane Migration". Extension state that is too large for one object is in Secrets beside it.
+the proposal "Shoot Control Plane Migration". Extension state that is too large for an object is in Secrets of namespace
+`shoot-states`.
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
@@ -10,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from espalier.api.gardener.operations import NamedReference, RawExtension
+from espalier.api.gardener.operations import RawExtension
 from espalier.api.gardener.shoot import GROUP
 from espalier.api.kinds import AGE, ATOMIC, KubeObject, kind, listing
 from espalier.api.meta import Part
@@ -25,8 +26,8 @@ FINALIZER = "gardener"
 class PersistedSecret(Part):
     """A secret that is generated once in a shoot's life: data in base64, as in a Secret."""
 
-    name: str
-    data: dict[str, str] = {}
+    name: Annotated[str, Meta(description="Name of the Secret in the shoot's namespace in the seed.")]
+    data: Annotated[dict[str, str], Meta(description="Values in base64, by key.")] = {}
     type: Annotated[str, Meta(description="Type of the Secret in the seed; Opaque if absent.")] = ""
     labels: dict[str, str] = {}
 
@@ -38,7 +39,7 @@ class GardenletState(Part):
 
 
 class StateReference(Part):
-    """State that is in Secrets of the ShootState's namespace: their pieces in this order are its JSON, compressed."""
+    """State that is in Secrets of namespace shoot-states: their pieces in this order are its JSON, compressed."""
 
     secrets: Annotated[list[str], Meta(description="Names of the Secrets.", extra_json_schema=ATOMIC)]
     size: Annotated[int, Meta(ge=0, description="Bytes of the state's JSON.")]
@@ -48,8 +49,8 @@ class StateReference(Part):
 class ExtensionState(Part):
     """State of one extension resource: `state`, or where it is."""
 
-    kind: str
-    name: str = ""
+    kind: Annotated[str, Meta(description="Kind of the resource, in group extensions.gardener.cloud.")]
+    name: Annotated[str, Meta(description="Name of the resource.")] = ""
     purpose: Annotated[str, Meta(description="Purpose of the resource, where its kind has any.")] = ""
     state: Annotated[RawExtension, Meta(description="Any JSON, as the extension wrote it.")] = None  # type: ignore[assignment]
     state_ref: StateReference | None = None
@@ -57,18 +58,6 @@ class ExtensionState(Part):
     outdated: Annotated[
         str, Meta(description="Why the resource's present state is not here. Such an entry restores nothing.")
     ] = ""
-    resources: Annotated[
-        list[NamedReference], Meta(description="Objects that belong to the state.", extra_json_schema=ATOMIC)
-    ] = []
-
-
-class ResourceState(Part):
-    """An object that belongs to the state of an extension."""
-
-    kind: str
-    name: str
-    api_version: str = ""
-    data: Annotated[RawExtension, Meta(description="The object, without what the seed's API server added.")] = None  # type: ignore[assignment]
 
 
 @kind(
@@ -81,4 +70,3 @@ class ShootState(KubeObject):
 
     gardenlet: GardenletState = msgspec.field(default_factory=GardenletState)
     extensions: Annotated[list[ExtensionState], Meta(extra_json_schema=ATOMIC)] = []
-    resources: Annotated[list[ResourceState], Meta(extra_json_schema=ATOMIC)] = []
