@@ -23,7 +23,7 @@ from tests.support.real_etcd import built
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ETCDS = [
     pytest.param(None, id="embedded", marks=pytest.mark.embedded),
-    pytest.param(ETCD_BEFORE, id="etcd-3.5", marks=pytest.mark.envtest),
+    pytest.param(ETCD_BEFORE, id="etcd-3.5", marks=[pytest.mark.envtest, pytest.mark.soak]),
     pytest.param(ETCD, id="etcd-3.6", marks=pytest.mark.envtest),
 ]
 
