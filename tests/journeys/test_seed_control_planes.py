@@ -7,12 +7,13 @@ import asyncio
 import msgspec
 import pytest
 
-from espalier.api.core import DEPLOYMENT, POD
+from espalier.api.core import DEPLOYMENT, NAMESPACE, PERSISTENT_VOLUME, POD
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.resource import Key
 from espalier.cli.environment.seed_programs.agent import CallRefused
 from espalier.kube.client import PatchType
+from espalier.kube.errors import NotFound
 from espalier.shoots.control_plane.programs import API_SERVER
 from tests.support.seed_control_planes import Plane, on_seeds
 from tests.support.seeds import SHOOT, is_ready
@@ -134,3 +135,23 @@ def test_a_source_that_has_no_power_loses_the_shoot_to_a_destination_that_waits_
 async def pods_of_api_server(plane: Plane) -> list[Key]:
     found = await plane.client.list(POD, SHOOT, labels="role=apiserver")
     return [pod.key for pod in found.items]
+
+
+def test_a_namespace_takes_its_control_plane_and_its_data_with_it() -> None:
+    async def story(plane: Plane) -> None:
+        await plane.start_etcd(1)
+        await plane.start_api_server()
+        await plane.client.delete(NAMESPACE, SHOOT)
+
+        async def is_gone() -> bool:
+            try:
+                await plane.client.get(NAMESPACE, SHOOT)
+            except NotFound:
+                return True
+            return False
+
+        await plane.until(is_gone)
+        assert not (await plane.client.list(POD)).items
+        assert not (await plane.client.list(PERSISTENT_VOLUME)).items
+
+    on_seeds(story, "a")
