@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
-from espalier.api.core import SECRET
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, SECRET
+from espalier.api.crd import crd_of
 from espalier.api.gardener import names
 from espalier.api.gardener.control_plane import ControlPlane
 from espalier.api.gardener.extension import Extension
@@ -13,10 +16,14 @@ from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.network import Network
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
+from espalier.shoots.state.found import StateKey
+from espalier.shoots.state.kinds import declared
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE, LARGEST_STATE, MIB
 from espalier.shoots.state.pieces import TruncatedState
-from espalier.shoots.state.stored import StaleState
+from espalier.shoots.state.stored import StaleState, StoredState
+from tests.support.faults import Blocked, Crash
 from tests.support.shoot_states import NAME, PROJECT, TECHNICAL_ID, World, json_of, told
 
 STATE = {"serial": 2**63 - 1, "nothing": None, "deep": [{"none": None}, [], {}], "ratio": 1.5, "text": "\u2028\n"}
@@ -76,6 +83,36 @@ async def test_control_planes_of_two_purposes_are_two_entries(world: World) -> N
     async with world.syncing():
         found = [(one["purpose"], one["state"]) for one in (await world.shoot_state())["extensions"]]
         assert found == [("normal", "normal"), ("exposure", "exposure")]
+
+
+@told
+async def test_a_kind_that_is_installed_while_the_controller_runs_is_carried_too(world: World) -> None:
+    """G11: the list of kinds is open."""
+    runtimes = declared(Resource("extensions.gardener.cloud", "v1alpha1", "containerruntimes", "ContainerRuntime"))
+    await world.set_state("kept")
+    async with world.syncing():
+        await world.seeds["a"].client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(runtimes))
+        await world.settled(60)
+        await world.set_state(STATE, "gvisor", resource=runtimes.resource)
+        await world.settled()
+        expected = {"Infrastructure/infrastructure": "kept", "ContainerRuntime/gvisor": STATE}
+        assert await world.entries() == expected
+
+
+@told
+async def test_a_flow_that_migrates_asks_whether_the_last_state_is_stored(world: World) -> None:
+    await world.set_state("first")
+    async with world.syncing():
+        pass
+    client = world.seeds["a"].client
+    shoot, found = await world.shoot(), await client.get(Infrastructure.resource, "infrastructure", TECHNICAL_ID)
+    assert await world.states().unsynced(shoot, [(Infrastructure, found)]) == []
+    await world.set_state("last")
+    found = await client.get(Infrastructure.resource, "infrastructure", TECHNICAL_ID)
+    missing = StateKey("Infrastructure", "infrastructure")
+    assert await world.states().unsynced(shoot, [(Infrastructure, found)]) == [missing]
+    async with world.syncing():
+        assert await world.states().unsynced(shoot, [(Infrastructure, found)]) == []
 
 
 @told
@@ -246,3 +283,45 @@ async def test_a_state_that_can_not_be_carried_is_said_and_the_earlier_one_resto
         await world.set_state("smaller again")
         await world.settled()
         assert await world.entries() == {"Infrastructure/infrastructure": "smaller again"}
+
+
+@pytest.mark.parametrize("writes", range(1, 9))
+def test_a_gardenlet_that_dies_after_any_write_leaves_what_the_next_one_completes(writes: int) -> None:
+    """Between the Secrets of a state, the reference to it, and the end of those that nobody needs any more."""
+
+    @told
+    async def story(world: World) -> None:
+        await world.set_state(json_of(MIB))
+        async with world.syncing():
+            pass
+        before, after = json_of(MIB), json_of(2 * MIB)
+        async with world.syncing(wrap=Crash(writes)):
+            await world.set_state(after)
+            await world.settled()
+            stored = await StoredState.read(
+                world.garden.client, await world.garden.client.get(ShootState.resource, NAME, PROJECT)
+            )
+            found = stored.state_for("Infrastructure", "infrastructure")
+            assert found is not None
+            assert msgspec.json.decode(found) in (before, after)  # never half of one
+        async with world.syncing():
+            await world.set_state("small")
+            await world.settled()
+            assert await world.entries() == {"Infrastructure/infrastructure": "small"}
+            assert (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items == []
+
+    story()
+
+
+@told
+async def test_a_gardenlet_without_its_garden_catches_up_when_it_is_back(world: World) -> None:
+    await world.set_state("first")
+    shut = asyncio.Event()
+    async with world.syncing(wrap=Blocked("shootstates", shut)):
+        shut.set()
+        await world.set_state("second")
+        await world.settled(600)
+        assert await world.entries() == {"Infrastructure/infrastructure": "first"}
+        shut.clear()
+        await world.settled(60)
+        assert await world.entries() == {"Infrastructure/infrastructure": "second"}
