@@ -1,1 +1,1 @@
-"""Shoots: clusters whose control planes run in seeds, and move between them."""
+"""Garden, seeds and shoots: control planes of shoots run in seeds, and move between them (Gardener's kinds)."""

@@ -1,0 +1,156 @@
+"""The entries that a ShootState shall have, out of those that it has and the states in the seed: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+import msgspec
+from msgspec import Raw
+
+from espalier.api.gardener import metadata_keys, ownership
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.responsibility import operation_of_shoot, seed_of
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.api.meta import Tree
+from espalier.shoots.state import pieces
+from espalier.shoots.state.document import Entry, digest_of, digested_state
+from espalier.shoots.state.found import FoundState, StateKey
+from espalier.shoots.state.limits import LARGEST_INLINE, LARGEST_SHOOT_STATE
+
+_OVERHEAD = 64 * 1024
+"""Bytes for what the API server adds: managed fields, above all."""
+
+
+class Mode(Enum):
+    """What the absence of a state in the seed means."""
+
+    EXACT = "exact"
+    """That there is none: the shoot is settled in this seed."""
+    MERGE = "merge"
+    """Nothing: resources are made, restored, migrated or deleted just now."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What a seed has to do for the ShootState of a shoot."""
+
+    mode: Mode
+    epoch: int
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The states in a shoot's namespace, of all kinds that the seed has: entries of other kinds stay."""
+
+    states: tuple[FoundState, ...]
+    kinds: frozenset[str]
+
+
+def task_of(shoot: Shoot, seed: str) -> Task | None:
+    """The task of a seed; None where another one has the shoot, or it can't be told."""
+    if seed_of(shoot) != seed:
+        return None
+    try:
+        current = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP)).current
+    except OwnershipError:
+        return None  # nobody acts: admission says what is wrong
+    if current is not None and current.seed != seed:
+        return None
+    settled = operation_of_shoot(shoot) is OperationType.RECONCILE
+    return Task(Mode.EXACT if settled else Mode.MERGE, current.epoch if current else 0)
+
+
+def is_current(cached: Sequence[ExtensionState], found: Found, mode: Mode) -> bool:
+    """True if a cached ShootState has all states of a seed, so that nothing has to be read or written."""
+    entries = {StateKey(one.kind, one.name, one.purpose): one for one in cached}
+    return not _forgotten(entries, found, mode) and all(
+        _is_stored(entries.get(one.key), one, mode) for one in found.states
+    )
+
+
+def merged(
+    entries: Sequence[Entry], found: Found, task: Task, shoot_uid: str, others: int
+) -> tuple[list[Entry], list[Tree]]:
+    """All entries, and the Secrets of those that are too large. `others`: bytes of the other parts of the ShootState.
+
+    What did not change stays as it is, and where it is.
+    """
+    by_key = {entry.key: entry for entry in entries}
+    for key in _forgotten(by_key, found, task.mode):
+        del by_key[key]
+    for one in found.states:
+        entry = _next(by_key.get(one.key), one, task)
+        if entry is not None:
+            by_key[one.key] = entry
+    secrets: list[Tree] = []
+    inline = {key: len(entry.raw) for key, entry in by_key.items() if entry.state.state is not None}
+    size = others + _OVERHEAD + sum(len(entry.raw) for entry in by_key.values())
+    for key in sorted(inline, key=lambda key: -inline[key]):
+        if inline[key] <= LARGEST_INLINE and size <= LARGEST_SHOOT_STATE:
+            break
+        state = by_key[key].state
+        reference, made = pieces.split(bytes(state.state), shoot_uid, task.epoch)
+        by_key[key] = Entry.of(msgspec.structs.replace(state, state=None, state_ref=reference))
+        secrets += made
+        size += len(by_key[key].raw) - inline[key]
+    return list(by_key.values()), secrets
+
+
+def unsynced(entries: Sequence[Entry], found: Found) -> list[StateKey]:
+    """Resources whose state is not stored as it is: while there are any, none of them may be deleted to migrate."""
+    by_key = {entry.key: entry for entry in entries}
+    return [one.key for one in found.states if not _is_stored(_digested(by_key.get(one.key)), one, Mode.MERGE)]
+
+
+def _forgotten(entries: Iterable[StateKey], found: Found, mode: Mode) -> list[StateKey]:
+    """Entries of resources that are gone, or keep no state any more.
+
+    A namespace that somebody emptied is no reason to forget: only while others of its resources are there.
+    """
+    if mode is Mode.MERGE or not found.states:
+        return []
+    kept = {one.key for one in found.states if one.text or one.problem or one.waits}
+    return [key for key in entries if key.kind in found.kinds and key not in kept]
+
+
+def _next(present: Entry | None, one: FoundState, task: Task) -> Entry | None:
+    """The entry of a resource, None for none."""
+    if _is_stored(_digested(present), one, task.mode):
+        return present
+    if one.problem:
+        state = (
+            present.state
+            if present is not None
+            else ExtensionState(kind=one.key.kind, name=one.key.name, purpose=one.key.purpose)
+        )
+        return Entry.of(msgspec.structs.replace(state, outdated=one.problem))
+    return Entry.of(_state(one, task.epoch))
+
+
+def _digested(entry: Entry | None) -> ExtensionState | None:
+    """An entry as caches have it; one that can't be read is as good as none."""
+    try:
+        return digested_state(entry.state) if entry is not None else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def _state(one: FoundState, epoch: int) -> ExtensionState:
+    kind, name, purpose = one.key
+    return ExtensionState(kind=kind, name=name, purpose=purpose, state=Raw(one.text), epoch=epoch)
+
+
+def _is_stored(cached: ExtensionState | None, one: FoundState, mode: Mode) -> bool:
+    """True if nothing of a resource has to be written."""
+    if one.waits:
+        return True
+    if one.problem:
+        return cached is not None and cached.outdated == one.problem
+    if not one.text:
+        return cached is None or mode is Mode.MERGE
+    if cached is None or cached.outdated:
+        return False
+    if cached.state_ref is not None:
+        return digest_of(cached) == one.text_digest
+    return not one.is_large and digest_of(cached) == one.digest
