@@ -48,6 +48,7 @@ from espalier.runtime.webhooks import Webhooks
 from espalier.simulator import setup as simulator
 from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
+from espalier.simulator.pods.process_runtime import ProcessRuntime
 from espalier.simulator.stores import MemoryStores, Stores
 from espalier.simulator.workloads import Workloads
 from tests.journeys.asking import EXAMPLES, GARDEN, NAMESPACE, AccountedClusters, Write
@@ -209,7 +210,7 @@ async def managed_environment(
         caches = Caches(machines, rng=more())
         pods = None
         if disks is not None:
-            pods = Pods(workloads, UpgraderImages(releases, disks / "images"), disks, clock)
+            pods = Pods(workloads, [ProcessRuntime(UpgraderImages(releases, disks / "images"), disks, clock)], clock)
             stack.push_async_callback(pods.close)
         simulated = simulator.component(
             workloads,

@@ -41,6 +41,7 @@ from espalier.runtime.options import Options
 from espalier.simulator import setup as simulator
 from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
+from espalier.simulator.pods.process_runtime import ProcessRuntime
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
 from tests.support.child_process import ChildProcess
@@ -227,7 +228,8 @@ async def _simulated_machines(kubeconfig: Path, disks: Path) -> AsyncIterator[Ma
     client = _client(kubeconfig, "simulated-machines")
     workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores())
     manager = Manager(client, clock=clock, rng=rng)
-    pods = Pods(workloads, UpgraderImages(Releases.load(), disks / "images"), disks, clock)
+    images = UpgraderImages(Releases.load(), disks / "images")
+    pods = Pods(workloads, [ProcessRuntime(images, disks, clock)], clock)
     simulated = simulator.component(
         workloads, rng=rng, timing=Timing(boot=0.3), pods=pods, infrastructures=infrastructures(PROVIDERS).all
     )

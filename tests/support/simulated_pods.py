@@ -21,6 +21,7 @@ from espalier.kube.pki import Authority
 from espalier.kube.wire import ADMIN, Request
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.pods.controller import Pods
+from espalier.simulator.pods.process_runtime import ProcessRuntime
 from espalier.simulator.pods.program import Programs
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workload_cluster import WorkloadCluster
@@ -39,6 +40,7 @@ class Environment:
 
     workload: WorkloadCluster
     pods: Pods
+    runtime: ProcessRuntime
     home: Path
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -89,7 +91,8 @@ async def running_pods(home: Path, programs: Programs) -> AsyncIterator[Environm
     """Everything that the pods of one node need; it ends with the block."""
     clock = SystemClock()
     workloads = Workloads(clock=clock, rng=random.Random(1), stores=MemoryStores())
-    pods = Pods(workloads, programs, home, clock)
+    runtime = ProcessRuntime(programs, home, clock)
+    pods = Pods(workloads, [runtime], clock)
     kubelets = WorkloadControllers(workloads, clock=clock, rng=random.Random(2), runs=pods.runs)
     due = asyncio.Event()
     async with asyncio.TaskGroup() as group:
@@ -105,7 +108,7 @@ async def running_pods(home: Path, programs: Programs) -> AsyncIterator[Environm
         workload = await workloads.open(
             CLUSTER, workloads.reserve(CLUSTER), authority=AUTHORITY, version="v1.35.4", network=Network()
         )
-        made = Environment(workload, pods, home)
+        made = Environment(workload, pods, runtime, home)
 
         def changed(_cluster: Key, _object: object) -> None:
             due.set()

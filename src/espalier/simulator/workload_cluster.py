@@ -10,7 +10,20 @@ from contextlib import suppress
 import msgspec
 
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
+from espalier.api.core import (
+    CONFIG_MAP,
+    DAEMON_SET,
+    DEPLOYMENT,
+    ENDPOINT_SLICE,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    REPLICA_SET,
+    SERVICE,
+    STATEFUL_SET,
+)
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import HttpShell
@@ -32,7 +45,19 @@ from espalier.simulator.hosts.static_pods import MIRROR
 CONTAINER_RUNTIME = "2.1.5"
 """Version of containerd that simulated machines claim to run."""
 
-WATCHED = (NODE, POD, DAEMON_SET, DEPLOYMENT, REPLICA_SET, POD_DISRUPTION_BUDGET)
+WATCHED = (
+    NODE,
+    POD,
+    DAEMON_SET,
+    DEPLOYMENT,
+    REPLICA_SET,
+    STATEFUL_SET,
+    POD_DISRUPTION_BUDGET,
+    PERSISTENT_VOLUME_CLAIM,
+    PERSISTENT_VOLUME,
+    SERVICE,
+    ENDPOINT_SLICE,
+)
 
 Changed = Callable[[Key, Object], None]
 """Called with a changed object of a workload cluster, and the key of the cluster."""

@@ -36,6 +36,7 @@ from espalier.runtime.webhooks import Webhooks
 from espalier.simulator import setup as simulator
 from espalier.simulator.controller import Timing
 from espalier.simulator.pods.controller import Pods
+from espalier.simulator.pods.process_runtime import ProcessRuntime
 from espalier.simulator.stores import FolderStores
 from espalier.simulator.workloads import Workloads
 
@@ -83,7 +84,8 @@ class SimulatedEnvironment:
             workloads = Workloads(clock=clock, rng=rng, stores=FolderStores(home.root))
             stack.push_async_callback(workloads.close)
             manager = Manager(client, clock=clock, rng=rng, connect=workloads.connect)
-            pods = Pods(workloads, UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)
+            images = UpgraderImages(releases, home.simulated / "images")
+            pods = Pods(workloads, [ProcessRuntime(images, home.simulated, clock)], clock)
             stack.push_async_callback(pods.close)
             made_of = components.of_manager(SIMULATED)
             machines = simulator.component(

@@ -4,130 +4,153 @@ cluster."""
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import structlog
 
-from espalier.api.core import NODE, POD, SERVICE_ACCOUNT
+from espalier.api.core import NODE, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.kube.wire import User
-from espalier.runtime import confined
 from espalier.runtime.clock import Clock
 from espalier.runtime.outcome import Done, Outcome
-from espalier.simulator.pods.disks import Disks, entrance
-from espalier.simulator.pods.process import log_path
-from espalier.simulator.pods.program import Programs
+from espalier.simulator.pods.process_runtime import internal_ip
 from espalier.simulator.pods.running import PodRun, retried
-from espalier.simulator.pods.volumes import NotYet, Source
+from espalier.simulator.pods.runtime import PodRuntime, Runtime
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workload_controllers.views import Pod
 from espalier.simulator.workloads import Workloads
 
 ENDED = ("Succeeded", "Failed")
-LONGEST_LOG = confined.LONGEST_READ
-"""The maximum length of a log; of longer ones the end is kept."""
 
 _log = structlog.get_logger("espalier.simulator.pods")
 
 
-class Pods:
-    """Runs the pods of all workload clusters of this process. Its files are below `home`."""
+@dataclass(frozen=True)
+class _Running:
+    """A pod that runs, or is being ended."""
 
-    def __init__(self, workloads: Workloads, programs: Programs, home: Path, clock: Clock) -> None:
+    run: PodRun
+    task: asyncio.Task[None]
+
+
+class Pods:
+    """Runs the pods of all workload clusters of this process, each by the runtime that has a program for its images."""
+
+    def __init__(self, workloads: Workloads, runtimes: Sequence[Runtime], clock: Clock) -> None:
         self._workloads = workloads
-        self._programs = programs
-        self._home = home
+        self._runtimes = runtimes
         self._clock = clock
-        self._disks = Disks(home / "nodes", clock)
-        self._tasks: dict[Key, dict[str, asyncio.Task[None]]] = {}
+        self._running: dict[Key, dict[str, _Running]] = {}
+        self._ending: dict[Key, dict[str, asyncio.Task[None]]] = {}
 
     def runs(self, pod: Pod) -> bool:
-        """True if a pod runs as processes."""
-        return any(self._programs(container.image) is not None for container in pod.spec.containers)
+        """True if a pod runs."""
+        return any(runtime.runs(container.image) for runtime in self._runtimes for container in pod.spec.containers)
 
     async def reconcile(self, key: Key) -> Outcome:
         """Start and stop the pods of one cluster."""
         workload = self._workloads.reach(key)
-        tasks = self._tasks.setdefault(key, {})
         if workload is None:
-            await self._end(list(tasks.values()))
-            self._tasks.pop(key, None)
+            await self.stop(key)
             return Done()
+        running, ending = self._running.setdefault(key, {}), self._ending.setdefault(key, {})
         workload.server.read_log = self.read_log
         pods = {pod.metadata.uid: pod for pod in workload.cache(POD).list() if self.runs(pod.decode(Pod))}
         nodes = {node.name: node for node in workload.cache(NODE).list()}
-        gone = [uid for uid in tasks if uid not in pods or pods[uid].metadata.deletion_timestamp is not None]
-        await self._end([tasks.pop(uid) for uid in gone])
+        for uid in [uid for uid in running if uid not in pods]:
+            self._end(workload, uid, pod=None)
+        names = {found.run.key for found in running.values()}
         for uid, pod in pods.items():
             node = nodes.get(str(pod.tree["spec"].get("nodeName", "")))
             if pod.metadata.deletion_timestamp is not None:
-                await self._delete(workload, pod)
-            elif node is not None and uid not in tasks and (pod.tree.get("status") or {}).get("phase") not in ENDED:
-                tasks[uid] = self._begin(workload, pod, node)
-        self._sweep(pods)
-        self._disks.keep(workload, list(nodes.values()))
+                self._end(workload, uid, pod)
+            elif node is None or uid in running or (pod.tree.get("status") or {}).get("phase") in ENDED:
+                continue
+            elif pod.key not in names and uid not in ending:  # not before one of the same name has ended
+                running[uid] = self._begin(workload, pod, node)
+        known = {pod.metadata.uid for one in self._clusters() for pod in one.cache(POD).list()}
+        known |= {uid for one in self._running.values() for uid in one}
+        for runtime in self._runtimes:
+            runtime.sweep(workload, known)
         return Done()
 
+    def kill(self, cluster: Key, pod: Key, container: str) -> None:
+        """Kill a container, as `kill -9` on its node does. Raises `KeyError` if it does not run."""
+        found = next((one for one in self._running.get(cluster, {}).values() if one.run.key == pod), None)
+        if found is None:
+            raise KeyError(f"the pod {pod} does not run")
+        found.run.kill(container)
+
+    async def stop(self, cluster: Key, *, grace: float | None = None) -> None:
+        """Stop all containers of a cluster, within `grace` seconds; its pods stay unchanged in the API.
+
+        Without any grace they are dead before this is awaited.
+        """
+        running = list(self._running.pop(cluster, {}).values())
+        for found in running:
+            found.run.grace = found.run.grace if grace is None else grace
+            found.task.cancel()
+            if grace == 0:
+                found.run.kill_all()
+        ending = list(self._ending.pop(cluster, {}).values())
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*(found.task for found in running), *ending, return_exceptions=True)
+
     async def close(self) -> None:
-        """Stop all processes; the pods stay unchanged in the API."""
-        await self._end([task for tasks in self._tasks.values() for task in tasks.values()])
-        self._tasks.clear()
+        """Stop all containers; the pods stay unchanged in the API."""
+        for cluster in [*self._running]:
+            await self.stop(cluster)
 
     async def read_log(self, pod: Tree, container: str) -> bytes:
         """The log of a container's last run; empty for one that is only simulated."""
-        folder = self._folder(pod["metadata"]["uid"])
-        try:
-            return await asyncio.to_thread(confined.read, folder, log_path(container), start=-LONGEST_LOG)
-        except (OSError, ValueError):
-            return b""
+        for runtime in self._runtimes:
+            if found := await runtime.read_log(pod, container):
+                return found
+        return b""
 
-    def _begin(self, workload: WorkloadCluster, pod: Object, node: Object) -> asyncio.Task[None]:
-        tree = pod.tree
-        root = self._disks.of(workload, node)
-        folder = self._folder(pod.metadata.uid)
-        folder.mkdir(parents=True, exist_ok=True)
-        token = secrets.token_urlsafe(24)
+    def _clusters(self) -> list[WorkloadCluster]:
+        return [found for key in self._running if (found := self._workloads.reach(key)) is not None]
 
-        async def account() -> Mapping[str, str]:
-            return await _account(workload, tree, token)
-
-        def environment() -> dict[str, str]:
-            endpoint = workload.served
-            return {
-                **entrance(root),
-                "KUBERNETES_SERVICE_HOST": endpoint.host,
-                "KUBERNETES_SERVICE_PORT": str(endpoint.port),
-                "HOSTNAME": pod.name,
-            }
-
-        addresses = node.tree["status"].get("addresses") or ()
+    def _begin(self, workload: WorkloadCluster, pod: Object, node: Object) -> _Running:
+        images = [str(container.get("image", "")) for container in pod.tree["spec"]["containers"]]
+        runtime = next(one for one in self._runtimes if any(map(one.runs, images)))
+        of_pod: PodRuntime = runtime.pod(workload, pod, node)
         run = PodRun(
-            tree,
-            client=workload.client,
-            programs=self._programs,
-            source=Source(workload.client, tree, root, folder / "volumes", account),
-            environment=environment,
-            folder=folder,
-            clock=self._clock,
-            host_address=next((one["address"] for one in addresses if one["type"] == "InternalIP"), ""),
+            pod.tree, client=workload.client, runtime=of_pod, clock=self._clock, host_address=internal_ip(node)
         )
         task = asyncio.create_task(run.to_the_end(), name=f"pod {pod.key}")
         task.add_done_callback(_log_failure)
-        task.add_done_callback(lambda _: workload.tokens.pop(token, None))
-        return task
+        task.add_done_callback(lambda _: of_pod.close())
+        return _Running(run, task)
 
-    async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    def _end(self, workload: WorkloadCluster, uid: str, pod: Object | None) -> None:
+        """End a pod, and delete it from the API when its containers have ended; other pods do not wait for that."""
+        ending = self._ending[workload.key]
+        if uid in ending:
+            return
+        ending[uid] = asyncio.create_task(self._ended(workload, uid, pod), name=f"end of pod {uid}")
+        ending[uid].add_done_callback(lambda _: ending.pop(uid, None))
+        ending[uid].add_done_callback(_log_failure)
+
+    async def _ended(self, workload: WorkloadCluster, uid: str, pod: Object | None) -> None:
+        running = self._running.get(workload.key, {})
+        if (found := running.get(uid)) is not None:
+            if pod is None:
+                found.run.grace = 0.0
+            elif (grace := pod.metadata.deletion_grace_period_seconds) is not None:
+                found.run.grace = float(grace)
+            found.task.cancel()
+            await asyncio.gather(found.task, return_exceptions=True)
+            running.pop(uid, None)
+        if pod is not None:
+            await self._delete(workload, pod)
 
     async def _delete(self, workload: WorkloadCluster, pod: Object) -> None:
-        """Delete a pod whose processes have ended."""
+        """Delete a pod whose containers have ended."""
 
         async def delete() -> None:
             key = pod.key
@@ -137,36 +160,6 @@ class Pods:
             await retried(delete)
         except NotFound:
             _log.debug("the pod is deleted already", pod=pod.name)
-
-    def _folder(self, uid: str) -> Path:
-        return confined.child(self._home / "pods", uid)
-
-    def _sweep(self, pods: Mapping[str, Object]) -> None:
-        """Remove the folders of deleted pods, in every cluster."""
-        running = {uid for tasks in self._tasks.values() for uid in tasks}
-        known = {
-            pod.metadata.uid
-            for key in self._tasks
-            if (workload := self._workloads.reach(key)) is not None
-            for pod in workload.cache(POD).list()
-        }
-        place = self._home / "pods"
-        for folder in place.iterdir() if place.is_dir() else ():
-            if folder.name not in pods and folder.name not in known and folder.name not in running:
-                confined.remove(place, folder.name)
-
-
-async def _account(workload: WorkloadCluster, pod: Tree, token: str) -> dict[str, str]:
-    """The files of the pod's ServiceAccount; the API server accepts its token from now on. Raises `NotYet`."""
-    namespace, name = pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName") or "default"
-    try:
-        await workload.client.get(SERVICE_ACCOUNT, name, namespace)
-    except NotFound:
-        if name != "default":
-            raise NotYet(f'serviceaccount "{name}" not found') from None
-    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
-    workload.tokens[token] = User(f"system:serviceaccount:{namespace}:{name}", groups)
-    return {"token": token, "ca.crt": workload.authority.certificate.decode(), "namespace": namespace}
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from espalier.api.meta import Tree
 from espalier.runtime import confined
 from espalier.simulator.pods.program import ROOT, Program
+from espalier.simulator.pods.runtime import TERMINATED
 
 ROOTS, LOGS = "roots", "logs"
 """Subfolders of a pod's folder."""
@@ -24,12 +25,13 @@ LAST_LINES = 80
 """The maximum lines of a log that serves as termination message (and `LONGEST_FALLBACK` bytes)."""
 LONGEST_FALLBACK = 2048
 NO_SUCH_PROGRAM = 127
+LOCALHOST = "127.0.0.1"
 ROUNDS, ROUND_SECONDS = 100, 0.1
 """How often, and how long each time, what is left over of a pod is waited for before that is said."""
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass
+class ProcessRun:
     """The program of a container, and its folders."""
 
     program: Program
@@ -38,6 +40,8 @@ class Run:
     """The pod's folder; `folder_of` and `LOGS` are below it."""
     mounts: Mapping[str, Path]
     environment: Mapping[str, str]
+    _process: asyncio.subprocess.Process | None = None
+    _stopping: asyncio.Task[None] | None = None
 
     @property
     def name(self) -> str:
@@ -49,33 +53,78 @@ class Run:
         """The folder that stands for its `/`."""
         return confined.child(self.folder / ROOTS, self.name)
 
-    async def to_the_end(self, grace: float) -> int:
-        """Run it; returns its exit code. On cancellation it is terminated, and killed after `grace` seconds."""
+    async def to_the_end(self) -> int:
+        """Run it; returns its exit code. On cancellation it is killed."""
         words = self._arguments()
         confined.write(self.folder, log_path(self.name), "")
         if not words:
             said = f"exec: {self._command()[:1]}: not found in the image's program\n"
             confined.write(self.folder, log_path(self.name), said)
             return NO_SUCH_PROGRAM
+        if self._stopping is not None:  # before it has begun
+            return TERMINATED
         log = confined.open_file(self.folder, log_path(self.name), os.O_WRONLY)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=asyncio.subprocess.STDOUT,
-                env={**self.environment, ROOT: str(self.root)},
-                cwd=self.root,
-                start_new_session=True,
-            )
+            process = self._process = await self._start(words, log)
         finally:
             os.close(log)
         try:
             code = await process.wait()
         except asyncio.CancelledError:
-            await _end(process, grace)
+            await _end(process, 0)
             raise
         return code if code >= 0 else 128 - code
+
+    async def stop(self, grace: float) -> None:
+        """End it and its children: SIGTERM, and SIGKILL after `grace` seconds."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._end(grace), name=f"end of {self.name}")
+        await asyncio.shield(self._stopping)
+
+    def kill(self) -> None:
+        """Kill it and its children."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def probe(self, action: Tree) -> bool:
+        """Make a probe: processes have the network of this machine, and commands run as the container's do."""
+        if (request := action.get("httpGet")) is not None:
+            return await answers(self._port(request["port"]), str(request.get("path") or "/"))
+        if (socket := action.get("tcpSocket")) is not None:
+            _, writer = await asyncio.open_connection(LOCALHOST, self._port(socket["port"]))
+            writer.close()
+            return True
+        words = self._command_line((action.get("exec") or {}).get("command") or ())
+        if not words:
+            return False
+        process = await self._start(words, asyncio.subprocess.DEVNULL)
+        try:
+            return await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                await _end(process, 0)
+
+    async def _end(self, grace: float) -> None:
+        if self._process is not None:
+            await _end(self._process, grace)
+
+    async def _start(self, words: Sequence[str], output: int) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**self.environment, ROOT: str(self.root)},
+            cwd=self.root,
+            start_new_session=True,
+        )
+
+    def _port(self, port: int | str) -> int:
+        number = port_number(self.container, port)
+        if number not in self.program.ports:
+            raise ValueError(f"the program of {self.name} does not listen on port {number}")
+        return number
 
     def message(self, code: int) -> str:
         """The termination message: the program's file, or the end of its log if the pod's policy says so."""
@@ -110,9 +159,34 @@ class Run:
         return [*(self.container.get("command") or ()), *(self.container.get("args") or ())]
 
     def _arguments(self) -> Sequence[str]:
-        command = self._command()
+        return self._command_line(self._command())
+
+    def _command_line(self, command: Sequence[str]) -> Sequence[str]:
         start = self.program.commands.get(command[0]) if command else None
         return [*start, *command[1:]] if start else ()
+
+
+def port_number(container: Tree, port: int | str) -> int:
+    """A port of a container, which a probe may call by its name. Raises `ValueError`."""
+    if isinstance(port, int):
+        return port
+    for one in container.get("ports") or ():
+        if one.get("name") == port:
+            return int(one["containerPort"])
+    raise ValueError(f"the container {container['name']} has no port named {port!r}; name one of its ports")
+
+
+async def answers(port: int, path: str) -> bool:
+    """True if a GET over HTTP is answered with a status from 200 to 399."""
+    reader, writer = await asyncio.open_connection(LOCALHOST, port)
+    try:
+        if not path.isprintable() or " " in path:
+            raise ValueError(f"the path {path!r} of a probe has characters that no request may have")
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {LOCALHOST}:{port}\r\nConnection: close\r\n\r\n".encode())
+        _, status, *_ = (await reader.readline()).split(maxsplit=2)
+        return 200 <= int(status) < 400
+    finally:
+        writer.close()
 
 
 def log_path(container: str) -> str:

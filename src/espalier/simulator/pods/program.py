@@ -23,6 +23,9 @@ class Program:
     """The variables of the pod that it reads; it gets no others. Whoever creates a pod sets them, so none that make an
     interpreter, a loader or a library run code (PYTHONPATH, LD_PRELOAD, OPENSSL_CONF) may be included."""
 
+    ports: Collection[int] = ()
+    """The ports of this machine that it listens on: probes of whoever creates a pod reach no others."""
+
 
 Programs: TypeAlias = Callable[[str], Program | None]
 """The program of an image, None if there is none."""

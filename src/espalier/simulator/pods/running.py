@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import structlog
 
 from espalier.api.core import POD
 from espalier.api.meta import Tree
+from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.runtime.clock import Clock
-from espalier.simulator.pods.process import Run, end_left_over
-from espalier.simulator.pods.program import Programs
+from espalier.simulator.pods.back_off import BackOff
+from espalier.simulator.pods.probes import Health
+from espalier.simulator.pods.runtime import NotYet, PodRuntime, Run
 from espalier.simulator.pods.states import LOST_REASON, Container, Pod, restored
-from espalier.simulator.pods.volumes import NotYet, Source
 
-FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
-"""Seconds before a container is started again; doubled each time, as kubelets do."""
 CHECK_AGAIN = 2.0
 """Seconds until a container with missing dependencies is tried again."""
 GRACE = 30.0
+SCHEME = "process"
+"""Of the IDs of containers."""
 
 _log = structlog.get_logger("espalier.simulator.pods")
 
@@ -30,28 +30,14 @@ _log = structlog.get_logger("espalier.simulator.pods")
 class PodRun:
     """A running pod."""
 
-    def __init__(
-        self,
-        pod: Tree,
-        *,
-        client: Client,
-        programs: Programs,
-        source: Source,
-        environment: Callable[[], dict[str, str]],
-        folder: Path,
-        clock: Clock,
-        host_address: str,
-        written: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, pod: Tree, *, client: Client, runtime: PodRuntime, clock: Clock, host_address: str) -> None:
         self._tree = pod
         self._client = client
-        self._programs = programs
-        self._source = source
-        self._environment = environment
-        self._folder = folder
+        self._runtime = runtime
         self._clock = clock
-        self._written = written
         self._conditions = (pod.get("status") or {}).get("conditions") or []
+        self._reporting = asyncio.Lock()
+        self._runs: dict[str, Run] = {}
         spec, status = pod["spec"], pod.get("status") or {}
         now = self._now()
         self.pod = Pod(
@@ -59,17 +45,31 @@ class PodRun:
             [restored(one, status.get("containerStatuses") or (), now) for one in spec["containers"]],
             spec.get("restartPolicy", "Always"),
             status.get("startTime") or now,
-            host_address,
+            runtime.address,
             host_address,
         )
         self.grace = float(spec.get("terminationGracePeriodSeconds", GRACE))
+        """Seconds that its containers get to end. Whoever deletes a pod may have given others."""
+
+    @property
+    def key(self) -> Key:
+        """Its namespace and name."""
+        return Key(self._tree["metadata"]["namespace"], self._tree["metadata"]["name"])
+
+    def kill(self, container: str) -> None:
+        """Kill a container, as `kill -9` on its node does. Raises `KeyError` if it does not run."""
+        self._runs[container].kill()
+
+    def kill_all(self) -> None:
+        """Kill what runs, as a node without power does. It is started again unless the pod is cancelled as well."""
+        for run in list(self._runs.values()):
+            run.kill()
 
     async def to_the_end(self) -> None:
-        """Run the pod until it is complete; on cancellation its processes are stopped."""
+        """Run the pod until it is complete; on cancellation its containers are stopped."""
         try:
             if any(one.reason == LOST_REASON for one in (*self.pod.inits, *self.pod.mains)):
-                while not await asyncio.to_thread(end_left_over, self._folder):
-                    _log.warning("what is left over of a pod does not end", pod=self._tree["metadata"]["name"])
+                await self._runtime.clear()
             for init in self.pod.inits:
                 if not await self._until_succeeded(init):
                     break
@@ -79,70 +79,89 @@ class PodRun:
                         main.wait("ContainerCreating")
                 async with asyncio.TaskGroup() as group:
                     for main in self.pod.mains:
-                        group.create_task(self._as_long_as_it_should(main))
+                        group.create_task(self._as_long_as_it_should(main), name=f"container {main.name} of {self.key}")
             await self._report()
-        except (NotFound, Conflict):  # possibly another pod of the same name
-            _log.debug("the pod was deleted", pod=self._tree["metadata"]["name"])
+        except* (NotFound, Conflict):  # possibly another pod of the same name
+            _log.debug("the pod was deleted", pod=self.key.name)
 
     async def _until_succeeded(self, init: Container) -> bool:
+        back_off = BackOff()
         while not init.succeeded:
             if init.code is not None:
                 if not self.pod.again(init, init=True):
                     return False
-                await self._pause(init)
+                await self._pause(back_off)
             await self._once(init)
         return True
 
     async def _as_long_as_it_should(self, main: Container) -> None:
+        back_off = BackOff()
         while main.code is None or self.pod.again(main):
             if main.code is not None:
-                await self._pause(main)
+                await self._pause(back_off)
             await self._once(main)
 
-    async def _pause(self, container: Container) -> None:
+    async def _pause(self, back_off: BackOff) -> None:
         await self._report()
-        await asyncio.sleep(min(FIRST_PAUSE * 2**container.restarts, LONGEST_PAUSE))
+        await asyncio.sleep(back_off.pause(self._clock.monotonic()))
 
     async def _once(self, container: Container) -> None:
-        """Run a container once; wait for missing dependencies."""
+        """Run a container once, and probe it meanwhile; wait for missing dependencies before."""
         run = await self._prepared(container)
-        container.start(self._now(), f"{self._tree['metadata']['uid']}-{container.name}-{container.restarts}")
-        await self._report()
-        code = await run.to_the_end(self.grace)
+        container.start(
+            self._now(), f"{SCHEME}://{self._tree['metadata']['uid']}-{container.name}-{container.restarts}"
+        )
+        running = asyncio.create_task(run.to_the_end(), name=f"run of {container.name} of {self.key}")
+        self._runs[container.name] = run
+        probing: asyncio.Task[None] | None = None
+        try:
+            await self._report()
+            probing = asyncio.create_task(self._health(container, run).watch(), name=f"probes of {container.name}")
+            code = await asyncio.shield(running)
+        except BaseException:
+            await run.stop(self.grace)
+            await asyncio.gather(running, return_exceptions=True)
+            raise
+        finally:
+            del self._runs[container.name]
+            if probing is not None:
+                probing.cancel()
+                await asyncio.gather(probing, return_exceptions=True)
         container.end(self._now(), code, run.message(code))
         await self._report()
 
+    def _health(self, container: Container, run: Run) -> Health:
+        async def report(started: bool, ready: bool) -> None:
+            container.up, container.ready = started, ready
+            await self._report()
+
+        async def restart(grace: float | None) -> None:
+            await run.stop(self.grace if grace is None else grace)
+
+        return Health(container.spec, run.probe, self._clock, report, restart)
+
     async def _prepared(self, container: Container) -> Run:
         while True:
-            program = self._programs(str(container.spec.get("image", "")))
             try:
-                if program is None:
-                    raise ValueError(f"the image {container.spec.get('image')} has no program on simulated nodes")
-                mounts = await self._source.mounts(container.spec)
-                variables = await self._source.environment(container.spec)
-                asked = {name: value for name, value in variables.items() if name in program.variables}
-                run = Run(program, container.spec, self._folder, mounts, {**asked, **self._environment()})
-                run.write_files()
+                return await self._runtime.prepare(container.spec)
             except (NotYet, ValueError, KeyError, OSError) as missing:
                 if container.code is None:
                     container.wait("CreateContainerConfigError", str(missing))
                     await self._report()
                 await asyncio.sleep(CHECK_AGAIN)
-                continue
-            return run
 
     async def _report(self) -> None:
         """Write the status. Raises `NotFound`, `Conflict` when the pod was deleted."""
         metadata = self._tree["metadata"]
-        status = self.pod.status(self._conditions, self._now())
-        self._conditions = status["conditions"]
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        await retried(
-            lambda: self._client.patch(
-                POD, metadata["name"], metadata["namespace"], patch=patch, type=PatchType.MERGE, subresource="status"
+        async with self._reporting:
+            status = self.pod.status(self._conditions, self._now())
+            self._conditions = status["conditions"]
+            patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+            await retried(
+                lambda: self._client.patch(
+                    POD, self.key.name, self.key.namespace, patch=patch, type=PatchType.MERGE, subresource="status"
+                )
             )
-        )
-        self._written()
 
     def _now(self) -> str:
         return self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")

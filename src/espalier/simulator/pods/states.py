@@ -28,6 +28,10 @@ class Container:
     waiting: str = "PodInitializing"
     last: Tree = field(default_factory=dict)
     id: str = ""
+    up: bool = False
+    """True once its startup probe has passed."""
+    ready: bool = False
+    """True while its readiness probe passes."""
 
     @property
     def name(self) -> str:
@@ -49,12 +53,19 @@ class Container:
             self.restarts += 1
         self.started, self.finished, self.code, self.message, self.waiting = now, "", None, "", ""
         self.reason = ""
-        self.id = f"process://{id_}"
+        self.id = id_
+        self.up = not self.spec.get("startupProbe")
+        self.ready = self.up and not self.spec.get("readinessProbe")
 
     def end(self, now: str, code: int, message: str, reason: str = "") -> None:
         """Set it to terminated."""
         self.finished, self.code, self.message, self.reason = now, code, message, reason
         self.last = self.state
+
+    @property
+    def serves(self) -> bool:
+        """True if it runs and is ready."""
+        return self.ready and "running" in self.state
 
     @property
     def state(self) -> Tree:
@@ -80,8 +91,8 @@ class Container:
             "image": self.spec.get("image", ""),
             "imageID": self.spec.get("image", ""),
             "containerID": self.id,
-            "ready": self.succeeded if init else "running" in state,
-            "started": "running" in state,
+            "ready": self.succeeded if init else self.serves,
+            "started": self.up and "running" in state,
             "restartCount": self.restarts,
             "state": state,
             "lastState": self.last if self.restarts else {},
@@ -142,7 +153,7 @@ class Pod:
     def status(self, before: Sequence[Any], now: str) -> Tree:
         """The whole status; `before` are the previous conditions."""
         initialized = all(init.succeeded for init in self.inits)
-        ready = initialized and all("running" in main.state for main in self.mains)
+        ready = initialized and all(main.serves for main in self.mains)
         phase = self.phase
         facts = {
             "PodReadyToStartContainers": (True, ""),

@@ -6,22 +6,58 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from espalier.api.core import DAEMON_SET, DEPLOYMENT, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
+import structlog
+
+from espalier.api.core import (
+    DAEMON_SET,
+    DEPLOYMENT,
+    ENDPOINT_SLICE,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    REPLICA_SET,
+    SERVICE,
+    STATEFUL_SET,
+)
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import AlreadyExists, Conflict, NotFound
+from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.outcome import Done, Outcome
 from espalier.simulator.concurrency import together
 from espalier.simulator.workload_cluster import WorkloadCluster
-from espalier.simulator.workload_controllers import budgets, daemon_sets, deployments, kubelet, replica_sets, scheduler
+from espalier.simulator.workload_controllers import (
+    budgets,
+    claims,
+    daemon_sets,
+    deployments,
+    endpoints,
+    kubelet,
+    replica_sets,
+    scheduler,
+    stateful_sets,
+)
 from espalier.simulator.workload_controllers.snapshot import Snapshot
-from espalier.simulator.workload_controllers.views import Budget, Node, Pod, View, Workload
+from espalier.simulator.workload_controllers.views import (
+    Budget,
+    Claim,
+    EndpointSlice,
+    Node,
+    Pod,
+    Service,
+    View,
+    Volume,
+    Workload,
+)
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
 from espalier.simulator.workloads import Workloads
 
 V = TypeVar("V", bound=View)
+
+_log = structlog.get_logger("espalier.simulator.workload_controllers")
 
 Planner = Callable[[Snapshot], Iterator[Write]]
 
@@ -29,9 +65,12 @@ PLANNERS: tuple[Planner, ...] = (
     deployments.plan,
     replica_sets.plan,
     daemon_sets.plan,
+    stateful_sets.plan,
+    claims.plan,
     scheduler.plan,
     kubelet.plan,
     budgets.plan,
+    endpoints.plan,
 )
 """All planners, in the order in which a reconcile runs them."""
 
@@ -75,6 +114,11 @@ class WorkloadControllers:
             daemon_sets=views(DAEMON_SET, Workload),
             deployments=views(DEPLOYMENT, Workload),
             replica_sets=views(REPLICA_SET, Workload),
+            stateful_sets=views(STATEFUL_SET, Workload),
+            claims=views(PERSISTENT_VOLUME_CLAIM, Claim),
+            volumes=views(PERSISTENT_VOLUME, Volume),
+            services=views(SERVICE, Service),
+            endpoint_slices=views(ENDPOINT_SLICE, EndpointSlice),
             budgets=views(POD_DISRUPTION_BUDGET, Budget),
             deleted_mirrors=tuple(workload.deleted_mirrors.values()),
             runs=self._runs,
@@ -82,10 +126,15 @@ class WorkloadControllers:
 
 
 async def _make(workload: WorkloadCluster, write: Write) -> None:
-    """Execute one write. A conflicting write of somebody else is ignored here: its event triggers a reconcile."""
+    """Execute one write. What somebody else did meanwhile is ignored here: its event triggers a reconcile."""
     try:
         written = await _send(workload.client, write)
     except (AlreadyExists, Conflict, NotFound):
+        return
+    except Forbidden as refused:
+        if not isinstance(write, Create):
+            raise
+        _log.debug("the namespace is being deleted, or does not allow such pods", error=str(refused))
         return
     if written is not None:
         workload.cache(write.resource).wrote(written)
@@ -99,5 +148,6 @@ async def _send(client: Client, write: Write) -> Object | None:
             return await client.patch(
                 resource, key.name, key.namespace or None, patch=patch, type=PatchType.MERGE, subresource=subresource
             )
-        case Delete(resource, key, uid):
-            return await client.delete(resource, key.name, key.namespace or None, uid=uid, grace_period_seconds=0)
+        case Delete(resource, key, uid, graceful):
+            grace = None if graceful else 0
+            return await client.delete(resource, key.name, key.namespace or None, uid=uid, grace_period_seconds=grace)

@@ -26,7 +26,8 @@ def _plan(snapshot: Snapshot, replica_set: Workload) -> Iterator[Write]:
         name = f"{replica_set.metadata.name}-{snapshot.suffix()}"
         yield Create(POD, controlled_pod(replica_set, replica_set.template, name, {}))
     for pod in sorted(pods, key=_goes_first)[: max(0, -missing)]:
-        yield Delete(POD, Key(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
+        key = Key(pod.metadata.namespace, pod.metadata.name)
+        yield Delete(POD, key, pod.metadata.uid, graceful=snapshot.runs(pod))
     status = _status(replica_set, pods, max(0, missing))
     if status != replica_set.status:
         key = Key(replica_set.metadata.namespace, replica_set.metadata.name)

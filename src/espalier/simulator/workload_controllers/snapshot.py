@@ -10,7 +10,17 @@ from datetime import datetime
 from functools import cached_property
 
 from espalier.api.meta import Tree
-from espalier.simulator.workload_controllers.views import Budget, Node, Pod, Workload
+from espalier.api.resource import Key
+from espalier.simulator.workload_controllers.views import (
+    Budget,
+    Claim,
+    EndpointSlice,
+    Node,
+    Pod,
+    Service,
+    Volume,
+    Workload,
+)
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -27,6 +37,11 @@ class Snapshot:
     daemon_sets: tuple[Workload, ...] = ()
     deployments: tuple[Workload, ...] = ()
     replica_sets: tuple[Workload, ...] = ()
+    stateful_sets: tuple[Workload, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    services: tuple[Service, ...] = ()
+    endpoint_slices: tuple[EndpointSlice, ...] = ()
     budgets: tuple[Budget, ...] = ()
     deleted_mirrors: tuple[Tree, ...] = ()
     """Mirror pods that somebody deleted, as they are made anew."""
@@ -42,6 +57,16 @@ class Snapshot:
     def pods_by_node(self) -> dict[str, list[Pod]]:
         """Pods by the name of their node."""
         return _grouped((pod.spec.node_name, pod) for pod in self.pods if pod.spec.node_name)
+
+    @cached_property
+    def pods_by_namespace(self) -> dict[str, list[Pod]]:
+        """Pods by namespace."""
+        return _grouped((pod.metadata.namespace, pod) for pod in self.pods)
+
+    @cached_property
+    def claim_by_key(self) -> dict[Key, Claim]:
+        """PersistentVolumeClaims by namespace and name."""
+        return {Key(claim.metadata.namespace, claim.metadata.name): claim for claim in self.claims}
 
     @cached_property
     def node_by_name(self) -> dict[str, Node]:

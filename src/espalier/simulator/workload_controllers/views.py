@@ -103,11 +103,33 @@ class Node(View, frozen=True):
         return next((address.address for address in self.status.addresses if address.type == "InternalIP"), "")
 
 
+class ContainerPort(Observed, frozen=True):
+    """A port of a container."""
+
+    container_port: int
+    name: str = ""
+    protocol: str = "TCP"
+
+
 class Container(Observed, frozen=True):
-    """The port of a container."""
+    """A container."""
 
     name: str
     image: str = ""
+    ports: list[ContainerPort] = []
+
+
+class ClaimSource(Observed, frozen=True):
+    """The claim that a volume of a pod uses."""
+
+    claim_name: str
+
+
+class PodVolume(Observed, frozen=True):
+    """A volume of a pod."""
+
+    name: str
+    persistent_volume_claim: ClaimSource | None = None
 
 
 class PodSpec(Observed, frozen=True):
@@ -119,6 +141,14 @@ class PodSpec(Observed, frozen=True):
     host_network: bool = False
     restart_policy: str = ""
     containers: list[Container] = []
+    volumes: list[PodVolume] = []
+    hostname: str = ""
+    subdomain: str = ""
+
+    @property
+    def claims(self) -> list[str]:
+        """The names of the claims that it uses."""
+        return [volume.persistent_volume_claim.claim_name for volume in self.volumes if volume.persistent_volume_claim]
 
 
 class PodStatus(Observed, frozen=True):
@@ -148,10 +178,11 @@ class TemplateView(Observed, frozen=True):
 
 
 class RollingUpdate(Observed, frozen=True):
-    """maxUnavailable and maxSurge of a rolling update: numbers or percentages."""
+    """Limits of a rolling update: numbers or percentages, and the first ordinal that a StatefulSet updates."""
 
     max_unavailable: int | str | None = None
     max_surge: int | str | None = None
+    partition: int | None = None
 
 
 class Strategy(Observed, frozen=True):
@@ -162,17 +193,20 @@ class Strategy(Observed, frozen=True):
 
 
 class WorkloadSpec(Observed, frozen=True):
-    """The common spec of DaemonSets, Deployments and ReplicaSets; the template is kept undecoded."""
+    """The specs of DaemonSets, Deployments, ReplicaSets and StatefulSets; the template is kept undecoded."""
 
     replicas: int = 1
     selector: Tree = {}
     template: Raw = Raw(b"{}")
     strategy: Strategy = Strategy()
     update_strategy: Strategy = Strategy()
+    service_name: str = ""
+    pod_management_policy: str = "OrderedReady"
+    volume_claim_templates: list[Tree] = []
 
 
 class Workload(View, frozen=True):
-    """A DaemonSet, Deployment or ReplicaSet."""
+    """A DaemonSet, Deployment, ReplicaSet or StatefulSet."""
 
     spec: WorkloadSpec = WorkloadSpec()
     status: Tree = {}
@@ -214,3 +248,80 @@ class Budget(View, frozen=True):
     def disrupted(self) -> dict[str, str]:
         """Pods with a granted eviction, and when it was granted."""
         return dict(self.status.get("disruptedPods") or {})
+
+
+class ClaimSpec(Observed, frozen=True):
+    """The spec of a PersistentVolumeClaim."""
+
+    access_modes: list[str] = []
+    resources: Tree = {}
+    volume_name: str = ""
+    volume_mode: str = "Filesystem"
+    storage_class_name: str | None = None
+
+
+class ClaimStatus(Observed, frozen=True):
+    """The phase of a claim or a volume."""
+
+    phase: str = ""
+
+
+class Claim(View, frozen=True):
+    """A PersistentVolumeClaim."""
+
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+
+class Reference(Observed, frozen=True):
+    """The claim that a volume is bound to."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class VolumeSpec(Observed, frozen=True):
+    """The spec of a PersistentVolume."""
+
+    claim_ref: Reference | None = None
+    persistent_volume_reclaim_policy: str = "Retain"
+
+
+class Volume(View, frozen=True):
+    """A PersistentVolume."""
+
+    spec: VolumeSpec = VolumeSpec()
+    status: ClaimStatus = ClaimStatus()
+
+
+class ServicePort(Observed, frozen=True):
+    """A port of a Service; its target is a number, or the name of a container's port."""
+
+    port: int
+    name: str = ""
+    protocol: str = "TCP"
+    target_port: int | str | None = None
+
+
+class ServiceSpec(Observed, frozen=True):
+    """The spec of a Service."""
+
+    selector: dict[str, str] = {}
+    ports: list[ServicePort] = []
+    publish_not_ready_addresses: bool = False
+    type: str = "ClusterIP"
+
+
+class Service(View, frozen=True):
+    """A Service."""
+
+    spec: ServiceSpec = ServiceSpec()
+
+
+class EndpointSlice(View, frozen=True):
+    """An EndpointSlice; what the controller writes of it is compared as it is."""
+
+    address_type: str = ""
+    endpoints: list[Tree] | None = None
+    ports: list[Tree] | None = None

@@ -30,11 +30,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object; no error when it is gone already. `uid` protects a namesake."""
+    """Delete an object; no error when it is gone already. `uid` protects a namesake.
+
+    A pod is gone at once, unless `graceful`: then it is so when its node has ended its containers.
+    """
 
     resource: Resource
     key: Key
     uid: str
+    graceful: bool = False
 
 
 Write = Create | Change | Delete

@@ -222,7 +222,7 @@ async def test_no_name_path_or_link_of_a_pod_leads_out_of_its_node(
         # What is made anew at the next start, and what is taken away at the end, lies among what they left there.
         pods = host.environment.pods
         await pods.close()
-        pods._disks._booted.clear()
+        host.environment.runtime._disks._booted.clear()
         await host.environment.make("later", [], container())
         await host.environment.until("later", settled)
         assert host.files == before

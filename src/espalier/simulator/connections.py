@@ -1,0 +1,133 @@
+"""Connections within this process that can be lost: their server ends, or the network between is cut."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from espalier.kube.errors import Unreachable
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.wire import ADMIN, Endpoint, Request, Response, Stream, User
+from espalier.simulator.pods.life import Life, Over
+
+T = TypeVar("T")
+
+
+class Link:
+    """The network between two places. Cut, it loses what is under way, and connects nobody until it is restored."""
+
+    def __init__(self, name: str = "the network") -> None:
+        self.name = name
+        self._life = Life(name)
+
+    @property
+    def life(self) -> Life:
+        """Lasts until it is cut; restored, it has another."""
+        return self._life
+
+    @property
+    def is_cut(self) -> bool:
+        """True while nothing gets through."""
+        return self._life.over
+
+    def cut(self) -> None:
+        """Cut it; idempotent."""
+        self._life.end()
+
+    def restore(self) -> None:
+        """Restore it; idempotent."""
+        if self._life.over:
+            self._life = Life(self.name)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """An API server, and what has to last while it is spoken with."""
+
+    endpoint: Endpoint
+    lives: Sequence[Life]
+
+
+Reach = Callable[[], Reached]
+"""Finds an API server anew for each request. Raises `ConnectionError`."""
+
+
+class ReachingTransport:
+    """Carries requests of one user to an API server of this process that may end, move and be cut off."""
+
+    def __init__(self, reach: Reach, user: User = ADMIN) -> None:
+        self._reach = reach
+        self._user = user
+        self._inside: dict[int, tuple[Endpoint, InProcessTransport]] = {}
+        self._closed = False
+
+    async def request(self, request: Request) -> Response:
+        """Send one request. Raises `Unreachable`."""
+        reached = self._reached()
+        return await during(reached.lives, self._transport(reached.endpoint).request(request))
+
+    async def stream(self, request: Request) -> Stream | Response:
+        """Start a watch, which ends with what it goes through."""
+        reached = self._reached()
+        answer = await during(reached.lives, self._transport(reached.endpoint).stream(request))
+        return answer if isinstance(answer, Response) else _Cuttable(answer, reached.lives)
+
+    async def close(self) -> None:
+        """Send no further requests; idempotent. Those that run are not waited for: what answers them may be gone."""
+        self._closed = True
+
+    def _reached(self) -> Reached:
+        if self._closed:
+            raise Unreachable("the connection is closed", sent=False)
+        try:
+            reached = self._reach()
+        except ConnectionError as error:
+            raise Unreachable(str(error), sent=False) from error
+        for life in reached.lives:
+            if life.over:
+                raise Unreachable(f"no route to host: {life.name} is cut, or has ended", sent=False)
+        return reached
+
+    def _transport(self, endpoint: Endpoint) -> InProcessTransport:
+        known = self._inside.get(id(endpoint))
+        if known is None or known[0] is not endpoint:
+            known = endpoint, InProcessTransport(endpoint, self._user)
+            self._inside = {id(endpoint): known}
+        return known[1]
+
+
+async def during(lives: Sequence[Life], work: Awaitable[T]) -> T:
+    """The result of a request, unless one of the lives ends before. Raises `Unreachable`."""
+    for life in lives:
+        work = life.during(work)
+    try:
+        return await work
+    except Over as over:
+        raise Unreachable(str(over)) from over
+
+
+class _Cuttable:
+    """A watch that ends with the first of some lives."""
+
+    def __init__(self, stream: Stream, lives: Sequence[Life]) -> None:
+        self._stream = stream
+        self._items = stream.__aiter__()
+        self._lives = lives
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            item = await during(self._lives, anext(self._items, None))
+        except Unreachable:
+            await self._stream.close()
+            item = None
+        if item is None:
+            raise StopAsyncIteration
+        return item
+
+    async def close(self) -> None:
+        """Stop it; idempotent."""
+        await self._stream.close()

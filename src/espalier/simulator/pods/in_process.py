@@ -1,0 +1,71 @@
+"""Containers as coroutines of this process: what a program is, and what it sees of the world.
+
+It runs on virtual time as well. It has no sockets: a program listens on a port with any object, and others get that
+object when they connect to the pod's Service.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from signal import Signals
+from typing import TypeAlias, TypeVar
+
+from espalier.api.resource import Key
+from espalier.runtime.clock import Clock
+from espalier.simulator.pods.life import Life
+from espalier.simulator.pods.memory_volumes import Mounted
+from espalier.simulator.pods.pod_network import LOCALHOSTS, Listener, PodNetwork, door_of
+
+T = TypeVar("T")
+
+InProcessProgram: TypeAlias = Callable[["Container"], Awaitable[int]]
+"""Runs one container and returns its exit code. SIGTERM cancels it, and it may clean up. After SIGKILL it is cancelled
+as well, but whatever it does then reaches nothing: its life is over, its volumes are unmounted, and who spoke with it
+is cut off. So it registers with `Container.life.at_end` what the kernel does for a process, and nothing else has to be
+cleaned up."""
+
+InProcessPrograms: TypeAlias = Callable[[str], InProcessProgram | None]
+"""The program of an image, None if there is none."""
+
+SendSignal: TypeAlias = Callable[[str, Signals], None]
+
+
+@dataclass
+class Container:
+    """One run of a container, as its program sees it."""
+
+    pod: Key
+    pod_uid: str
+    name: str
+    image: str
+    arguments: Sequence[str]
+    """`command` and `args`, with variables expanded."""
+    environment: Mapping[str, str]
+    volumes: Mapping[str, Mounted]
+    """By the path where they are mounted."""
+    clock: Clock
+    random: random.Random
+    network: PodNetwork
+    life: Life
+    send_signal: SendSignal
+    """Sends a signal to another container of the pod, by name. Raises `ProcessLookupError` if it does not run, or if
+    the pod has no shareProcessNamespace."""
+    message: str = ""
+    """Its termination message."""
+    log: list[str] = field(default_factory=list)
+
+    def listen(self, port: int, door: object, *, answers: Callable[[str], Awaitable[int]] | None = None) -> None:
+        """Listen on a port: who connects gets `door`, and probes over HTTP get the status that `answers` has."""
+        self.network.listen(self.pod_uid, port, Listener(door, self.life, answers))
+
+    def find(self, host: str, port: int) -> Listener:
+        """What listens at a Service's name, or in this pod at localhost. Raises `ConnectionRefused`."""
+        if host in LOCALHOSTS:
+            return self.network.of_pod(self.pod_uid, port)
+        return self.network.resolve(self.pod.namespace, host, port)
+
+    def connect(self, host: str, port: int, type_: type[T]) -> T:
+        """What listens there gives this. Raises `ConnectionRefused`."""
+        return door_of(self.find(host, port), type_)

@@ -1,0 +1,87 @@
+"""What the containers of one cluster listen on in this process: no sockets, found by pod, or by Service as DNS does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from espalier.api.core import POD, SERVICE
+from espalier.api.resource import Key
+from espalier.simulator.pods.life import Life
+from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.simulator.workload_controllers import endpoints
+from espalier.simulator.workload_controllers.views import Pod, Service
+
+T = TypeVar("T")
+
+LOCALHOSTS = ("localhost", "127.0.0.1")
+
+
+class ConnectionRefused(ConnectionRefusedError):
+    """Nobody listens there. The message says why, as far as the API tells."""
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Something that a container listens with."""
+
+    door: object
+    """What those get who connect: whatever both sides agree on."""
+    life: Life
+    """Of the container: it answers as long as this lasts."""
+    answers: Callable[[str], Awaitable[int]] | None = None
+    """The status of a GET of a path, for probes over HTTP."""
+
+
+@dataclass
+class PodNetwork:
+    """The listeners of one cluster, by the uid of their pod and their port."""
+
+    workload: WorkloadCluster
+    _listeners: dict[tuple[str, int], Listener] = field(default_factory=dict)
+
+    def listen(self, pod: str, port: int, listener: Listener) -> None:
+        """Listen as long as the container lives. Raises `ValueError` if another container of the pod does."""
+        if (pod, port) in self._listeners:
+            raise ValueError(f"listen on port {port}: address already in use by another container of the pod")
+        self._listeners[pod, port] = listener
+        listener.life.at_end(lambda: self._listeners.pop((pod, port), None))
+
+    def of_pod(self, pod: str, port: int) -> Listener:
+        """What a pod listens with. Raises `ConnectionRefused`."""
+        try:
+            return self._listeners[pod, port]
+        except KeyError:
+            raise ConnectionRefused(f"connection refused: the pod listens on no port {port}") from None
+
+    def of_service(self, service: Key, port: int) -> Listener:
+        """What listens behind a Service: of its ready pods, the first. Raises `ConnectionRefused`."""
+        found = self.workload.object(SERVICE, service)
+        if found is None:
+            raise ConnectionRefused(f"lookup {service.name}.{service.namespace}: no such host")
+        pods = (pod.decode(Pod) for pod in self.workload.cache(POD).list() if pod.namespace == service.namespace)
+        reasons = []
+        for backend in endpoints.backends(found.decode(Service), pods):
+            target = backend.target(port)
+            if target is None or not backend.ready:
+                reasons.append(f"{backend.pod.metadata.name} is not ready")
+                continue
+            try:
+                return self.of_pod(backend.pod.metadata.uid, target)
+            except ConnectionRefused as refused:
+                reasons.append(str(refused))
+        behind = "; ".join(reasons) or "no pods are behind it"
+        raise ConnectionRefused(f"connection refused: Service {service.namespace}/{service.name}:{port}: {behind}")
+
+    def resolve(self, namespace: str, host: str, port: int) -> Listener:
+        """What listens at `service`, `service.namespace` or `service.namespace.svc…`. Raises `ConnectionRefused`."""
+        name, _, rest = host.partition(".")
+        return self.of_service(Key(rest.split(".")[0] or namespace, name), port)
+
+
+def door_of(listener: Listener, type_: type[T]) -> T:
+    """What a listener gives to those who connect. Raises `ConnectionRefused` if it speaks something else."""
+    if not isinstance(listener.door, type_):
+        raise ConnectionRefused(f"found {type(listener.door).__name__}, expected {type_.__name__}: it is another port")
+    return listener.door

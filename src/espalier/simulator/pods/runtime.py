@@ -1,0 +1,73 @@
+"""What runs containers: one interface for containers that are processes, and for those that are coroutines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from espalier.api.meta import Tree
+from espalier.kube.objects import Object
+from espalier.simulator.workload_cluster import WorkloadCluster
+
+KILLED, TERMINATED = 137, 143
+"""Exit codes of a container that was ended by SIGKILL, or by SIGTERM without a code of its own."""
+
+
+class NotYet(Exception):
+    """A dependency of a container is missing. The message names it, as a kubelet does."""
+
+
+class Run(Protocol):
+    """One run of one container."""
+
+    async def to_the_end(self) -> int:
+        """Run it; its exit code. On cancellation it is killed."""
+
+    async def stop(self, grace: float) -> None:
+        """Ask it to end (SIGTERM), kill it after `grace` seconds, and return when it has ended; idempotent."""
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL): it has no say in it. Idempotent."""
+
+    async def probe(self, action: Tree) -> bool:
+        """True if a probe passes now: `action` has one of httpGet, tcpSocket and exec."""
+
+    def message(self, code: int) -> str:
+        """Its termination message."""
+
+
+class PodRuntime(Protocol):
+    """Runs the containers of one pod."""
+
+    address: str
+    """The address of the pod."""
+
+    async def clear(self) -> None:
+        """End what a lost predecessor of this process left running of the pod."""
+
+    async def prepare(self, container: Tree) -> Run:
+        """A run of a container that can begin now.
+
+        Raises `NotYet`, and `ValueError`, `KeyError`, `OSError` for what can't be run at all.
+        """
+
+    def close(self) -> None:
+        """Forget the pod: nothing of it runs any more."""
+
+
+class Runtime(Protocol):
+    """Runs the containers of some images on all nodes of this process."""
+
+    def runs(self, image: str) -> bool:
+        """True if it has a program for an image."""
+
+    def pod(self, workload: WorkloadCluster, pod: Object, node: Object) -> PodRuntime:
+        """The runtime of a pod that is bound to a node."""
+
+    async def read_log(self, pod: Tree, container: str) -> bytes:
+        """The log of a container's last run, empty if there is none."""
+
+    def sweep(self, workload: WorkloadCluster, pods: Collection[str]) -> None:
+        """Remove what belongs to nodes, volumes and pods that are gone; `pods` are the uids of those of all clusters
+        that are not.
+        """

@@ -1,0 +1,181 @@
+"""Seeds of the local environment: clusters with an API server, workload controllers and nodes in this process.
+
+Their pods run as coroutines (`pods/in_process.py`), so a seed runs on virtual time as well. It can lose its power and
+get it back, and be cut off from others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from typing import TypeVar
+
+from espalier.api.core import NODE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi.network import Network
+from espalier.kube.client import Client
+from espalier.kube.errors import AlreadyExists
+from espalier.kube.objects import Object
+from espalier.kube.pki import Authority
+from espalier.kube.wire import ADMIN, User
+from espalier.runtime.clock import Clock
+from espalier.runtime.controller import Controller
+from espalier.runtime.reconciler import replanned
+from espalier.simulator import nodes
+from espalier.simulator.bootstrap_data import Kubeadm
+from espalier.simulator.connections import Link, Reached, ReachingTransport
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.pods.coroutine_runtime import CoroutineRuntime
+from espalier.simulator.pods.in_process import InProcessPrograms
+from espalier.simulator.pods.life import Life
+from espalier.simulator.pods.pod_network import Listener, door_of
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_cluster import CONTAINER_RUNTIME, WorkloadCluster
+from espalier.simulator.workload_controllers.controller import WorkloadControllers
+from espalier.simulator.workloads import Workloads
+
+T = TypeVar("T")
+
+NAMESPACE = "seeds"
+"""Of the keys by which seeds are known among clusters of this process."""
+POD_SECONDS = 0.05
+"""From a change in a seed to what its controllers do about it."""
+
+
+class SeedDown(ConnectionError):
+    """A seed has no power."""
+
+
+class Seed:
+    """One seed. Its objects and volumes live as long as this object, whatever happens to it."""
+
+    def __init__(
+        self,
+        name: str,
+        programs: InProcessPrograms,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        keys: random.Random | None = None,
+        version: str = "v1.35.4",
+        node_count: int = 1,
+    ) -> None:
+        """`keys` makes private keys: None for the system's randomness."""
+        self.name = name
+        self.key = Key(NAMESPACE, name)
+        self._clock = clock
+        self._version = version
+        self._node_count = node_count
+        self._authority = Authority.create("kubernetes", now=clock.now(), rng=keys)
+        self._workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores(), listen=False)
+        self._runtime = CoroutineRuntime(programs, clock, random.Random(rng.getrandbits(64)))  # noqa: S311 - no keys
+        self._pods = Pods(self._workloads, [self._runtime], clock)
+        planners = WorkloadControllers(self._workloads, clock=clock, rng=rng, runs=self._pods.runs)
+        self._pod_controller = Controller("seed-pods", replanned(self._pods.reconcile), resync=None)
+        self._planning = Controller("seed-workloads", replanned(planners.reconcile), resync=None)
+        self._workloads.subscribe(self._changed)
+        self._life: Life | None = None
+        self._running: list[asyncio.Task[None]] = []
+
+    # --- Power ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_up(self) -> bool:
+        """True while its API server runs."""
+        return self._life is not None
+
+    @property
+    def workload(self) -> WorkloadCluster:
+        """The cluster itself. Raises `SeedDown`."""
+        found = self._workloads.reach(self.key) if self.is_up else None
+        if found is None:
+            raise SeedDown(f"seed {self.name} has no power")
+        return found
+
+    @property
+    def life(self) -> Life:
+        """Lasts until it loses its power. Raises `SeedDown`."""
+        if self._life is None:
+            raise SeedDown(f"seed {self.name} has no power")
+        return self._life
+
+    async def start(self) -> None:
+        """Give it power: the API server, the controllers and the nodes run, and what ran before starts again."""
+        await self._workloads.open(
+            self.key,
+            self._workloads.reserve(self.key),
+            authority=self._authority,
+            version=self._version,
+            network=Network(),
+        )
+        self._life = Life(f"seed {self.name}")
+        for number in range(self._node_count):
+            with suppress(AlreadyExists):
+                await self.workload.client.create(NODE, self._node(number))
+        for controller in (self._planning, self._pod_controller):
+            self._running.append(asyncio.create_task(controller.run(), name=f"{controller.name} of {self.name}"))
+            controller.enqueue(self.key)
+
+    async def destroy(self) -> None:
+        """Take its power at once: nothing in it gets to clean up. Objects and volumes are there at the next `start`.
+
+        Idempotent.
+        """
+        if self._life is None:
+            return
+        life, self._life = self._life, None
+        life.end()
+        for task in self._running:
+            task.cancel()
+        await self._pods.stop(self.key, grace=0)
+        await asyncio.gather(*self._running, return_exceptions=True)
+        self._running.clear()
+        await self._workloads.stop(self.key)
+
+    # --- Reaching it ------------------------------------------------------------------------------------------------
+
+    def client(
+        self, user: User = ADMIN, *, link: Link | None = None, field_manager: str = "espalier", agent: str = "espalier"
+    ) -> Client:
+        """A client of its API server, through a network. It goes on when the seed has lost its power and is back."""
+
+        def reach() -> Reached:
+            lives = [self.life, *([link.life] if link is not None else [])]
+            return Reached(self.workload.server, lives)
+
+        return Client(ReachingTransport(reach, user), field_manager=field_manager, user_agent=agent)
+
+    def listener(self, service: Key, port: int) -> Listener:
+        """What listens behind a Service of the seed. Raises `ConnectionError`."""
+        return self._runtime.network(self.workload).of_service(service, port)
+
+    def connect(self, service: Key, port: int, type_: type[T]) -> T:
+        """What listens there gives this. Raises `ConnectionError`."""
+        return door_of(self.listener(service, port), type_)
+
+    # --- Faults -----------------------------------------------------------------------------------------------------
+
+    def kill(self, pod: Key, container: str) -> None:
+        """Kill a container, as `kill -9` on its node. Raises `KeyError` if it does not run."""
+        self._pods.kill(self.key, pod, container)
+
+    def _node(self, number: int) -> Tree:
+        kubeadm = Kubeadm(version=self._version, control_plane=False, node_name=f"{self.name}-{number}")
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        address = f"10.250.{number // 250}.{1 + number % 250}"
+        node = nodes.node(
+            kubeadm,
+            provider_id=f"simulated://{self.name}/{number}",
+            address=address,
+            container_runtime=CONTAINER_RUNTIME,
+            now=now,
+        )
+        node["spec"]["taints"] = []
+        node["status"]["conditions"] = nodes.ready_conditions(now)
+        return node
+
+    def _changed(self, cluster: Key, _object: Object) -> None:
+        self._planning.enqueue(cluster, after=POD_SECONDS)
+        self._pod_controller.enqueue(cluster)

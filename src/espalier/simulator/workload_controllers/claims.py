@@ -1,0 +1,95 @@
+"""Volumes: each claim is bound to a new volume at once, and both stay as long as the claim is there or is used.
+
+A volume is a disk of the simulated infrastructure, which goes to whatever node its pod runs on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.core import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.simulator.workload_controllers.snapshot import Snapshot
+from espalier.simulator.workload_controllers.views import Claim
+from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
+
+PROTECTION = "kubernetes.io/pvc-protection"
+"""The finalizer of claims: one that a pod uses is not gone before the pod."""
+DRIVER = "disks.simulator.espalier"
+
+
+def plan(snapshot: Snapshot) -> Iterator[Write]:
+    """The missing writes for PersistentVolumeClaims and PersistentVolumes."""
+    used = {Key(pod.metadata.namespace, name) for pod in snapshot.pods for name in pod.spec.claims}
+    volumes = {volume.metadata.name: volume for volume in snapshot.volumes}
+    for claim in snapshot.claims:
+        key = Key(claim.metadata.namespace, claim.metadata.name)
+        finalizers = claim.metadata.finalizers
+        if claim.deleting:
+            if PROTECTION in finalizers and key not in used:
+                kept = [finalizer for finalizer in finalizers if finalizer != PROTECTION]
+                yield Change(PERSISTENT_VOLUME_CLAIM, key, {"metadata": {"finalizers": kept or None}})
+            continue
+        name = claim.spec.volume_name or volume_name(claim)
+        if name not in volumes:
+            if not claim.spec.volume_name:
+                yield Create(PERSISTENT_VOLUME, _volume(claim, name))
+            elif claim.status.phase == "Bound":
+                yield Change(PERSISTENT_VOLUME_CLAIM, key, {"status": {"phase": "Lost"}}, "status")
+            continue
+        if not claim.spec.volume_name or PROTECTION not in finalizers:
+            metadata = {"finalizers": list(dict.fromkeys((*finalizers, PROTECTION)))}
+            yield Change(PERSISTENT_VOLUME_CLAIM, key, {"metadata": metadata, "spec": {"volumeName": name}})
+        if claim.status.phase != "Bound":
+            status = {"phase": "Bound", "accessModes": claim.spec.access_modes, "capacity": _capacity(claim)}
+            yield Change(PERSISTENT_VOLUME_CLAIM, key, {"status": status}, "status")
+    yield from _volumes(snapshot)
+
+
+def _volumes(snapshot: Snapshot) -> Iterator[Write]:
+    """Volumes are bound; those whose claim is gone are deleted or, if so ordered, kept."""
+    claims = {claim.metadata.uid for claim in snapshot.claims}
+    for volume in snapshot.volumes:
+        reference = volume.spec.claim_ref
+        if reference is None or volume.deleting:
+            continue
+        key = Key("", volume.metadata.name)
+        phase = "Bound" if reference.uid in claims else "Released"
+        if phase == "Released" and volume.spec.persistent_volume_reclaim_policy == "Delete":
+            yield Delete(PERSISTENT_VOLUME, key, volume.metadata.uid)
+        elif volume.status.phase != phase:
+            yield Change(PERSISTENT_VOLUME, key, {"status": {"phase": phase}}, "status")
+
+
+def volume_name(claim: Claim) -> str:
+    """The name of the volume that is made for a claim."""
+    return f"pvc-{claim.metadata.uid}"
+
+
+def _volume(claim: Claim, name: str) -> Tree:
+    return {
+        "apiVersion": PERSISTENT_VOLUME.api_version,
+        "kind": PERSISTENT_VOLUME.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": claim.spec.access_modes,
+            "capacity": _capacity(claim),
+            "persistentVolumeReclaimPolicy": "Delete",
+            "volumeMode": claim.spec.volume_mode,
+            **({"storageClassName": claim.spec.storage_class_name} if claim.spec.storage_class_name else {}),
+            "claimRef": {
+                "apiVersion": PERSISTENT_VOLUME_CLAIM.api_version,
+                "kind": PERSISTENT_VOLUME_CLAIM.kind,
+                "name": claim.metadata.name,
+                "namespace": claim.metadata.namespace,
+                "uid": claim.metadata.uid,
+            },
+            "csi": {"driver": DRIVER, "volumeHandle": name},
+        },
+    }
+
+
+def _capacity(claim: Claim) -> Tree:
+    requests = claim.spec.resources.get("requests") or {}
+    return {"storage": requests.get("storage", "1Gi")}

@@ -1,0 +1,132 @@
+"""The endpoints of Services: which pods are behind one, and at which ports. One EndpointSlice for each Service."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from espalier.api.core import ENDPOINT_SLICE, POD, SERVICE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.simulator.workload_controllers.snapshot import Snapshot
+from espalier.simulator.workload_controllers.views import Pod, Service, ServicePort
+from espalier.simulator.workload_controllers.writes import Change, Create, Delete, Write
+
+SERVICE_NAME = "kubernetes.io/service-name"
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+CONTROLLER = "endpointslice-controller.k8s.io"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A pod behind a Service."""
+
+    pod: Pod
+    ready: bool
+    """True if traffic goes there."""
+    ports: tuple[tuple[ServicePort, int], ...]
+    """Ports of the Service, and of the pod."""
+
+    def target(self, port: int) -> int | None:
+        """The port of the pod for a port of the Service."""
+        return next((target for service_port, target in self.ports if service_port.port == port), None)
+
+
+def backends(service: Service, pods: Iterable[Pod]) -> Iterator[Backend]:
+    """The pods behind a Service, by name, those that are not ready included. `pods` are those of its namespace."""
+    selector = service.spec.selector
+    if not selector or service.spec.type == "ExternalName":
+        return
+    for pod in sorted(pods, key=lambda pod: pod.metadata.name):
+        labels = pod.metadata.labels
+        if pod.status.phase in ("Succeeded", "Failed") or any(labels.get(name) != selector[name] for name in selector):
+            continue
+        ports = tuple((port, target) for port in service.spec.ports if (target := _target(port, pod)) is not None)
+        serving = service.spec.publish_not_ready_addresses or (pod.ready and not pod.deleting)
+        yield Backend(pod, serving, ports)
+
+
+def _target(port: ServicePort, pod: Pod) -> int | None:
+    if port.target_port is None or isinstance(port.target_port, int):
+        return port.target_port or port.port
+    named = (found for container in pod.spec.containers for found in container.ports)
+    return next((found.container_port for found in named if found.name == port.target_port), None)
+
+
+def plan(snapshot: Snapshot) -> Iterator[Write]:
+    """The missing writes for EndpointSlices, of which this controller makes one for each group of same ports."""
+    present = {
+        Key(found.metadata.namespace, found.metadata.name): found
+        for found in snapshot.endpoint_slices
+        if found.metadata.labels.get(MANAGED_BY) == CONTROLLER
+    }
+    wanted: dict[Key, Tree] = {}
+    for service in snapshot.services:
+        if service.spec.selector and not service.deleting:
+            for slice_ in _slices(service, snapshot.pods_by_namespace.get(service.metadata.namespace, ())):
+                wanted[Key(service.metadata.namespace, slice_["metadata"]["name"])] = slice_
+    for key, slice_ in wanted.items():
+        found = present.get(key)
+        if found is None:
+            yield Create(ENDPOINT_SLICE, slice_)
+        elif ((found.endpoints or []), (found.ports or [])) != (slice_["endpoints"], slice_["ports"]):
+            yield Change(ENDPOINT_SLICE, key, {"endpoints": slice_["endpoints"], "ports": slice_["ports"]})
+    for key, found in present.items():
+        if key not in wanted:
+            yield Delete(ENDPOINT_SLICE, key, found.metadata.uid)
+
+
+def _slices(service: Service, pods: Iterable[Pod]) -> Iterator[Tree]:
+    addressed = [backend for backend in backends(service, pods) if backend.pod.status.pod_ip]
+    addressed.sort(key=lambda backend: [target for _, target in backend.ports])
+    groups = [[*group] for _, group in groupby(addressed, key=lambda backend: backend.ports)]
+    for group in groups or [[]]:
+        ports = [
+            {"name": port.name, "port": target, "protocol": port.protocol}
+            for port, target in (group[0].ports if group else ())
+        ]
+        distinct = hashlib.sha256(repr([port["port"] for port in ports]).encode()).hexdigest()[:5]
+        yield {
+            "apiVersion": ENDPOINT_SLICE.api_version,
+            "kind": ENDPOINT_SLICE.kind,
+            "metadata": {
+                "name": f"{service.metadata.name}-{distinct}",
+                "namespace": service.metadata.namespace,
+                "labels": {**service.metadata.labels, SERVICE_NAME: service.metadata.name, MANAGED_BY: CONTROLLER},
+                "ownerReferences": [
+                    {
+                        "apiVersion": SERVICE.api_version,
+                        "kind": SERVICE.kind,
+                        "name": service.metadata.name,
+                        "uid": service.metadata.uid,
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "addressType": "IPv4",
+            "endpoints": [_endpoint(service, backend) for backend in group],
+            "ports": ports,
+        }
+
+
+def _endpoint(service: Service, backend: Backend) -> Tree:
+    pod = backend.pod
+    conditions = {"ready": backend.ready, "serving": pod.ready, "terminating": pod.deleting}
+    if service.spec.publish_not_ready_addresses:
+        conditions |= {"serving": True}
+    hostname = pod.spec.hostname if pod.spec.subdomain == service.metadata.name else ""
+    return {
+        "addresses": [pod.status.pod_ip],
+        "conditions": conditions,
+        **({"hostname": hostname} if hostname else {}),
+        "nodeName": pod.spec.node_name,
+        "targetRef": {
+            "kind": POD.kind,
+            "namespace": pod.metadata.namespace,
+            "name": pod.metadata.name,
+            "uid": pod.metadata.uid,
+        },
+    }

@@ -1,0 +1,60 @@
+"""Seeds on virtual time, for tests: their programs are coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from espalier.api.core import NAMESPACE, POD
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.pods.in_process import InProcessPrograms
+from espalier.simulator.seeds import Seed
+
+T = TypeVar("T")
+
+EPOCH = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
+PATIENCE = 900.0
+"""Virtual seconds after which something that is waited for is given up."""
+SHOOT = "shoot--team--garden"
+
+
+def on_a_seed(programs: InProcessPrograms, story: Callable[[Seed], Awaitable[T]], *, seed: int = 1) -> T:
+    """Tell a story on a seed that has the namespace of a shoot."""
+
+    async def told(simulation: Simulation) -> T:
+        made = Seed("a", programs, clock=simulation.clock, rng=simulation.random, keys=random.Random(seed))
+        await made.start()
+        try:
+            await made.workload.client.create(NAMESPACE, namespace(SHOOT))
+            return await story(made)
+        finally:
+            await made.destroy()
+
+    return run(told, epoch=EPOCH, seed=seed)
+
+
+def namespace(name: str) -> Tree:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+async def until(holds: Callable[[], object], *, seconds: float = PATIENCE) -> None:
+    """Wait until something holds. On virtual time looking often costs little."""
+    async with asyncio.timeout(seconds):
+        while not holds():  # noqa: ASYNC110 - the state of a whole seed has no event
+            await asyncio.sleep(0.05)
+
+
+def pod_of(seed: Seed, name: str, namespace: str = SHOOT) -> Tree | None:
+    found = seed.workload.object(POD, Key(namespace, name))
+    return None if found is None else found.tree
+
+
+def is_ready(seed: Seed, name: str, namespace: str = SHOOT) -> bool:
+    """True if a pod is Ready."""
+    status = (pod_of(seed, name, namespace) or {}).get("status") or {}
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
