@@ -26,6 +26,9 @@ from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.secrets import names as secret_names
 from espalier.shoots.secrets.carried import Data
 
+CLOUD_CONFIG_KEY = "cloud_config"
+"""Key of the user data in Secrets of OperatingSystemConfigs."""
+
 
 class Rendered(NamedTuple):
     """An extension resource as it shall be."""
@@ -147,8 +150,7 @@ def _operating_system_configs(scope: Scope) -> Iterator[Rendered]:
     for pool in scope.shoot.spec.provider.workers:
         image = pool.machine.image
         spec = {"type": image.name if image is not None else "any", "purpose": "provision"}
-        name = f"{pool.name}-provision"
-        yield _extension(scope, OperatingSystemConfig, name, spec, purpose="provision")
+        yield _extension(scope, OperatingSystemConfig, _config_name(pool.name), spec, purpose="provision")
 
 
 def _extensions(scope: Scope) -> Iterator[Rendered]:
@@ -177,6 +179,7 @@ def _worker(scope: Scope) -> Rendered:
                 **({"annotations": pool.annotations} if pool.annotations else {}),
                 **({"taints": msgspec.to_builtins(pool.taints)} if pool.taints else {}),
                 **({"volume": msgspec.to_builtins(pool.volume)} if pool.volume else {}),
+                **_user_data(scope, pool.name),
                 **_config(pool.provider_config),
             }
         )
@@ -210,6 +213,19 @@ def _provided(scope: Scope) -> Tree:
     spec = scope.shoot.spec
     reference = {"name": secret_names.CLOUD_PROVIDER, "namespace": scope.technical_id}
     return {"type": spec.provider.type, "region": spec.region, "secretRef": reference}
+
+
+def _user_data(scope: Scope, pool: str) -> Tree:
+    """The Secret that the pool's OperatingSystemConfig has made, once it has."""
+    found = scope.extension(OperatingSystemConfig, _config_name(pool))
+    status = found.decode(OperatingSystemConfig).status if found is not None else None
+    if status is None or status.cloud_config is None:
+        return {}
+    return {"userDataSecretRef": {"name": status.cloud_config.secret_ref.name, "key": CLOUD_CONFIG_KEY}}
+
+
+def _config_name(pool: str) -> str:
+    return f"{pool}-provision"
 
 
 def _ssh(scope: Scope) -> Tree:

@@ -89,7 +89,8 @@ def _entry(ctx: Context, name: str, live: Object | None, bucket: str, secret: st
         error = typed.status.last_error
         if error is not None and last is not None and last.state in (OperationState.ERROR, OperationState.FAILED):
             return Failure(f"BackupEntry {name}: {error.description}", tuple(error.codes))
-        return Wait("BackupEntryNotReady", f"BackupEntry {name} is not ready, or Secret {secret} not there yet", SOON)
+        why = f": {error.description}" if error is not None else f", or Secret {secret} not there yet"
+        return Wait("BackupEntryNotReady", f"BackupEntry {name} is not ready{why}", SOON)
     return Done()
 
 
