@@ -18,7 +18,7 @@ from espalier.api.gardener.seed import Seed
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.writer import Precondition, found_by_owner
@@ -249,9 +249,9 @@ class Backups:
             changed["seed_name"] = self._seed
         elif extended.status.provider_status:
             changed["provider_status"] = extended.status.provider_status
-        status = msgspec.structs.replace(typed.status, **changed)
+        status = encode_json(msgspec.structs.replace(typed.status, **changed))  # it has parts that are not decoded
         try:
-            await self._tools.garden.status(resource, garden, status, Precondition.UID, before=typed.status)
+            await self._tools.garden.status(resource, garden, msgspec.json.decode(status), Precondition.UID)
         except (NotFound, Conflict) as gone:
             return Wait("Changed", f"{gone}", after=SOON)
         except KubeError as failed:

@@ -21,6 +21,7 @@ from espalier.api.gardener.operating_system_config import OperatingSystemConfig
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.kube.objects import encode_json
 from espalier.shoots.gardenlet.names import SHOOT_UID
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.secrets import names as secret_names
@@ -51,7 +52,7 @@ def cluster(scope: Scope, *, lease: str | None) -> Tree:
     shoot["metadata"].pop("managedFields", None)
     spec: Tree = {"shoot": shoot}
     if scope.seed is not None:
-        spec["seed"] = msgspec.to_builtins(scope.seed)
+        spec["seed"] = msgspec.json.decode(encode_json(scope.seed))
     if lease is not None:
         spec["leaseExpiration"] = lease
     body = _object(Cluster.resource, scope.technical_id, annotations=_identity(scope))
