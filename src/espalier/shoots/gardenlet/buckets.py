@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.gardener import extension_backups, metadata_keys, names, responsibility
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
@@ -85,7 +86,7 @@ class Backups:
         if reference is not None:
             spec["credentialsRef"] = msgspec.to_builtins(reference)
         if backup.provider_config:
-            spec["providerConfig"] = msgspec.json.decode(backup.provider_config)
+            spec["providerConfig"] = json_trees.decode(backup.provider_config)
         if live is None:
             live = await self._tools.garden.create(resource, _object(resource, key, spec))
             if live is None:
@@ -93,7 +94,7 @@ class Backups:
         secret = await self._credentials(live.decode(BackupBucket), f"bucket-{key.name}")
         wanted = {"type": backup.provider, "region": backup.region, "secretRef": secret}
         if backup.provider_config:
-            wanted["providerConfig"] = msgspec.json.decode(backup.provider_config)
+            wanted["providerConfig"] = json_trees.decode(backup.provider_config)
         return await self._extended(extension_backups.BackupBucket, key, wanted, resource, live)
 
     # Entries.
@@ -142,7 +143,7 @@ class Backups:
             "secretRef": await self._credentials(there, f"entry-{live.name}"),
         }
         if there.status.provider_status:
-            wanted["backupBucketProviderStatus"] = msgspec.json.decode(there.status.provider_status)
+            wanted["backupBucketProviderStatus"] = json_trees.decode(there.status.provider_status)
         lacks = self._lacks_secret(live.name)
         return await self._extended(
             extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live, again=lacks
@@ -251,7 +252,7 @@ class Backups:
             changed["provider_status"] = extended.status.provider_status
         status = encode_json(msgspec.structs.replace(typed.status, **changed))  # it has parts that are not decoded
         try:
-            await self._tools.garden.status(resource, garden, msgspec.json.decode(status), Precondition.UID)
+            await self._tools.garden.status(resource, garden, json_trees.decode(status), Precondition.UID)
         except (NotFound, Conflict) as gone:
             return Wait("Changed", f"{gone}", after=SOON)
         except KubeError as failed:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from espalier.api import core
+from espalier.api import core, json_trees
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.control_plane import ControlPlane
@@ -52,7 +52,7 @@ def cluster(scope: Scope, *, lease: str | None) -> Tree:
     shoot["metadata"].pop("managedFields", None)
     spec: Tree = {"shoot": shoot}
     if scope.seed is not None:
-        spec["seed"] = msgspec.json.decode(encode_json(scope.seed))
+        spec["seed"] = json_trees.decode(encode_json(scope.seed))
     if lease is not None:
         spec["leaseExpiration"] = lease
     body = _object(Cluster.resource, scope.technical_id, annotations=_identity(scope))
@@ -237,11 +237,11 @@ def _ssh(scope: Scope) -> Tree:
 def _infrastructure_status(scope: Scope) -> Tree:
     found = scope.extension(Infrastructure, scope.object.name)
     status = found.decode(Infrastructure).status.provider_status if found is not None else None
-    return {} if not status else {"infrastructureProviderStatus": msgspec.json.decode(status)}
+    return {} if not status else {"infrastructureProviderStatus": json_trees.decode(status)}
 
 
 def _config(raw: Any) -> Tree:
-    return {} if not raw else {"providerConfig": msgspec.json.decode(raw)}
+    return {} if not raw else {"providerConfig": json_trees.decode(raw)}
 
 
 def _identity(scope: Scope) -> dict[str, str]:
