@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -26,11 +28,9 @@ from espalier.api.gardener import (
     EXTENSION_KINDS,
     GARDEN_KINDS,
     SEED_KINDS,
-    SHOOT_EXTENSION_KINDS,
     leases,
     metadata_keys,
     names,
-    ownership,
     responsibility,
 )
 from espalier.api.gardener.cluster import Cluster
@@ -41,12 +41,12 @@ from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.webhooks import CallFailed, CallWebhook, WebhookCall
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Unreachable
 from espalier.kube.inprocess import InProcessTransport
@@ -60,12 +60,21 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.definitions import until_established
 from espalier.runtime.manager import Manager
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.webhooks import Webhooks
+from espalier.shoots.admission import setup as admission
+from espalier.shoots.admission.handlers import WEBHOOKS
+from espalier.shoots.admission.users import SEEDS
+from espalier.shoots.control_plane.rendering import ControlPlane
 from espalier.shoots.garden import setup as garden_setup
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.roles import USER
 from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet import setup as gardenlet_setup
 from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.local_provider import setup as local_provider
+from espalier.shoots.machine_controller import setup as machine_controller
+from espalier.simulator.cloud.service import Cloud
+from tests.support.clouds import MemoryStores
 from tests.support.tasks import left_over
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -143,22 +152,6 @@ class Witness:
             del self.serving[shoot]
 
 
-class Renderer:
-    """The smallest control plane."""
-
-    def services(self, shoot: Shoot, namespace: str) -> list[Tree]:
-        metadata = {"name": "kube-apiserver", "namespace": namespace}
-        spec = {"selector": {"app": "kube-apiserver"}, "ports": [{"port": 443}]}
-        return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}]
-
-    def deployment(self, name: str, shoot: Shoot, namespace: str, replicas: int) -> Tree:
-        labels = {"app": name}
-        pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": name, "image": name}]}}
-        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod}
-        metadata = {"name": name, "namespace": namespace}
-        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
-
-
 class SeedWorld:
     """One seed: its API server, and all that acts in it but the gardenlet."""
 
@@ -188,9 +181,12 @@ class SeedWorld:
         caches = Caches(self.client, rng=random.Random(1))
         self.caches = caches
         self.clusters = caches.of(Cluster.resource)
-        controllers = [self._druid(caches), self._kubelet(caches), self._sync(caches)]
-        controllers += [self._extension(caches, kind) for kind in EXTENSION_KINDS]
-        self._tasks = [asyncio.create_task(caches.run()), *(asyncio.create_task(one.run()) for one in controllers)]
+        controllers = [self._druid(caches), self._kubelet(caches)]
+        if self.world.cloud is None:
+            controllers += [self._extension(caches, kind) for kind in EXTENSION_KINDS]
+        else:
+            self._tasks.append(asyncio.create_task(self._extensions(self.world.cloud)))
+        self._tasks += [asyncio.create_task(caches.run()), *(asyncio.create_task(one.run()) for one in controllers)]
 
     async def kill(self) -> None:
         """The seed is gone, its API server too. Who serves no longer is seen so at once."""
@@ -206,6 +202,19 @@ class SeedWorld:
     async def stop(self) -> None:
         await self.kill()
         await self.server.close()
+
+    async def _extensions(self, cloud: Cloud) -> None:
+        """The extensions of type `local`, and the machine controller manager, on the simulated cloud."""
+        call, timing = cloud.called_by(self.name), self.world.timing
+        token = self.world.random
+        made = [
+            local_provider.component(call, self.world.stores, timing, lambda: f"{token.getrandbits(64):x}"),
+            machine_controller.component(call, timing),
+        ]
+        client = client_of(self.server, "extensions")
+        manager = Manager(client, clock=self.world.clock, rng=random.Random(1), grace=0, fill_within=None)
+        assemble(manager, made)
+        await manager.run()
 
     # Deployments.
 
@@ -321,52 +330,6 @@ class SeedWorld:
         if (typed.status.ready, typed.status.observed_generation) != (is_so, live.metadata.generation):
             await self._status(Etcd.resource, live, status)
 
-    # ShootStates.
-
-    def _sync(self, caches: Caches) -> Controller:
-        kinds = {kind: caches.of(kind.resource) for kind in SHOOT_EXTENSION_KINDS}
-
-        async def reconcile(key: Key) -> Outcome:
-            cluster = self.clusters.get(Key("", key.name))
-            if cluster is None:
-                return Done()
-            shoot = msgspec.json.decode(cluster.decode(Cluster).spec.shoot)["metadata"]
-            return await self._synced(Key(shoot["namespace"], shoot["name"]), key.name, kinds)
-
-        made = Controller("sync", reconcile, rng=random.Random(1))
-        for kind in SHOOT_EXTENSION_KINDS:
-            made.watch(caches.of(kind.resource), lambda found: [Key("", found.namespace)])
-        return made
-
-    async def _synced(self, shoot: Key, namespace: str, kinds: dict[type[Extended], Any]) -> Outcome:
-        garden = self.world.client
-        try:
-            live = await garden.get(ShootState.resource, shoot.name, shoot.namespace)
-            owner = await garden.get(Shoot.resource, shoot.name, shoot.namespace)
-        except NotFound:
-            return Wait("NoShootState", "there is none yet", after=2)
-        current = ownership.parse(owner.metadata.annotations.get(metadata_keys.OWNERSHIP)).current
-        if current is None or current.seed != self.name:
-            return Done()
-        present = {
-            (one["kind"], one.get("name", ""), one.get("purpose", "")): one for one in live.tree.get("extensions") or []
-        }
-        wanted = dict(present)
-        for cache in kinds.values():
-            for one in cache.list(namespace):
-                state = one.tree.get("status", {}).get("state")
-                if state is not None and responsibility.order(one.metadata) != metadata_keys.WAIT_FOR_STATE:
-                    purpose = one.tree["spec"].get("purpose", "")
-                    entry = {"kind": one.kind, "name": one.name, "state": state}
-                    wanted[one.kind, one.name, purpose] = entry | ({"purpose": purpose} if purpose else {})
-        if wanted != present:
-            patch = {"metadata": {"resourceVersion": live.resource_version}, "extensions": list(wanted.values())}
-            with suppress(Conflict):
-                await garden.patch(ShootState.resource, live.name, live.namespace, patch=patch, type=PatchType.MERGE)
-                return Done()
-            return Wait("Changed", "again", after=1)
-        return Done()
-
     # Extensions.
 
     def _extension(self, caches: Caches, kind: type[Extended]) -> Controller:
@@ -418,7 +381,8 @@ class SeedWorld:
         infrastructures, shoot = self.world.infrastructures, live.namespace
         state = live.tree.get("status", {}).get("state")
         if operation is OperationType.DELETE:
-            infrastructures.delete(self.name, shoot, name, live.name)
+            if shoot:
+                infrastructures.delete(self.name, shoot, name, live.name)
             await self._patch(resource, live, {"finalizers": []})
             return Done()
         if operation is OperationType.RESTORE and kind in KEEPS_STATE:
@@ -485,6 +449,31 @@ def _place(etcd: Etcd) -> tuple[str, str]:
     return store.container or "", store.prefix
 
 
+def _configuration() -> Tree:
+    """The garden's webhooks, as a manifest registers them."""
+    return {
+        "metadata": {"name": "garden"},
+        "webhooks": [
+            {
+                "name": f"{one.verb}.{one.resource.plural}.{one.resource.group}",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"url": f"https://garden.internal{one.path}"},
+                "failurePolicy": one.failure_policy,
+                "sideEffects": "None",
+                "rules": [
+                    {
+                        "apiGroups": [one.resource.group],
+                        "apiVersions": [one.resource.version],
+                        "operations": list(one.operations),
+                        "resources": [one.resource.plural],
+                    }
+                ],
+            }
+            for one in WEBHOOKS
+        ],
+    }
+
+
 def client_of(server: Server, agent: str, user: User = ADMIN, wrap: Wrap = unchanged, program: str = "") -> Client:
     return Client(wrap(program, InProcessTransport(server, user)), user_agent=agent, retry=Retry(attempts=1))
 
@@ -511,6 +500,7 @@ class World:
         timing: Timing | None = None,
         delay: float = 1.0,
         wrap: Wrap = unchanged,
+        with_cloud: bool = False,
     ) -> None:
         self.clock, self.random = simulation.clock, simulation.random
         self.timing, self.delay, self.wrap = timing or Timing(), delay, wrap
@@ -518,8 +508,12 @@ class World:
         self.infrastructures, self.buckets, self.witness = Infrastructures(), Buckets(), Witness()
         self.seeds: dict[str, SeedWorld] = {}
         self.running: dict[str, Running] = {}
-        self.server = self.new_server()
+        self.webhooks: Webhooks | None = None
+        self.server = self.new_server(self._review)
         self.client = client_of(self.server, "user")
+        self.cloud = Cloud(simulation.clock, {"garden": "secret"}) if with_cloud else None
+        """Where it is there, seeds have the extensions of type `local`, instead of those of this module."""
+        self.stores = MemoryStores()
         self._writes = 0
         self.cut_from_garden: set[str] = set()
         self.cut_from_seed: set[str] = set()
@@ -527,8 +521,15 @@ class World:
     def now(self) -> datetime:
         return self.clock.now()
 
-    def new_server(self) -> Server:
-        return Server(MemoryStore(), now=self.clock.now, random=random.Random(self.random.random()))
+    def new_server(self, call_webhook: CallWebhook | None = None) -> Server:
+        generator = random.Random(self.random.random())
+        return Server(MemoryStore(), now=self.clock.now, random=generator, call_webhook=call_webhook)
+
+    async def _review(self, call: WebhookCall) -> bytes:
+        """The garden's controllers answer for its webhooks, while they run."""
+        if self.webhooks is None:
+            raise CallFailed("the garden's controllers do not run")
+        return self.webhooks.review(urlsplit(call.url).path, call.body)
 
     def next_write(self) -> int:
         self._writes += 1
@@ -549,9 +550,12 @@ class World:
         for kind in GARDEN_KINDS:
             await self.client.create(core.CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
         await until_established(self.client, {kind.resource.group_resource for kind in GARDEN_KINDS})
-        for namespace in (NAMESPACE, LEASES, "garden"):
+        for namespace in (NAMESPACE, LEASES, names.STATE_NAMESPACE, "garden"):
             await self.client.create(core.NAMESPACE, {"metadata": {"name": namespace}})
+        account = {"account": b64encode(b"garden").decode(), "token": b64encode(b"secret").decode()}
+        await self.client.create(core.SECRET, {"metadata": {"name": "cloud", "namespace": NAMESPACE}, "data": account})
         self.run_garden()
+        await self.client.create(core.VALIDATING_WEBHOOK_CONFIGURATION, _configuration())
         for name in seeds:
             await self.add_seed(name)
 
@@ -562,7 +566,12 @@ class World:
         reference = {"name": f"backup-{name}", "namespace": "garden"}
         spec = {
             "provider": {"type": "local", "region": "here"},
-            "backup": {"provider": "local", "region": "here", "credentialsRef": reference},
+            "backup": {
+                "provider": "local",
+                "region": "here",
+                "credentialsRef": reference,
+                "providerConfig": {"url": "s3://{bucket}"},
+            },
         }
         await self.client.create(Seed.resource, {"metadata": {"name": name}, "spec": spec})
         if name not in self.seeds:
@@ -573,11 +582,13 @@ class World:
     def run_garden(self) -> None:
         """Start the garden's controllers."""
         client = client_of(self.server, GARDEN, wrap=self.wrap, program="garden")
-        self._run("garden", client, garden_setup.component(self.config))
+        self.webhooks = Webhooks(port=None)
+        made = (garden_setup.component(self.config), admission.garden())
+        self._run("garden", client, *made, webhooks=self.webhooks)
 
     def run_gardenlet(self, name: str) -> None:
         """Start the gardenlet of a seed."""
-        user = User(USER.format(seed=name), ("system:authenticated",))
+        user = User(USER.format(seed=name), (SEEDS, "system:authenticated"))
         seed = self.seeds[name]
         program = f"gardenlet {name}"
         seed_way = self._way(lambda: name in self.cut_from_seed or seed.is_dead)
@@ -586,7 +597,7 @@ class World:
         garden = client_of(self.server, GARDENLET, user, garden_way, program)
         config = GardenletConfig(seed=name, timing=self.timing, dns_type="local")
         component = gardenlet_setup.component(
-            config, garden=garden, renderer=Renderer(), call=seed.call, random_keys=False
+            config, garden=garden, renderer=ControlPlane(), call=seed.call, random_keys=False
         )
         self._run(program, client, component)
 
@@ -594,13 +605,15 @@ class World:
         """The way of a program to an API server: it may be cut."""
         return lambda program, transport: _CutTransport(self.wrap(program, transport), is_cut)
 
-    def _run(self, name: str, client: Client, component: Component) -> None:
-        manager = Manager(client, clock=self.clock, rng=random.Random(1), component=component.name, fill_within=None)
-        assemble(manager, [component])
+    def _run(self, name: str, client: Client, *made: Component, webhooks: Webhooks | None = None) -> None:
+        manager = Manager(client, clock=self.clock, rng=random.Random(1), component=made[0].name, fill_within=None)
+        assemble(manager, made, webhooks=webhooks)
         self.running[name] = Running(manager, asyncio.create_task(manager.run(), name=name))
 
     async def crash(self, name: str) -> None:
         """`kill -9` of a program: `garden`, or `gardenlet <seed>`."""
+        if name == "garden":
+            self.webhooks = None
         await self.running.pop(name).crash()
 
     async def restart(self, name: str) -> None:
@@ -621,7 +634,8 @@ class World:
     # What users do, and see.
 
     async def create_shoot(self, name: str = "apple", seed: str | None = "a", **spec: Any) -> None:
-        worker = {"name": "pool", "machine": {"type": "small"}, "minimum": 1, "maximum": 2}
+        image = {"name": "local", "version": "1.0"}
+        worker = {"name": "pool", "machine": {"type": "small", "image": image}, "minimum": 1, "maximum": 2}
         body = {
             "metadata": {"name": name, "namespace": NAMESPACE},
             "spec": {
@@ -630,6 +644,7 @@ class World:
                 "kubernetes": {"version": "1.34.0"},
                 "networking": {"type": "local", "pods": "10.0.0.0/16", "services": "10.1.0.0/16"},
                 "extensions": [{"type": "toy"}],
+                "secretBindingName": "cloud",
                 **({"seedName": seed} if seed else {}),
                 **spec,
             },
@@ -749,10 +764,11 @@ async def garden(
     timing: Timing | None = None,
     delay: float = 1.0,
     wrap: Wrap = unchanged,
+    with_cloud: bool = False,
 ) -> AsyncIterator[World]:
     """A garden with these seeds, all running. Nothing is left running afterwards."""
     before = asyncio.all_tasks()
-    world = World(simulation, timing=timing, delay=delay, wrap=wrap)
+    world = World(simulation, timing=timing, delay=delay, wrap=wrap, with_cloud=with_cloud)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_stop, world)
         await world.start(seeds or ("a", "b"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.gardener import extension_backups, metadata_keys, names, responsibility
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
@@ -18,7 +19,7 @@ from espalier.api.gardener.seed import Seed
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.writer import Precondition, found_by_owner
@@ -47,6 +48,7 @@ class Backups:
         buckets.watch(observer.seed[extension_backups.BackupBucket.resource])
         entries = Controller("backupentry", self._allowed, workers=10, rng=self._tools.rng)
         entries.watch(observer.garden[BackupEntry.resource])
+        entries.watch(observer.garden[BackupBucket.resource], self._entries_of_bucket)
         entries.watch(observer.seed[extension_backups.BackupEntry.resource], self._entry_of)
         entries.watch(observer.seed[NAMESPACE], self._entries_in)
         return [buckets, entries]
@@ -55,6 +57,10 @@ class Backups:
         """Of the extension resource itself as well: its entry may be gone. Who it is is looked up by the reconcile, as
         caches fill in any order."""
         return [Key("", found.name), *(one.key for one in self._entries_named(found.name))]
+
+    def _entries_of_bucket(self, bucket: Object) -> list[Key]:
+        entries = self._observer.garden[BackupEntry.resource].list()
+        return [one.key for one in entries if one.decode(BackupEntry).spec.bucket_name == bucket.name]
 
     def _entries_named(self, name: str) -> list[Object]:
         return [one for one in self._observer.garden[BackupEntry.resource].list() if one.name == name]
@@ -80,7 +86,7 @@ class Backups:
         if reference is not None:
             spec["credentialsRef"] = msgspec.to_builtins(reference)
         if backup.provider_config:
-            spec["providerConfig"] = msgspec.json.decode(backup.provider_config)
+            spec["providerConfig"] = json_trees.decode(backup.provider_config)
         if live is None:
             live = await self._tools.garden.create(resource, _object(resource, key, spec))
             if live is None:
@@ -88,7 +94,7 @@ class Backups:
         secret = await self._credentials(live.decode(BackupBucket), f"bucket-{key.name}")
         wanted = {"type": backup.provider, "region": backup.region, "secretRef": secret}
         if backup.provider_config:
-            wanted["providerConfig"] = msgspec.json.decode(backup.provider_config)
+            wanted["providerConfig"] = json_trees.decode(backup.provider_config)
         return await self._extended(extension_backups.BackupBucket, key, wanted, resource, live)
 
     # Entries.
@@ -108,7 +114,7 @@ class Backups:
             return await self._away(Key("", key.name), keep_data=True)
         typed = live.decode(BackupEntry)
         if typed.spec.seed_name != self._seed:
-            technical_id = names.original_backup_entry(live.name).rpartition("--")[0]
+            technical_id = _technical_id(live.name)
             if self._observer.seed[NAMESPACE].get(Key("", technical_id)) is not None:
                 # An agent there may need its credentials still: it has a final snapshot to take.
                 return Wait("NamespaceLeft", f"namespace {technical_id} is still there", after=SOON)
@@ -123,17 +129,41 @@ class Backups:
         bucket = self._observer.garden[BackupBucket.resource].get(Key("", typed.spec.bucket_name))
         if bucket is None:
             message = f"spec.bucketName: found {typed.spec.bucket_name}, and there is no such BackupBucket"
-            return Wait("BucketMissing", message, after=SOON)
-        provider = bucket.decode(BackupBucket).spec.provider
-        wanted = {
+            return await self._waits(live, "BucketMissing", message)
+        there = bucket.decode(BackupBucket)
+        if there.status.last_operation is None or not there.status.last_operation.finished:
+            error = there.status.last_error
+            why = f": {error.description}" if error is not None else ""
+            return await self._waits(live, "BucketNotReady", f"BackupBucket {bucket.name} is not ready yet{why}")
+        provider = there.spec.provider
+        wanted: Tree = {
             "type": provider.type,
             "region": provider.region,
             "bucketName": typed.spec.bucket_name,
-            "secretRef": await self._credentials(bucket.decode(BackupBucket), f"entry-{live.name}"),
+            "secretRef": await self._credentials(there, f"entry-{live.name}"),
         }
+        if there.status.provider_status:
+            wanted["backupBucketProviderStatus"] = json_trees.decode(there.status.provider_status)
+        lacks = self._lacks_secret(live.name)
         return await self._extended(
-            extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live
+            extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live, again=lacks
         )
+
+    async def _waits(self, live: Object, reason: str, message: str) -> Outcome:
+        """Say in the entry's status what it waits for."""
+        status = live.decode(BackupEntry).status
+        last = LastOperation(OperationType.RECONCILE, OperationState.PENDING, message)
+        wanted = msgspec.structs.replace(status, last_operation=last, last_error=LastError(message))
+        await self._tools.garden.status(BackupEntry.resource, live, wanted, Precondition.UID, before=status)
+        return Wait(reason, message, after=SOON)
+
+    def _lacks_secret(self, entry: str) -> bool:
+        """True if the shoot's namespace was made anew since, without the Secret that the extension writes there."""
+        namespace = self._observer.seed[NAMESPACE].get(Key("", _technical_id(entry)))
+        if namespace is None or namespace.metadata.deletion_timestamp is not None:
+            return False
+        name = names.SOURCE_BACKUP_SECRET if names.is_source_backup_entry(entry) else names.BACKUP_SECRET
+        return self._observer.seed[SECRET].get(Key(namespace.name, name)) is None
 
     async def _away(self, key: Key, *, keep_data: bool) -> Outcome:
         """No extension resource for this entry: migrated first where the data in the bucket is to stay."""
@@ -179,16 +209,25 @@ class Backups:
         return copied
 
     async def _extended(
-        self, kind: type[Extended], key: Key, spec: Tree, resource: Resource, garden: Object
+        self,
+        kind: type[Extended],
+        key: Key,
+        spec: Tree,
+        resource: Resource,
+        garden: Object,
+        *,
+        again: bool = False,
     ) -> Outcome:
-        """The extension resource is as it shall be, and the garden's object says how it goes."""
+        """The extension resource is as it shall be, and the garden's object says how it goes. `again`: what it made is
+        gone."""
         live = self._observer.seed[kind.resource].get(key)
         body = stamped({**_object(kind.resource, key), "spec": spec})
         if live is not None and live.metadata.deletion_timestamp is not None:
             return Wait("BeingDeleted", "it is being deleted, and made anew then", after=SOON)
         last = live.decode(kind).status.last_operation if live is not None else None
         is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
-        if is_away or not is_as_rendered(live, body):
+        is_idle = live is not None and last is not None and last.finished and not responsibility.order(live.metadata)
+        if is_away or (again and is_idle) or not is_as_rendered(live, body):
             order = metadata_keys.RESTORE if is_away else metadata_keys.RECONCILE
             marks = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: self._now}
             metadata = {**body["metadata"], "annotations": {**body["metadata"]["annotations"], **marks}}
@@ -209,14 +248,20 @@ class Backups:
         }
         if resource == BackupEntry.resource:
             changed["seed_name"] = self._seed
-        status = msgspec.structs.replace(typed.status, **changed)
+        elif extended.status.provider_status:
+            changed["provider_status"] = extended.status.provider_status
+        status = encode_json(msgspec.structs.replace(typed.status, **changed))  # it has parts that are not decoded
         try:
-            await self._tools.garden.status(resource, garden, status, Precondition.UID, before=typed.status)
+            await self._tools.garden.status(resource, garden, json_trees.decode(status), Precondition.UID)
         except (NotFound, Conflict) as gone:
             return Wait("Changed", f"{gone}", after=SOON)
         except KubeError as failed:
             return Fault("StatusNotWritten", f"{failed}")
         return Done()
+
+
+def _technical_id(entry: str) -> str:
+    return names.original_backup_entry(entry).rpartition("--")[0]
 
 
 def _object(resource: Resource, key: Key, spec: Tree | None = None) -> Tree:

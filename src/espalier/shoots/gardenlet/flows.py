@@ -22,6 +22,7 @@ from espalier.shoots.gardenlet.names import (
     BEFORE_API_SERVER,
     CONTROLLER_MANAGER,
     CONTROLLERS,
+    DESTINATION_READY,
     MACHINE_CONTROLLER_MANAGER,
     SCHEDULER,
 )
@@ -37,6 +38,12 @@ RECONCILE: Flow[Context] = Flow(
         Task("Deploy namespace", control_plane.namespace, after=("Wait for ownership epoch",)),
         Task("Deploy secrets", secrets.deployed, after=("Generate secrets", "Deploy namespace")),
         Task("Derive secrets", secrets.derived_ones, after=("Deploy secrets",)),
+        Task(
+            "Deploy provider credentials",
+            secrets.credentials,
+            after=("Deploy namespace",),
+            skip=secrets.skip_credentials,
+        ),
         Task("Deploy backup entry", backups.entry, after=("Deploy namespace",)),
         Task(
             "Deploy source backup entry",
@@ -61,7 +68,13 @@ RECONCILE: Flow[Context] = Flow(
         Task(
             "Take ownership",
             backups.started,
-            after=("Remove source backup entry", "Wait for lease of source", "Deploy backup entry", "Derive secrets"),
+            after=(
+                "Remove source backup entry",
+                "Wait for lease of source",
+                "Deploy backup entry",
+                "Deploy provider credentials",
+                "Derive secrets",
+            ),
         ),
         Task("Deploy etcd", backups.etcd_deployed, after=("Take ownership",)),
         Task("Deploy services", control_plane.services, after=("Deploy namespace",)),
@@ -100,8 +113,14 @@ RECONCILE: Flow[Context] = Flow(
 MIGRATE: Flow[Context] = Flow(
     "Migrate",
     [
-        Task("Wait for destination", control_plane.destination_ready, skip=control_plane.begun),
-        Task("Wake etcd", backups.woken, after=("Wait for destination",), skip=backups.skip_waking),
+        Task("Check extension state", extensions.carriable),
+        Task(
+            DESTINATION_READY,
+            control_plane.destination_ready,
+            after=("Check extension state",),
+            skip=control_plane.begun,
+        ),
+        Task("Wake etcd", backups.woken, after=(DESTINATION_READY,), skip=backups.skip_waking),
         Task("Stop controllers", control_plane.stopped(*CONTROLLERS), after=("Wake etcd",)),
         Task("Stop kube-apiserver", control_plane.stopped(API_SERVER), after=("Stop controllers",)),
         Task("Migrate extension resources", extensions.migrated(*ALL_EXTENSIONS), after=("Stop kube-apiserver",)),

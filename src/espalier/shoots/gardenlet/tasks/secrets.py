@@ -5,17 +5,15 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 
 from espalier.api.core import SECRET
-from espalier.api.gardener import metadata_keys
-from espalier.api.gardener.operations import OperationType
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import FINALIZER, ShootState
-from espalier.api.meta import Tree
-from espalier.kube.client import PatchType
+from espalier.api.gardener.operations import ErrorCode, OperationType
+from espalier.api.gardener.shoot_state import PersistedSecret
+from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.names import CREDENTIALS_OF
 from espalier.shoots.gardenlet.tasks.acts import applied, together
 from espalier.shoots.secrets import carried, derived, names
 from espalier.shoots.secrets.carried import Data
@@ -44,46 +42,13 @@ async def _generate(ctx: Context) -> Continue | Wait | Failure:
         present, namespace=scope.technical_id, extra_names=domains, now=tools.clock.now(), rng=tools.rng
     )
     secrets = [_entry(name, {**present, **made}[name]) for name in names.CARRIED]
-    live = ctx.live
-    resource = ShootState.resource
-    if live.state is None:
-        live.state = await tools.garden.client.create(resource, _shoot_state(ctx, secrets))
-    else:
-        seen = {"uid": live.state.metadata.uid, "resourceVersion": live.state.resource_version}
-        patch = {"metadata": seen, "gardenlet": {"secrets": secrets}}
-        shoot = live.shoot
-        live.state = await tools.garden.client.patch(
-            resource, shoot.name, shoot.namespace, patch=patch, type=PatchType.MERGE
-        )
+    states = tools.states
+    ctx.live.state = await states.change(ctx.live.shoot, scope.epoch, lambda document: document.add_secrets(secrets))
     return Continue()
 
 
-def _shoot_state(ctx: Context, secrets: list[Tree]) -> Tree:
-    shoot = ctx.live.shoot
-    owner = {
-        "apiVersion": Shoot.resource.api_version,
-        "kind": "Shoot",
-        "name": shoot.name,
-        "uid": shoot.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    return {
-        "apiVersion": ShootState.resource.api_version,
-        "kind": "ShootState",
-        "metadata": {
-            "name": shoot.name,
-            "namespace": shoot.namespace,
-            "ownerReferences": [owner],
-            "finalizers": [FINALIZER],
-            "annotations": {metadata_keys.EPOCH: str(ctx.scope.epoch)},
-        },
-        "gardenlet": {"secrets": secrets},
-    }
-
-
-def _entry(name: str, data: Data) -> Tree:
-    return {"name": name, "data": {key: b64encode(value).decode() for key, value in data.items()}}
+def _entry(name: str, data: Data) -> PersistedSecret:
+    return PersistedSecret(name=name, data={key: b64encode(value).decode() for key, value in data.items()})
 
 
 def deployed(ctx: Context) -> Verdict:
@@ -116,6 +81,43 @@ def derived_ones(ctx: Context) -> Verdict:
         return Continue()
 
     return Act(f"derive {', '.join(due)}", derive)
+
+
+def skip_credentials(ctx: Context) -> str:
+    """The reason why there are no credentials of a provider."""
+    return "" if _binding(ctx) else "the shoot names no credentials of its provider"
+
+
+def credentials(ctx: Context) -> Verdict:
+    """The user's credentials at the provider are in the seed. They are read again when the Shoot is changed."""
+    name, generation = _binding(ctx), ctx.live.shoot.metadata.generation
+    source = f"{name}@{generation}"
+    live = ctx.scope.secrets.get(names.CLOUD_PROVIDER)
+    if live is not None and live.metadata.annotations.get(CREDENTIALS_OF) == source:
+        return Done()
+
+    async def copy() -> Continue | Wait | Failure:
+        shoot = ctx.live.shoot
+        try:
+            found = await ctx.tools.garden.client.get(SECRET, name, shoot.namespace)
+        except NotFound:
+            return Failure(
+                f"spec.secretBindingName: found {name}, and there is no such Secret in namespace {shoot.namespace}: "
+                "make it, with credentials of the provider",
+                (ErrorCode.RETRYABLE_CONFIGURATION,),
+            )
+        body = rendering.secret(ctx.scope, names.CLOUD_PROVIDER, {})
+        body["data"] = found.tree.get("data") or {}
+        body["metadata"]["annotations"] = {CREDENTIALS_OF: source}
+        await ctx.tools.seed.apply(SECRET, body, lambda _resource, _found: "")
+        return Continue()
+
+    return Act(f"copy the credentials of the provider from Secret {name}", copy)
+
+
+def _binding(ctx: Context) -> str:
+    spec = ctx.scope.shoot.spec
+    return spec.credentials_binding_name or spec.secret_binding_name
 
 
 def _in_seed(secrets: dict[str, Object] | object) -> dict[str, Data]:
