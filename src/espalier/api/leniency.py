@@ -19,6 +19,11 @@ from espalier.api.structural import Schema, metadata_schema, object_schema
 from espalier.api.yaml_trees import child
 
 _VERSION = "kubernetesVersion"
+_OF_SERVERS = frozenset(
+    {"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields"}
+    | {"ownerReferences", "resourceVersion", "selfLink", "uid"}
+)
+"""In metadata. An owner that is gone takes along what names it."""
 
 
 class Note(NamedTuple):
@@ -36,7 +41,8 @@ class Lenient(NamedTuple):
 
 
 def read(kind: type[KubeObject], tree: Tree, node: yaml.Node) -> Lenient:
-    """The object that is meant. Its status is left out, as by an API server: nobody asks for it.
+    """The object that is meant, without status and what servers write into metadata: `kubectl get -o yaml` prints it,
+    and it is of the object that was.
 
     Names of fields are corrected in `node` as well, by which their lines are found.
     """
@@ -44,6 +50,8 @@ def read(kind: type[KubeObject], tree: Tree, node: yaml.Node) -> Lenient:
     schemas: Schema = {"metadata": metadata_schema(), "spec": object_schema(kind)["properties"].get("spec", {})}
     read_ = {name: reader.value(schemas.get(name, {}), one, _child(node, name), (name,)) for name, one in tree.items()}
     read_.pop("status", None)
+    if isinstance(read_.get("metadata"), dict):
+        read_["metadata"] = {name: one for name, one in read_["metadata"].items() if name not in _OF_SERVERS}
     return Lenient(read_, tuple(reader.notes))
 
 
