@@ -16,7 +16,7 @@ from espalier.api import paths
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.structural import Schema, metadata_schema, object_schema
-from espalier.api.yaml_trees import child
+from espalier.api.yaml_trees import child, rename, written
 
 _VERSION = "kubernetesVersion"
 _OF_SERVERS = frozenset(
@@ -80,18 +80,18 @@ class _Reader:
             if meant != key:
                 message = f"{key} is read as {meant}; kubectl knows no other spelling"
                 self.notes.append(Note(paths.render((*path, meant)), message))
-                _rename(node, key, meant)
+                rename(node, key, meant)
             found = self.value(properties.get(meant, others), one, _child(node, meant), (*path, meant))
             yield meant, found
 
     def _text(self, value: bool | float, node: yaml.Node | None, path: tuple[paths.Step, ...]) -> Any:
-        written = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+        text = written(node)
         canonical = str(value).lower() if isinstance(value, bool) else repr(value)
         is_version = path[-1] == _VERSION and not isinstance(value, bool)
-        if not written or (written != canonical and not is_version):
+        if not text or (text != canonical and not is_version):
             return value
-        self.notes.append(Note(paths.render(path), f'read as text; kubectl wants it in quotes: "{written}"'))
-        return written
+        self.notes.append(Note(paths.render(path), f'read as text; kubectl wants it in quotes: "{text}"'))
+        return text
 
 
 def _meant(key: str, value: Tree, properties: dict[str, Schema]) -> str:
@@ -106,9 +106,3 @@ def _meant(key: str, value: Tree, properties: dict[str, Schema]) -> str:
 def _child(node: yaml.Node | None, step: paths.Step) -> yaml.Node | None:
     found = child(node, step) if node is not None else None
     return found[1] if found is not None else None
-
-
-def _rename(node: yaml.Node | None, key: str, meant: str) -> None:
-    for name, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-        if name.value == key:
-            name.value = meant
