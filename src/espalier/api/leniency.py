@@ -7,7 +7,8 @@ and the schema refuses them (decision 0128).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import yaml
@@ -75,8 +76,9 @@ class _Reader:
     ) -> Iterator[tuple[str, Any]]:
         properties: dict[str, Schema] = schema.get("properties", {})
         others: Schema = schema.get("additionalProperties") or {}
+        given = Counter(key.lower() for key in value)
         for key, one in value.items():
-            meant = _meant(key, value, properties)
+            meant = _meant(key, given, properties)
             if meant != key:
                 message = f"{key} is read as {meant}; kubectl knows no other spelling"
                 self.notes.append(Note(paths.render((*path, meant)), message))
@@ -94,13 +96,11 @@ class _Reader:
         return text
 
 
-def _meant(key: str, value: Tree, properties: dict[str, Schema]) -> str:
+def _meant(key: str, given: Mapping[str, int], properties: dict[str, Schema]) -> str:
     """The field of a name in other letter case, unless it is given besides; else the name."""
-    if key in properties:
+    if key in properties or given[key.lower()] > 1:
         return key
-    same = [one for one in properties if one.lower() == key.lower()]
-    given = [one for one in value if one.lower() == key.lower()]
-    return same[0] if len(same) == 1 and len(given) == 1 else key
+    return next((one for one in properties if one.lower() == key.lower()), key)
 
 
 def _child(node: yaml.Node | None, step: paths.Step) -> yaml.Node | None:
