@@ -12,6 +12,7 @@ from espalier.api import conditions
 from espalier.api.capi import cluster as capi
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters import credentials as permissions
 from espalier.clusters.checks import conclusions, controller
@@ -383,5 +384,27 @@ def test_a_status_that_is_lost_or_written_by_hand_is_corrected() -> None:
         await env.client.patch(DATACENTER, "vineyard", NAMESPACE, patch=lie, type=PatchType.MERGE, subresource="status")
         await asyncio.sleep(PERIOD)
         assert (await status(env))[:2] == (False, conclusions.INVALID)
+
+    tell(story)
+
+
+def test_a_config_that_is_being_deleted_is_named_as_the_reason() -> None:
+    """Whoever applies what `kubectl get -o yaml` printed names an owner that is gone: Kubernetes deletes it again."""
+
+    async def story(env: ManagedEnvironment, _center: VCenter, vineyard: Vineyard) -> None:
+        owner = {"apiVersion": Cluster.resource.api_version, "kind": "Cluster", "name": "vineyard", "uid": "of-before"}
+        held = {"finalizers": ["example.com/mine"], "ownerReferences": [owner]}
+        config = next(one for one in vineyard.trees if one["kind"] == DATACENTER.kind)
+        config["metadata"] |= held
+        await apply(vineyard)
+        waits = await env.until(lambda found: bool(found.status.conditions), VINEYARD)
+        (ready,) = (one for one in waits.status.conditions if one.type == "Ready")
+        assert ready.message.endswith(", but it is being deleted: once it is gone, make it again")
+        patch: Tree = {"metadata": {"finalizers": None}}
+        await env.client.patch(DATACENTER, "vineyard", NAMESPACE, patch=patch, type=PatchType.MERGE)
+        for name in held:
+            del config["metadata"][name]
+        await apply(vineyard)
+        await env.until_ready(VINEYARD)
 
     tell(story)

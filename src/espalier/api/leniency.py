@@ -7,7 +7,8 @@ and the schema refuses them (decision 0128).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import yaml
@@ -16,9 +17,14 @@ from espalier.api import paths
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.structural import Schema, metadata_schema, object_schema
-from espalier.api.yaml_trees import child
+from espalier.api.yaml_trees import child, rename, written
 
 _VERSION = "kubernetesVersion"
+_OF_SERVERS = frozenset(
+    {"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields"}
+    | {"ownerReferences", "resourceVersion", "selfLink", "uid"}
+)
+"""In metadata. An owner that is gone takes along what names it."""
 
 
 class Note(NamedTuple):
@@ -36,7 +42,8 @@ class Lenient(NamedTuple):
 
 
 def read(kind: type[KubeObject], tree: Tree, node: yaml.Node) -> Lenient:
-    """The object that is meant. Its status is left out, as by an API server: nobody asks for it.
+    """The object that is meant, without status and what servers write into metadata: `kubectl get -o yaml` prints it,
+    and it is of the object that was.
 
     Names of fields are corrected in `node` as well, by which their lines are found.
     """
@@ -44,6 +51,8 @@ def read(kind: type[KubeObject], tree: Tree, node: yaml.Node) -> Lenient:
     schemas: Schema = {"metadata": metadata_schema(), "spec": object_schema(kind)["properties"].get("spec", {})}
     read_ = {name: reader.value(schemas.get(name, {}), one, _child(node, name), (name,)) for name, one in tree.items()}
     read_.pop("status", None)
+    if isinstance(read_.get("metadata"), dict):
+        read_["metadata"] = {name: one for name, one in read_["metadata"].items() if name not in _OF_SERVERS}
     return Lenient(read_, tuple(reader.notes))
 
 
@@ -67,40 +76,33 @@ class _Reader:
     ) -> Iterator[tuple[str, Any]]:
         properties: dict[str, Schema] = schema.get("properties", {})
         others: Schema = schema.get("additionalProperties") or {}
+        given = Counter(key.lower() for key in value)
         for key, one in value.items():
-            meant = _meant(key, value, properties)
+            meant = _meant(key, given, properties)
             if meant != key:
                 message = f"{key} is read as {meant}; kubectl knows no other spelling"
                 self.notes.append(Note(paths.render((*path, meant)), message))
-                _rename(node, key, meant)
+                rename(node, key, meant)
             found = self.value(properties.get(meant, others), one, _child(node, meant), (*path, meant))
             yield meant, found
 
     def _text(self, value: bool | float, node: yaml.Node | None, path: tuple[paths.Step, ...]) -> Any:
-        written = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+        text = written(node)
         canonical = str(value).lower() if isinstance(value, bool) else repr(value)
         is_version = path[-1] == _VERSION and not isinstance(value, bool)
-        if not written or (written != canonical and not is_version):
+        if not text or (text != canonical and not is_version):
             return value
-        self.notes.append(Note(paths.render(path), f'read as text; kubectl wants it in quotes: "{written}"'))
-        return written
+        self.notes.append(Note(paths.render(path), f'read as text; kubectl wants it in quotes: "{text}"'))
+        return text
 
 
-def _meant(key: str, value: Tree, properties: dict[str, Schema]) -> str:
+def _meant(key: str, given: Mapping[str, int], properties: dict[str, Schema]) -> str:
     """The field of a name in other letter case, unless it is given besides; else the name."""
-    if key in properties:
+    if key in properties or given[key.lower()] > 1:
         return key
-    same = [one for one in properties if one.lower() == key.lower()]
-    given = [one for one in value if one.lower() == key.lower()]
-    return same[0] if len(same) == 1 and len(given) == 1 else key
+    return next((one for one in properties if one.lower() == key.lower()), key)
 
 
 def _child(node: yaml.Node | None, step: paths.Step) -> yaml.Node | None:
     found = child(node, step) if node is not None else None
     return found[1] if found is not None else None
-
-
-def _rename(node: yaml.Node | None, key: str, meant: str) -> None:
-    for name, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-        if name.value == key:
-            name.value = meant

@@ -128,6 +128,18 @@ def child(node: yaml.Node, step: paths.Step) -> tuple[int, yaml.Node] | None:
     return None
 
 
+def written(node: yaml.Node | None) -> str:
+    """The text of a scalar, as it stands there; empty for other nodes."""
+    return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+
+
+def rename(node: yaml.Node | None, key: str, name: str) -> None:
+    """Give a field of a map another name, by which its line is found from now on."""
+    for found, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        if found.value == key:
+            found.value = name
+
+
 class Builder:
     """Makes trees of the nodes of documents, and gathers what is wrong with them.
 

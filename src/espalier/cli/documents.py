@@ -172,7 +172,7 @@ def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Re
         resource = CATALOG.resource_of(document.api_version, document.kind)
         if resource.namespaced:
             tree["metadata"].setdefault("namespace", namespace)
-        if not isinstance(tree.get("spec"), dict):
+        if resource == Cluster.resource and not isinstance(tree.get("spec"), dict):
             tree["spec"] = {}  # what is missing in it is told field by field
         prepared.append((resource, tree))
     return sorted(prepared, key=lambda item: item[0] == Cluster.resource)

@@ -14,6 +14,7 @@ from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line, quoted
 from espalier.cli import output
 from espalier.clusters.names import PATCHES_ANNOTATION
+from espalier.clusters.preview import summary
 from espalier.clusters.preview.diff import FieldChange, ObjectChange, Verb
 from espalier.clusters.preview.duration import Duration
 from espalier.clusters.preview.machines import GROUP_REMOVED, SCALED_IN, Group
@@ -87,7 +88,7 @@ class _TextWriter:
                 "!", f"refused: {quoted(refusal.field, _LONGEST_NAME)}: {refusal.message}".replace(": : ", ": ")
             )
         if preview.stops and not preview.objects:
-            yield from self._marked("!", f"then nothing is done: {preview.stops}")
+            yield from self._marked("!", summary.held(preview.stops))
         yield from self._section("The manager writes", preview.objects)
         if preview.cni is not None:
             cni = preview.cni

@@ -1,16 +1,18 @@
-"""Durations as Kubernetes writes them: `10m0s`, `1h30m`."""
+"""Durations as Kubernetes writes and reads them: `10m0s`, `1h30m`, `0.5h`."""
 
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
-_DURATION = re.compile(r"(?=.)(?:(?P<h>[0-9]+)h)?(?:(?P<m>[0-9]+)m)?(?:(?P<s>[0-9]+)s)?")
+_NUMBER = r"[0-9]+(?:\.[0-9]{1,9})?"
+_DURATION = re.compile(rf"(?=.)(?:(?P<h>{_NUMBER})h)?(?:(?P<m>{_NUMBER})m)?(?:(?P<s>{_NUMBER})s)?(?:(?P<ms>[0-9]+)ms)?")
 
 
 def seconds(text: str) -> int:
-    """The seconds of a duration of hours, minutes and seconds. Raises `ValueError` for other text."""
+    """The whole seconds of a duration of hours, minutes and seconds. Raises `ValueError` for other text."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(f'"{text}" is not a duration; expected hours, minutes and seconds like 10m0s or 1h30m')
-    hours, minutes, rest = (int(match[unit] or 0) for unit in ("h", "m", "s"))
-    return (hours * 60 + minutes) * 60 + rest
+    hours, minutes, rest, thousandths = (Fraction(match[unit] or 0) for unit in ("h", "m", "s", "ms"))
+    return int((hours * 60 + minutes) * 60 + rest + thousandths / 1000)

@@ -93,6 +93,15 @@ def test_names_labels_and_annotations_are_text_as_well() -> None:
     assert metadata == {"name": "123", "annotations": {"anywhere.eks.amazonaws.com/paused": "true"}}
 
 
+def test_nothing_is_kept_of_the_object_that_was() -> None:
+    """An owner that is gone would take along what is made anew, and a uid or a version is another object's."""
+    owner = "[{apiVersion: anywhere.eks.amazonaws.com/v1alpha1, kind: Cluster, name: garden, uid: u-1}]"
+    text = f"{HEAD}  uid: u-2\n  resourceVersion: '7'\n  creationTimestamp: null\n  ownerReferences: {owner}\n"
+    (document,) = read_manifests(f"{text}  finalizers: [example.com/mine]\n", source="a.yaml")
+    metadata = leniency.read(Cluster, document.tree, document.node).tree["metadata"]
+    assert metadata == {"name": "garden", "finalizers": ["example.com/mine"]}
+
+
 def test_a_corrected_field_keeps_its_line() -> None:
     (document,) = read_manifests(f"{HEAD}spec:\n  KubernetesVersion: '1.19'\n", source="a.yaml")
     leniency.read(Cluster, document.tree, document.node)

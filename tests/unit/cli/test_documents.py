@@ -74,6 +74,13 @@ def test_a_cluster_without_a_spec_is_prepared_like_any_other(spec: str, tmp_path
     assert tree["spec"] == {}
 
 
+def test_what_has_no_spec_is_sent_without_one() -> None:
+    """A DockerDatacenterConfig has nothing to say; with a spec it would be another than `kubectl apply` made."""
+    text = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: DockerDatacenterConfig\nmetadata: {name: xy}\n"
+    [(_, tree)] = documents.in_namespace(read_manifests(text, source="xy.yaml"), "default")
+    assert "spec" not in tree
+
+
 def test_identity_providers_and_machine_configs_belong_to_the_cluster_that_names_them() -> None:
     meta = {"name": "garden", "namespace": "default"}
     groups = [{"machineGroupRef": {"kind": "OrchardMachineConfig", "name": "garden"}}]

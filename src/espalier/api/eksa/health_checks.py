@@ -8,8 +8,9 @@ from espalier.api.eksa import sentences
 from espalier.api.kinds import INT_OR_STRING, LARGEST_INT32, Rule
 from espalier.api.meta import Part
 
-_DURATION = "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"
-COUNTABLE_DURATION = "^([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?$"
+_PART = "([.][0-9]{1,9})?"
+_DURATION = f"^([0-9]+{_PART}h)?([0-9]+{_PART}m)?([0-9]+{_PART}s)?([0-9]+ms)?$"
+COUNTABLE_DURATION = f"^([0-9]{{1,6}}{_PART}h)?([0-9]{{1,7}}{_PART}m)?([0-9]{{1,9}}{_PART}s)?([0-9]{{1,9}}ms)?$"
 """With so few digits that CEL can reckon with it."""
 
 SHORTEST_STARTUP = 30

@@ -60,7 +60,12 @@ def problems_of(
                 is_checked = all(is_of(config, one) for one in children if one.kind == datacenter.kind)
             if not is_checked:
                 away = conditions.get(status.conditions, reachable)
-                because = f": {away.message}" if away is not None and away.status == "False" else ""
+                if config.metadata.deletion_timestamp is not None:
+                    because = ", but it is being deleted: once it is gone, make it again"
+                elif away is not None and away.status == "False":
+                    because = f": {away.message}"
+                else:
+                    because = ""
                 yield Wait(NOT_CHECKED, f"waiting for {name} to be checked against {server}{because}")
             elif not status.spec_valid:
                 yield Wait(reason, f"{name}: {status.failure_message}")

@@ -25,6 +25,13 @@ _MOST_FIELDS = 3
 _VERBS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "deleted"}
 
 
+def held(stops: str) -> str:
+    """What comes of a change that stops before anything is made, and the reason (`Preview.stops`)."""
+    if stops.partition(":")[0] == names.VALUES_NOT_RESOLVED:
+        return f"what is made is known once the provider was asked, which goes on by itself: {stops}"
+    return f"then nothing is done: {stops}"
+
+
 def sentences(scope: Scope) -> Iterator[str]:
     """The effects of storing the Cluster of this scope. That it links objects which are not there is no
     obstacle, unless something is made of these: in a dry run of a whole manifest nothing of it is."""
@@ -39,7 +46,7 @@ def sentences(scope: Scope) -> Iterator[str]:
         if not is_known:
             return
     if stops and not simulated.acts:
-        yield f"plan: then nothing is done: {stops}"
+        yield f"plan: {held(stops)}"
         return
     counted = Counter(change.verb for change in simulated.objects)
     said = [f"{counted[verb]} {word}" for verb, word in _VERBS.items() if counted[verb]]

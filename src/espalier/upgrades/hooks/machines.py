@@ -72,8 +72,11 @@ class Updates:
         if _reaches(found, made, (wish.version, wish.etcd, wish.goal)):
             return _told(made)
         if not is_ours(found):
-            message = f"NodeUpgrade {found.name} is there and brings the node to {made.spec.kubernetes_version}"
-            return Progress(f"{message}: delete it, the machine is to be {wish.version}", LATER)
+            version = made.spec.kubernetes_version
+            is_other = version != wish.version
+            what = f"brings the node to {version}, not to {wish.version}" if is_other else "does not do all of it"
+            message = f"NodeUpgrade {found.name} is there, which the manager did not make, and {what}"
+            return Progress(f"{message}: delete it to have the manager make its own", LATER)
         await self.writer.delete(NodeUpgrade.resource, found, found_by_owner)
         return Progress(f"waiting for an earlier NodeUpgrade {found.name} to be gone", SOON)
 

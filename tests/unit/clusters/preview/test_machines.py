@@ -184,6 +184,13 @@ def test_of_what_is_refused_no_machine_goes_or_is_upgraded() -> None:
     assert list(summary.sentences(scope)) == [f"plan: then nothing is done: {simulated.stops}"]
 
 
+def test_a_value_that_only_the_provider_knows_is_no_end() -> None:
+    """A pattern in a new VSphereMachineConfig: the manager asks the vCenter, and goes on."""
+    told = summary.held("ValuesNotResolved: VSphereMachineConfig vines: spec.resourcePool: waiting for the provider")
+    assert told.startswith("what is made is known once the provider was asked, which goes on by itself: ")
+    assert summary.held("ClusterInvalid: spec") == "then nothing is done: ClusterInvalid: spec"
+
+
 def test_a_machine_that_somebody_marked_goes_first() -> None:
     three = {"controlPlaneConfiguration": {"count": 3}}
     assert names(groups_of(changed(three, **three, kubernetesVersion="1.36"), marked="cp-0")[""])[0] == "cp-0"

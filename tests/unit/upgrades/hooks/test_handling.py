@@ -363,7 +363,8 @@ async def test_an_upgrade_to_another_version_is_ended_first_and_one_of_somebody_
         await here.client.create(NodeUpgrade.resource, theirs)
         await asyncio.sleep(0.05)  # its event
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
-        assert "is there and brings the node to v1.36.3: delete it" in answer["message"]
+        assert "which the manager did not make, and brings the node to v1.36.3, not to " in answer["message"]
+        assert answer["message"].endswith(": delete it to have the manager make its own")
 
 
 async def test_what_can_never_go_on_fails() -> None:
