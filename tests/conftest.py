@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
 
@@ -37,6 +38,17 @@ def pytest_configure() -> None:
     settings.load_profile("soak" if SOAK in os.environ else "test")
     level = logging.DEBUG if os.environ.get(STORY) else logging.INFO
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collected tests and imported modules stay: no garbage collection looks at them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -15,11 +16,14 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key, Resource
+from espalier.apiserver.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workload_cluster import WorkloadCluster
 from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.recording import Kept
 from tests.support.upgraders import Upgraders
 from tests.support.waiting import until
 
@@ -42,6 +46,21 @@ def journey(
             await story(env, Upgraders(env.workloads))
 
     run(main, epoch=EPOCH, seed=seed)
+
+
+@cache
+def ready_cluster(control_planes: int, workers: int) -> Kept:
+    """A cluster all of whose machines are to be upgraded in place, as it was when it was ready."""
+
+    async def main(simulation: Simulation) -> Kept:
+        store, stores = MemoryStore(), MemoryStores()
+        async with managed_environment(simulation.clock, store=store, stores=stores) as env:
+            await env.apply(**spec(control_planes, workers))
+            await env.until_ready()
+            await asyncio.sleep(60)
+            return Kept.of(store, stores, simulation.clock)
+
+    return run(main, epoch=EPOCH, seed=1)
 
 
 def spec(control_planes: int, workers: int, strategy: Tree | None = None, **more: Any) -> Tree:

@@ -37,8 +37,8 @@ from espalier.kube.errors import ApiError, KubeError, NotFound, Unreachable
 from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES, RETRY_ANNOTATION, UPGRADER_LABEL
 from espalier.upgrades.node.containers import STEPS
-from tests.journeys.in_place import NEW, OLD, machines
-from tests.journeys.in_place_watch import CALM, HOURS, Watcher, ready, releases, say_ready
+from tests.journeys.in_place import NEW, OLD, machines, ready_cluster
+from tests.journeys.in_place_watch import CALM, HOURS, Watcher, say_ready
 from tests.journeys.managed import NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.faults import Fault, Faults
 from tests.support.upgraders import GARDEN, Upgraders
@@ -317,7 +317,7 @@ ACTS: dict[str, Act] = {
 def tell(seed: int) -> list[str]:
     """Live through the history of a seed. Raises `AssertionError` that tells it when it does not end well."""
     rng = random.Random(seed)
-    kept = ready(*(shape := rng.choice(SHAPES)))
+    kept = ready_cluster(*(shape := rng.choice(SHAPES)))
     chosen = [rng.choice([*ACTS]) for _ in range(rng.randint(2, 9))]
 
     async def main(simulation: Simulation) -> list[str]:
@@ -331,7 +331,6 @@ def tell(seed: int) -> list[str]:
                 store=store,
                 stores=stores,
                 wrap=faults,
-                releases=releases(),
             ) as env:
                 upgraders = Upgraders(env.workloads)
                 upgraders.static_pods, upgraders.files, upgraders.read = nodes.static_pods, nodes.files, nodes.read

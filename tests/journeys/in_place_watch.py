@@ -20,17 +20,16 @@ from espalier.api.eksa.upgrades import (
     NodeUpgrade,
 )
 from espalier.api.meta import Tree
-from espalier.apiserver.store import Change, MemoryStore, Store
+from espalier.apiserver.store import Change, Store
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
-from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.health import CONTROL_PLANE
 from espalier.upgrades.names import UPGRADER_LABEL
-from tests.journeys.in_place import EPOCH, NEW, spec
+from tests.journeys.in_place import NEW, ready_cluster
 from tests.journeys.managed import NAMESPACE, ManagedEnvironment, Wrap, managed_environment
 from tests.support.faults import Writes
 from tests.support.recording import Kept, Recording
@@ -173,21 +172,6 @@ Story = Callable[[ManagedEnvironment, Upgraders, Watcher], Awaitable[None]]
 
 
 @cache
-def ready(control_planes: int, workers: int) -> Kept:
-    """A cluster all of whose machines are to be upgraded in place, as it was when it was ready."""
-
-    async def main(simulation: Simulation) -> Kept:
-        store, stores = MemoryStore(), MemoryStores()
-        async with managed_environment(simulation.clock, store=store, stores=stores, releases=releases()) as env:
-            await env.apply(**spec(control_planes, workers))
-            await env.until_ready()
-            await asyncio.sleep(CALM)
-            return Kept.of(store, stores, simulation.clock)
-
-    return run(main, epoch=EPOCH, seed=1)
-
-
-@cache
 def undisturbed(control_planes: int, workers: int) -> Recording:
     """Its upgrade when nothing goes wrong, from when it was asked for. Writes of the manager are marked."""
     found: list[Recording] = []
@@ -198,14 +182,8 @@ def undisturbed(control_planes: int, workers: int) -> Recording:
         await finish(env, watcher)
 
     writes = Writes(landed=lambda: found[0].mark() if found else None)
-    tell(ready(control_planes, workers), story, wrap=writes)
+    tell(ready_cluster(control_planes, workers), story, wrap=writes)
     return found[0]
-
-
-@cache
-def releases() -> Releases:
-    """Those of the build, read once."""
-    return Releases.load()
 
 
 def tell(kept: Kept, story: Story, *, wrap: Wrap = lambda transport: transport, seed: int = 2) -> None:
@@ -214,9 +192,7 @@ def tell(kept: Kept, story: Story, *, wrap: Wrap = lambda transport: transport, 
     async def main(simulation: Simulation) -> None:
         store, stores = kept.opened()
         watcher = Watcher(store, stores)
-        async with managed_environment(
-            simulation.clock, seed=seed, store=store, stores=stores, wrap=wrap, releases=releases()
-        ) as env:
+        async with managed_environment(simulation.clock, seed=seed, store=store, stores=stores, wrap=wrap) as env:
             await story(env, Upgraders(env.workloads), watcher)
 
     run(main, epoch=kept.at, seed=1)

@@ -23,7 +23,7 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore, Store
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import components, manifests
-from espalier.cli.environment.management import prepare
+from espalier.cli.environment.management import make_record, prepare
 from espalier.cli.hints import advice
 from espalier.cli.installing import InstallReleases
 from espalier.cli.managing import Managing
@@ -35,7 +35,7 @@ from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.rbac import trees
 from espalier.kube.wire import ADMIN, Transport, User
-from espalier.providers.kinds import KINDS
+from espalier.providers.kinds import KINDS, LOCAL_DATACENTER
 from espalier.providers.registry import SIMULATED
 from espalier.releases import Releases, Uninstalled
 from espalier.runtime.cache import Caches
@@ -222,7 +222,8 @@ async def managed_environment(
         )
         assemble(manager, [simulated], client=machines, caches=caches)
         if not is_prepared:
-            await prepare(user, releases, needed)
+            is_still_prepared = releases is RELEASES and _is_still_prepared(kept, needed)
+            await (make_record(user, releases) if is_still_prepared else prepare(user, releases, needed))
         for namespace in namespaces:
             await user.apply(NAMESPACES, {"metadata": {"name": namespace}})
         for namespace in copies_to:
@@ -284,6 +285,7 @@ def roles(user: User, component: Component, namespaces: Sequence[str], copies_to
         yield {"kind": f"{scope}RoleBinding", "metadata": metadata, "roleRef": role, "subjects": [subject]}
 
 
+_CHANGING = {one.group_resource for one in (NAMESPACES, Cluster.resource, LOCAL_DATACENTER.resource)}
 _PREPARED: dict[tuple[object, ...], MemoryStore] = {}
 
 
@@ -301,6 +303,23 @@ async def _prepared(clock: Clock, seed: int, kinds: tuple[type[KubeObject], ...]
         await server.close()
         _PREPARED[key] = store
     return _PREPARED[key]
+
+
+def _is_still_prepared(kept: Store, kinds: tuple[type[KubeObject], ...]) -> bool:
+    """True if this store was prepared for these kinds, and the definitions and releases are the ones put there then.
+
+    To apply them again would change nothing, and costs half of what the start of a manager does.
+    """
+    return any(
+        all(
+            kept.table(table).objects.get(key) is one
+            for table, content in store.tables()
+            if table not in _CHANGING
+            for key, one in content.objects.items()
+        )
+        for (_, _, prepared_for), store in _PREPARED.items()
+        if prepared_for == kinds
+    )
 
 
 def _written(server: Server) -> Counter[Write]:

@@ -27,6 +27,7 @@ from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_
 from tests.journeys.planned_steps import PlannedSteps
 from tests.support import snow, vsphere
 from tests.support.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -94,7 +95,7 @@ async def change(steps: PlannedSteps, image: str) -> None:
     assert {version.split("-")[0] for version in await steps.env.versions(steps.key)} == {"v1.36.3"}
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", sampled(PLACES, 0))
 def test_a_cluster_with_bottlerocket_lives_and_ends(place: str) -> None:
     async def life(env: ManagedEnvironment) -> None:
         make, image = PLACES[place]
@@ -113,7 +114,7 @@ def test_a_cluster_with_bottlerocket_lives_and_ends(place: str) -> None:
     told_as(life)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", sampled(PLACES, 1))
 def test_machines_with_bottlerocket_have_an_etcd_of_their_own(place: str) -> None:
     async def life(env: ManagedEnvironment) -> None:
         make, _ = PLACES[place]

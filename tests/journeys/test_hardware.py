@@ -22,6 +22,7 @@ from tests.journeys.forges import FORGE, Forge
 from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.journeys.test_tinkerbell import EPOCH
 from tests.support import hardware
+from tests.support.sampling import sampled
 from tests.support.tinkerbell import MACHINES, of
 
 pytestmark = pytest.mark.embedded
@@ -151,7 +152,7 @@ FAULTS: dict[str, tuple[str, Tree, str]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", sampled(FAULTS, 0, 3))
 def test_a_fault_of_hardware_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
     name, spec, message = FAULTS[fault]
 

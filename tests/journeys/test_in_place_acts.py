@@ -20,21 +20,25 @@ from espalier.kube.errors import Invalid, KubeError
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import upgrader
 from espalier.upgrades.node.containers import STEPS
-from tests.journeys.in_place import NEW, OLD, machines
-from tests.journeys.in_place_watch import CALM, HOURS, Watcher, ready, tell
+from tests.journeys.in_place import NEW, OLD, machines, ready_cluster
+from tests.journeys.in_place_watch import CALM, HOURS, Watcher, tell
 from tests.journeys.managed import NAMESPACE, ManagedEnvironment
+from tests.support.sampling import sampled
 from tests.support.upgraders import GARDEN, Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
 
 PAUSED = "anywhere.eks.amazonaws.com/paused"
 CONTAINERS = [step.container for step in STEPS]
-SAMPLE = [("components-copier", Moment.RUNS), ("kubeadm-upgrader", Moment.ENDED), ("uncordoner", Moment.RUNS)]
-"""Moments in every run: before kubeadm, after it, and near the end. All of them in `make soak`."""
-MOMENTS = [
-    moment if moment in SAMPLE else pytest.param(moment, marks=pytest.mark.soak)
-    for moment in ((container, at) for container in CONTAINERS for at in Moment)
-]
+ALL = [(container, at) for container in CONTAINERS for at in Moment]
+MOMENTS = sampled([(moment,) for moment in ALL], ALL.index(("kubeadm-upgrader", Moment.ENDED)))
+"""In every run: when kubeadm is through, and no way leads back. All of them in `make soak`."""
+PLACES = sampled(
+    [(moment, worker) for worker in (False, True) for moment in ALL],
+    ALL.index(("kubeadm-upgrader", Moment.ENDED)),
+    len(ALL) + ALL.index(("components-copier", Moment.RUNS)),
+)
+"""The same, and a worker on which nothing was changed yet."""
 
 Act = Callable[[ManagedEnvironment, Upgraders, str], Awaitable[None]]
 """What is done to a cluster, while the node of this name is in work."""
@@ -83,7 +87,7 @@ def acted(
         await (end or is_upgraded)(env, watcher)
         assert [what for what in watcher.broken if not any(re.match(one, what) for one in expected)] == []
 
-    tell(ready(3, 2), story)
+    tell(ready_cluster(3, 2), story)
 
 
 async def is_upgraded(env: ManagedEnvironment, watcher: Watcher, version: str = NEW) -> None:
@@ -94,8 +98,7 @@ async def is_upgraded(env: ManagedEnvironment, watcher: Watcher, version: str = 
     assert (watcher.left(), watcher.versions()) == ([], {version})
 
 
-@pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
-@pytest.mark.parametrize("where", MOMENTS, ids=str)
+@pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_its_machine_is_deleted(where: tuple[str, Moment], *, worker: bool) -> None:
     async def delete(env: ManagedEnvironment, _upgraders: Upgraders, node: str) -> None:
         await env.client.delete(Machine.resource, node, SYSTEM_NAMESPACE)
@@ -127,8 +130,7 @@ def test_its_node_is_rebooted(where: tuple[str, Moment]) -> None:
     acted(reboot, where, worker=False)
 
 
-@pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
-@pytest.mark.parametrize("where", MOMENTS, ids=str)
+@pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_the_cluster_is_paused_and_goes_on(where: tuple[str, Moment], *, worker: bool) -> None:
     async def pause(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
         patch: Tree = {"metadata": {"annotations": {PAUSED: "true"}}}
@@ -143,8 +145,7 @@ def test_the_cluster_is_paused_and_goes_on(where: tuple[str, Moment], *, worker:
     acted(pause, where, worker=worker)
 
 
-@pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
-@pytest.mark.parametrize("where", MOMENTS, ids=str)
+@pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_workers_are_scaled(where: tuple[str, Moment], *, worker: bool) -> None:
     async def scale(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
         found = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
@@ -158,8 +159,7 @@ def test_workers_are_scaled(where: tuple[str, Moment], *, worker: bool) -> None:
     acted(scale, where, worker=worker, end=end, expected=("Machine ",))
 
 
-@pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
-@pytest.mark.parametrize("where", MOMENTS, ids=str)
+@pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_the_cluster_is_deleted(where: tuple[str, Moment], *, worker: bool) -> None:
     async def delete(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
         await env.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
@@ -197,8 +197,7 @@ def test_somebody_writes_node_upgrades_for_the_other_control_plane_nodes(where: 
     acted(write, where, worker=False, end=end, expected=beside_workers)
 
 
-@pytest.mark.parametrize("worker", [False, True], ids=["control-plane", "worker"])
-@pytest.mark.parametrize("where", MOMENTS, ids=str)
+@pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_the_change_is_taken_back(where: tuple[str, Moment], *, worker: bool) -> None:
     """It is refused, and goes on; or it is accepted: then all goes back, or a sentence says to ask for it again."""
     refusals: list[str] = []

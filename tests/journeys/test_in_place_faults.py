@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import pytest
 
 from tests.conftest import EXPLORE
-from tests.journeys.in_place_watch import Watcher, finish, ready, tell, undisturbed
+from tests.journeys.in_place import ready_cluster
+from tests.journeys.in_place_watch import Watcher, finish, tell, undisturbed
 from tests.journeys.managed import ManagedEnvironment
 from tests.support.faults import Far, Loss, Writes
 from tests.support.recording import Recording
@@ -18,7 +19,7 @@ from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 
-SHARES = 12
+SHARES = 24
 """Of the moments to die at, one for every run, the others for `make soak`."""
 OUTAGE = 100.0
 """Seconds: longer than an upgrader pod runs."""
@@ -61,16 +62,16 @@ def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_up
     each_goes_on(recording, moments(recording)[share::SHARES])
 
 
-@pytest.mark.parametrize("first", sampled([0, 30], 0))
+@pytest.mark.parametrize("first", sampled([0, 45], 0))
 def test_so_it_is_with_three_control_plane_nodes_and_two_workers(first: int) -> None:
     recording = undisturbed(3, 2)
-    each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 60])
+    each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 90])
 
 
-@pytest.mark.parametrize("first", sampled([0, 12], 0))
+@pytest.mark.parametrize("first", sampled([0, 18], 0))
 def test_so_it_is_when_the_next_manager_finds_the_workload_cluster_unreachable(first: int) -> None:
     recording = undisturbed(1, 1)
-    each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 24], outage=OUTAGE)
+    each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 36], outage=OUTAGE)
 
 
 @pytest.mark.parametrize("loss", Loss)
@@ -79,7 +80,7 @@ def test_a_write_that_is_lost_or_whose_answer_is_lost_is_made_good(
     machines: tuple[int, int], begins: int, loss: Loss
 ) -> None:
     """Of each upgrade every so manieth, beginning with another one each time; exploring, one alone."""
-    kept, count = ready(*machines), len(undisturbed(*machines).marked)
+    kept, count = ready_cluster(*machines), len(undisturbed(*machines).marked)
     every, step = (6, 2) if machines == (1, 1) else (40, 40)
 
     def upgrade(first: int) -> None:

@@ -13,8 +13,8 @@ from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade
 from espalier.upgrades.node.containers import COPY, DONE, KUBEADM
 from tests.journeys import in_place
-from tests.journeys.in_place import told
-from tests.journeys.in_place_watch import CALM, MACHINES, NODES, Watcher, finish, ready, say_ready, tell, undisturbed
+from tests.journeys.in_place import ready_cluster, told
+from tests.journeys.in_place_watch import CALM, MACHINES, NODES, Watcher, finish, say_ready, tell, undisturbed
 from tests.journeys.managed import ManagedEnvironment
 from tests.support.faults import Far
 from tests.support.sampling import sampled
@@ -38,7 +38,7 @@ def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
         await say_ready(env, in_place.reach(env), last, "True")
         await finish(env, watcher)
 
-    tell(ready(1, 2), story)
+    tell(ready_cluster(1, 2), story)
 
 
 def test_nodes_that_are_not_ready_count_among_those_that_may_be_missing() -> None:
@@ -75,7 +75,7 @@ def test_a_worker_that_never_is_ready_again_is_replaced_by_its_health_check_and_
         assert watcher.versions() == {in_place.NEW}
         assert watcher.left() == []
 
-    tell(ready(1, 2), story)
+    tell(ready_cluster(1, 2), story)
 
 
 @pytest.mark.parametrize("step", CONTAINERS)
@@ -92,7 +92,7 @@ def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: s
         said = f"on node {node}: container {step} is at it, as far as is known: the node is not ready since 2026-01-01T"
         await told_everywhere(env, node, said)
 
-    tell(ready(1, 2), story)
+    tell(ready_cluster(1, 2), story)
 
 
 @pytest.mark.parametrize("step", sampled(CONTAINERS, 1))
@@ -115,7 +115,7 @@ def test_a_workload_cluster_that_stays_unreachable_is_told_at_all_levels_with_th
         far.mend()
         await finish(env, watcher)
 
-    tell(ready(1, 2), story, wrap=far)
+    tell(ready_cluster(1, 2), story, wrap=far)
 
 
 def test_a_manager_that_does_not_reach_the_workload_cluster_takes_back_nothing_of_what_another_one_saw() -> None:
@@ -162,4 +162,4 @@ def test_static_pods_that_somebody_deletes_are_shown_again_and_hold_nothing_up()
         again = [await workload.client.get(POD, pod.name, pod.namespace) for pod in found]
         assert not {pod.metadata.uid for pod in found} & {pod.metadata.uid for pod in again}
 
-    tell(ready(3, 2), story)
+    tell(ready_cluster(3, 2), story)

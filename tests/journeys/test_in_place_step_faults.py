@@ -18,8 +18,8 @@ from espalier.upgrades.names import RETRY_ANNOTATION, node_upgrade, upgrader
 from espalier.upgrades.node.containers import STEPS
 from tests.conftest import EXPLORE
 from tests.journeys import in_place
-from tests.journeys.in_place import told
-from tests.journeys.in_place_watch import Watcher, finish, ready, say_ready, tell
+from tests.journeys.in_place import ready_cluster, told
+from tests.journeys.in_place_watch import Watcher, finish, say_ready, tell
 from tests.journeys.managed import ManagedEnvironment
 from tests.support.faults import Far
 from tests.support.sampling import sampled
@@ -71,9 +71,8 @@ ONE_STEP = [
     *((machines, step) for step, machines in FEWEST.items()),
     *(((1, 2), step) for step, machines in FEWEST.items() if machines != (1, 2)),
 ]
-OFTEN = (CONTAINERS.index("drainer"), CONTAINERS.index("kubeadm-upgrader"))
-"""Of the steps one on which the node's pods are moved, and the one that can't be taken back."""
-SAMPLE = sampled(ONE_STEP, *OFTEN)
+SAMPLE = sampled(ONE_STEP, CONTAINERS.index("kubeadm-upgrader"))
+"""Of the steps the one that can't be taken back."""
 ALL_STEPS = sampled([((3, 2), "every")], 0)
 EXPLORED = ALL_STEPS if EXPLORE in os.environ else []
 
@@ -86,7 +85,7 @@ def test_a_pod_that_somebody_deletes_at_any_step_is_made_anew(machines: tuple[in
 
         await struck(env, upgraders, watcher, delete, step)
 
-    tell(ready(*machines), story)
+    tell(ready_cluster(*machines), story)
 
 
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + EXPLORED)
@@ -106,7 +105,7 @@ def test_a_kubelet_that_is_silent_for_long_at_any_step_is_waited_for(machines: t
 
         await struck(env, upgraders, watcher, silence, step)
 
-    tell(ready(*machines), story)
+    tell(ready_cluster(*machines), story)
 
 
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + EXPLORED)
@@ -121,7 +120,7 @@ def test_a_workload_cluster_that_is_cut_off_at_any_step_is_found_again(machines:
         await struck(env, upgraders, watcher, cut, step)
         assert far.refused
 
-    tell(ready(*machines), story, wrap=far)
+    tell(ready_cluster(*machines), story, wrap=far)
 
 
 @pytest.mark.parametrize(("machines", "step"), SAMPLE)
@@ -147,7 +146,7 @@ def test_a_program_that_is_killed_at_any_step_is_told_at_all_levels_and_tried_ag
             await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=mark, type=PatchType.MERGE)
         await finish(env, watcher)
 
-    tell(ready(*machines), story)
+    tell(ready_cluster(*machines), story)
 
 
 def failed(node: str, step: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -218,8 +219,10 @@ def test_a_copy_whose_write_was_unanswered_is_recognized_as_ours() -> None:
     journey(story, wrap=LosesAnswers())
 
 
-@pytest.mark.parametrize("labels", [{"cluster.x-k8s.io/cluster-name": "garden"}, {}], ids=["labelled", "unlabelled"])
-@pytest.mark.parametrize("purpose", ["kubeconfig", "ca"])
+@pytest.mark.parametrize(
+    ("purpose", "labels"),
+    sampled(itertools.product(["kubeconfig", "ca"], [{"cluster.x-k8s.io/cluster-name": "garden"}, {}]), 0, 3),
+)
 def test_a_left_over_secret_is_handed_to_nobody_and_stops_the_cluster_before_anything_is_made(
     labels: dict[str, str], purpose: str
 ) -> None:

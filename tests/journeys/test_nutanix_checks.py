@@ -25,6 +25,7 @@ from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_
 from tests.journeys.planned_steps import PlannedSteps
 from tests.journeys.test_nutanix import EPOCH, QUARRY, put_credentials, quarry_of
 from tests.support.nutanix import CREDENTIALS, MAKER, SERVER, account, credentials, domain, named, of
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -112,7 +113,7 @@ FAULTS: dict[str, tuple[Callable[[Prism], object], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", sampled(FAULTS, 0, 1, 5))
 def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
     break_, reason, message = FAULTS[fault]
 

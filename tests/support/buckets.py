@@ -20,7 +20,6 @@ from xml.sax.saxutils import escape
 from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from moto.server import ThreadedMotoServer
 
 BUCKET = "backups"
 
@@ -28,6 +27,8 @@ BUCKET = "backups"
 @contextmanager
 def s3_server() -> Iterator[str]:
     """A server of S3 with an empty bucket; its URL. It knows conditional puts, and takes any credentials."""
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:

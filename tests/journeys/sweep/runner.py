@@ -15,7 +15,6 @@ from espalier.apiserver.store import MemoryStore
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.in_place import EPOCH
-from tests.journeys.in_place_watch import releases
 from tests.journeys.managed import managed_environment
 from tests.journeys.sweep.checks import ENDS, end_of
 from tests.journeys.sweep.hands import HANDS
@@ -33,7 +32,7 @@ def beginning(*, in_place: bool = False) -> Kept:
 
     async def main(simulation: Simulation) -> Kept:
         store, stores = MemoryStore(), MemoryStores()
-        async with managed_environment(simulation.clock, store=store, stores=stores, releases=releases()) as env:
+        async with managed_environment(simulation.clock, store=store, stores=stores) as env:
             await env.apply(**Wish(in_place=in_place).spec())
             await env.until_ready()
             await asyncio.sleep(60)
@@ -49,7 +48,7 @@ def learn(wish: Wish) -> None:
         return
 
     async def main(simulation: Simulation) -> None:
-        async with managed_environment(simulation.clock, releases=releases()) as env:
+        async with managed_environment(simulation.clock) as env:
             Upgraders(env.workloads)
             await env.apply(**wish.spec())
             await env.until_ready()
@@ -101,7 +100,6 @@ def _tell(seed: int, acts: Sequence[str], in_place: bool | None) -> list[str]:
                 store=store,
                 stores=stores,
                 wrap=faults,
-                releases=releases(),
             ) as env:
                 Upgraders(env.workloads)
                 h = History(env, rng, wish, faults, told, foreign_ones)
