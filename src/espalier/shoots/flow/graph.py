@@ -1,0 +1,74 @@
+"""The graph of a flow: which task comes after which, checked when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
+
+from espalier.shoots.flow.task import Task
+
+S = TypeVar("S")
+
+
+class FlowError(ValueError):
+    """Tasks that make no graph; the message names them."""
+
+
+class Flow(Generic[S]):
+    """Tasks in an order in which each comes after those it depends on. Raises `FlowError` for what has none."""
+
+    def __init__(self, name: str, tasks: Iterable[Task[S]]) -> None:
+        self.name = name
+        given = list(tasks)
+        by_name = {task.name: task for task in given}
+        if len(by_name) < len(given):
+            twice = sorted({task.name for task in given if sum(task.name == other.name for other in given) > 1})
+            raise FlowError(f"flow {name}: several tasks are named {', '.join(twice)}")
+        for task in given:
+            if unknown := [before for before in task.after if before not in by_name]:
+                raise FlowError(f"flow {name}: {task.name} comes after {', '.join(unknown)}, and there is no such task")
+        self.tasks: Mapping[str, Task[S]] = {task: by_name[task] for task in _ordered(name, by_name)}
+        self.depth: Mapping[str, int] = _depths(self.tasks)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all tasks."""
+        return frozenset(self.tasks)
+
+    def behind(self, names: Iterable[str]) -> frozenset[str]:
+        """All tasks that come after any of these, at whatever distance."""
+        found: set[str] = set()
+        start = set(names)
+        for name, task in self.tasks.items():
+            if any(before in found or before in start for before in task.after):
+                found.add(name)
+        return frozenset(found)
+
+
+def _ordered(flow: str, tasks: Mapping[str, Task[S]]) -> list[str]:
+    """Names so that each comes after its dependencies; of those that may come next, the one that was given first."""
+    ordered: dict[str, None] = {}
+    left = dict(tasks)
+    while left:
+        ready = next((name for name, task in left.items() if all(before in ordered for before in task.after)), None)
+        if ready is None:
+            raise FlowError(f"flow {flow}: tasks wait for each other in a circle: {' -> '.join(_circle(left))}")
+        ordered[ready] = None
+        del left[ready]
+    return list(ordered)
+
+
+def _circle(left: Mapping[str, Task[S]]) -> list[str]:
+    path: list[str] = []
+    name = next(iter(left))
+    while name not in path:
+        path.append(name)
+        name = next(before for before in left[name].after if before in left)
+    return [*path[path.index(name) :], name][::-1]
+
+
+def _depths(tasks: Mapping[str, Task[S]]) -> dict[str, int]:
+    depths: dict[str, int] = {}
+    for name, task in tasks.items():
+        depths[name] = max((depths[before] + 1 for before in task.after), default=0)
+    return depths

@@ -1,0 +1,129 @@
+"""Runs a flow: looks, acts where tasks are due, and looks again until nothing more can be done now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TypeVar
+
+import structlog
+
+from espalier.kube.errors import KubeError
+from espalier.runtime.outcome import Continue, Done, Wait, fault_of
+from espalier.runtime.writer import NameTaken
+from espalier.shoots.flow.graph import Flow
+from espalier.shoots.flow.standing import Stand, Standing, State
+from espalier.shoots.flow.task import Act, Failure, Task, Verdict
+
+S = TypeVar("S")
+Guard = Callable[[], Awaitable[Wait | Failure | None]]
+"""Asked before each action; what it says instead of None stands for the task."""
+
+ACTED = Wait("Acted", "it was done; the world has to show it", after=1.0)
+
+_OVER = Stand(State.DONE)
+_log = structlog.get_logger("espalier.flow")
+
+
+def look(flow: Flow[S], scope: S, now: datetime) -> Standing:
+    """Where the flow stands in this world. Nothing is done: previews and drawings are this."""
+    return _standing(flow, _looks(flow, scope, {}), now, scope)
+
+
+async def run(
+    flow: Flow[S], observe: Callable[[], S], now: Callable[[], datetime], guard: Guard | None = None
+) -> Standing:
+    """Do whatever can be done now. Tasks whose dependencies are over act at the same time.
+
+    `observe` is called again after actions. Each task acts once: what it still wants to do then waits for the caches.
+    A task that fails stops those that come after it, and no others.
+    """
+    acted: dict[str, Verdict] = {}
+    while True:
+        scope = observe()
+        looks = _looks(flow, scope, acted)
+        due = {name: verdict for name, verdict in looks.items() if isinstance(verdict, Act) and name not in acted}
+        if not due:
+            return _standing(flow, looks, now(), scope)
+        results = await asyncio.gather(*(_perform(flow.tasks[name], act, guard) for name, act in due.items()))
+        acted |= dict(zip(due, results, strict=True))
+
+
+Looks = dict[str, Verdict | str]
+"""By task: its verdict, or the reason why it is skipped. Blocked tasks are not there."""
+
+
+def _looks(flow: Flow[S], scope: S, acted: dict[str, Verdict]) -> Looks:
+    looks: Looks = {}
+    over: set[str] = set()
+    for name, task in flow.tasks.items():
+        if not over.issuperset(task.after):
+            continue
+        looks[name] = verdict = task.skip(scope) or _verdict(task, scope, acted.get(name))
+        if isinstance(verdict, str | Done):
+            over.add(name)
+    return looks
+
+
+def _verdict(task: Task[S], scope: S, result: Verdict | None) -> Verdict:
+    """What the task says now, given what its action gave in this reconcile."""
+    if result is not None and not isinstance(result, Wait):
+        return result
+    try:
+        verdict = task.look(scope)
+    except Exception as error:
+        _log.exception("a task can't look", task=task.name)
+        return Failure(f"{type(error).__name__}: {error}")
+    if isinstance(verdict, Act) and result is not None:
+        return result
+    return verdict
+
+
+async def _perform(task: Task[S], act: Act, guard: Guard | None) -> Verdict:
+    """`Done`, `Wait` or `Failure`, whatever happens."""
+    try:
+        async with asyncio.timeout(task.action_timeout):
+            objection = await guard() if guard is not None else None
+            if objection is not None:
+                return objection
+            _log.info("task", task=task.name, what=act.what)
+            outcome = await act.run()
+    except TimeoutError:
+        return Failure(f"{act.what}: no answer within {task.action_timeout:g} seconds")
+    except (KubeError, NameTaken) as error:
+        return Failure(fault_of(error).message)
+    except Exception as error:
+        _log.exception("a task failed", task=task.name)
+        return Failure(f"{type(error).__name__}: {error}")
+    return Done() if isinstance(outcome, Continue) else outcome
+
+
+def _standing(flow: Flow[S], looks: Looks, now: datetime, scope: S) -> Standing:
+    return Standing(flow.name, {name: _stand(task, looks.get(name), scope, now) for name, task in flow.tasks.items()})
+
+
+def _stand(task: Task[S], verdict: Verdict | str | None, scope: S, now: datetime) -> Stand:
+    match verdict:
+        case None:
+            return Stand(State.BLOCKED)
+        case str():
+            return Stand(State.SKIPPED, "Skipped", verdict)
+        case Done():
+            return _OVER
+        case Act():
+            return Stand(State.DUE, "Due", verdict.what, ACTED.after)
+        case Failure():
+            return Stand(State.FAILED, "TaskFailed", verdict.message, codes=verdict.codes)
+        case Wait():
+            return _waiting(task, verdict, task.since(scope), now)
+
+
+def _waiting(task: Task[S], wait: Wait, since: datetime | None, now: datetime) -> Stand:
+    if since is None or task.timeout is None:
+        return Stand(State.WAITING, wait.reason, wait.message, wait.after)
+    left = task.timeout - (now - since).total_seconds()
+    if left <= 0:
+        message = f"{wait.message}, for longer than {task.timeout:g} seconds ({wait.reason})"
+        return Stand(State.FAILED, wait.reason, message)
+    return Stand(State.WAITING, wait.reason, wait.message, left if wait.after is None else min(left, wait.after))

@@ -1,0 +1,209 @@
+"""Controllers of the garden's BackupBuckets and BackupEntries: each becomes an extension resource of the seed.
+
+A BackupEntry that another seed has by now is migrated away here: its Secret goes, the data in the bucket stays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from espalier.api.core import NAMESPACE, SECRET
+from espalier.api.gardener import extension_backups, metadata_keys, names, responsibility
+from espalier.api.gardener.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.extension import Extended
+from espalier.api.gardener.operations import LastError, LastOperation, OperationState, OperationType
+from espalier.api.gardener.seed import Seed
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.errors import Conflict, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.writer import Precondition, found_by_owner
+from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
+from espalier.shoots.gardenlet.context import Tools
+from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE
+from espalier.shoots.gardenlet.observe import Observer
+
+SOON = 5.0
+
+
+class Backups:
+    """Both controllers."""
+
+    def __init__(self, observer: Observer, tools: Tools) -> None:
+        self._observer = observer
+        self._tools = tools
+        self._seed = tools.config.seed
+
+    def controllers(self) -> list[Controller]:
+        """Of buckets, whose wish is the Seed, and of entries."""
+        observer = self._observer
+        buckets = Controller("backupbucket", self._bucket, workers=2, rng=self._tools.rng)
+        buckets.watch(observer.garden[Seed.resource], lambda seed: [Key("", names.bucket(seed.metadata.uid))])
+        buckets.watch(observer.garden[BackupBucket.resource])
+        buckets.watch(observer.seed[extension_backups.BackupBucket.resource])
+        entries = Controller("backupentry", self._entry, workers=10, rng=self._tools.rng)
+        entries.watch(observer.garden[BackupEntry.resource])
+        entries.watch(observer.seed[extension_backups.BackupEntry.resource], self._entry_of)
+        entries.watch(observer.seed[NAMESPACE], self._entries_in)
+        return [buckets, entries]
+
+    def _entry_of(self, found: Object) -> list[Key]:
+        cache = self._observer.garden[BackupEntry.resource]
+        keys = [one.key for one in cache.list() if one.name == found.name]
+        return keys or [Key("", found.name)]
+
+    def _entries_in(self, namespace: Object) -> list[Key]:
+        cache = self._observer.garden[BackupEntry.resource]
+        return [one.key for one in cache.list() if namespace.name in one.name]
+
+    # Buckets.
+
+    async def _bucket(self, key: Key) -> Outcome:
+        seed = self._observer.own_seed
+        if seed is None or key.name != names.bucket(seed.metadata.uid):
+            return Done()
+        backup = seed.decode(Seed).spec.backup
+        if backup is None:
+            return Done()
+        resource = BackupBucket.resource
+        live = self._observer.garden[resource].get(key)
+        provider = {"type": backup.provider, "region": backup.region}
+        reference = backup.credentials_ref or backup.secret_ref
+        spec: Tree = {"provider": provider, "seedName": seed.name}
+        if reference is not None:
+            spec["credentialsRef"] = msgspec.to_builtins(reference)
+        if backup.provider_config:
+            spec["providerConfig"] = msgspec.json.decode(backup.provider_config)
+        if live is None:
+            live = await self._tools.garden.create(resource, _object(resource, key, spec))
+            if live is None:
+                return Wait("BucketAppears", "another one of this name was just made", SOON)
+        secret = await self._credentials(live.decode(BackupBucket), f"bucket-{key.name}")
+        wanted = {"type": backup.provider, "region": backup.region, "secretRef": secret}
+        if backup.provider_config:
+            wanted["providerConfig"] = msgspec.json.decode(backup.provider_config)
+        return await self._extended(extension_backups.BackupBucket, key, wanted, resource, live)
+
+    # Entries.
+
+    async def _entry(self, key: Key) -> Outcome:
+        live = self._observer.garden[BackupEntry.resource].get(key) if key.namespace else None
+        if live is None:
+            # Of a Shoot that is gone, or made by nobody: what it stands for is nobody's any longer.
+            return await self._away(Key("", key.name), keep_data=False)
+        typed = live.decode(BackupEntry)
+        if typed.spec.seed_name != self._seed:
+            return await self._away(Key("", key.name), keep_data=True)
+        if live.metadata.deletion_timestamp is not None:
+            source = names.is_source_backup_entry(live.name)
+            outcome = await self._away(Key("", key.name), keep_data=source)
+            if isinstance(outcome, Done):
+                await self._tools.garden.remove_finalizer(BackupEntry.resource, live, FINALIZER)
+            return outcome
+        live = await self._tools.garden.add_finalizer(BackupEntry.resource, live, FINALIZER)
+        bucket = self._observer.garden[BackupBucket.resource].get(Key("", typed.spec.bucket_name))
+        if bucket is None:
+            message = f"spec.bucketName: found {typed.spec.bucket_name}, and there is no such BackupBucket"
+            return Wait("BucketMissing", message, after=SOON)
+        provider = bucket.decode(BackupBucket).spec.provider
+        wanted = {
+            "type": provider.type,
+            "region": provider.region,
+            "bucketName": typed.spec.bucket_name,
+            "secretRef": await self._credentials(bucket.decode(BackupBucket), f"entry-{live.name}"),
+        }
+        return await self._extended(
+            extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live
+        )
+
+    async def _away(self, key: Key, *, keep_data: bool) -> Outcome:
+        """No extension resource for this entry: migrated first where the data in the bucket is to stay."""
+        kind = extension_backups.BackupEntry
+        live = self._observer.seed[kind.resource].get(key)
+        if live is None:
+            secret = self._observer.seed[SECRET].get(Key(GARDEN_NAMESPACE, f"entry-{key.name}"))
+            if secret is not None:
+                await self._tools.seed.delete(SECRET, secret, found_by_owner)
+            return Done()
+        last, order = live.decode(kind).status.last_operation, responsibility.order(live.metadata)
+        is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED) and not order
+        if keep_data and not is_away:
+            if order != metadata_keys.MIGRATE:
+                orders = {metadata_keys.OPERATION: metadata_keys.MIGRATE, metadata_keys.TIMESTAMP: self._now}
+                await self._tools.seed.merge(
+                    kind.resource, live, {"metadata": {"annotations": orders}}, Precondition.UID
+                )
+            return Wait("EntryMigrates", "the extension has to let the entry go", after=SOON)
+        if live.metadata.deletion_timestamp is None:
+            await self._tools.seed.delete(kind.resource, live, found_by_owner)
+        return Wait("EntryGoes", "the extension resource is being deleted", after=SOON)
+
+    # Both.
+
+    @property
+    def _now(self) -> str:
+        return self._tools.clock.now().isoformat()
+
+    async def _credentials(self, bucket: BackupBucket, name: str) -> Tree:
+        """Copy the credentials of a bucket from the garden into the seed; a reference to the copy."""
+        copied = {"name": name, "namespace": GARDEN_NAMESPACE}
+        reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
+        if reference is None:
+            return copied
+        found = await self._tools.garden.client.get(SECRET, reference.name, reference.namespace)
+        namespace = Key("", GARDEN_NAMESPACE)
+        if self._observer.seed[NAMESPACE].get(namespace) is None:
+            await self._tools.seed.create(NAMESPACE, _object(NAMESPACE, namespace))
+        body = stamped({**_object(SECRET, Key(GARDEN_NAMESPACE, name)), "data": found.tree.get("data") or {}})
+        if not is_as_rendered(self._observer.seed[SECRET].get(Key(GARDEN_NAMESPACE, name)), body):
+            await self._tools.seed.apply(SECRET, body, found_by_owner)
+        return copied
+
+    async def _extended(
+        self, kind: type[Extended], key: Key, spec: Tree, resource: Resource, garden: Object
+    ) -> Outcome:
+        """The extension resource is as it shall be, and the garden's object says how it goes."""
+        live = self._observer.seed[kind.resource].get(key)
+        body = stamped({**_object(kind.resource, key), "spec": spec})
+        if live is not None and live.metadata.deletion_timestamp is not None:
+            return Wait("BeingDeleted", "it is being deleted, and made anew then", after=SOON)
+        last = live.decode(kind).status.last_operation if live is not None else None
+        is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
+        if is_away or not is_as_rendered(live, body):
+            order = metadata_keys.RESTORE if is_away else metadata_keys.RECONCILE
+            marks = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: self._now}
+            metadata = {**body["metadata"], "annotations": {**body["metadata"]["annotations"], **marks}}
+            live = await self._tools.seed.apply(kind.resource, {**body, "metadata": metadata}, found_by_owner)
+        assert live is not None
+        return await self._tell(resource, garden, live.decode(kind), order=responsibility.order(live.metadata))
+
+    async def _tell(self, resource: Resource, garden: Object, extended: Extended, *, order: str) -> Outcome:
+        typed: Any = garden.decode(BackupEntry if resource == BackupEntry.resource else BackupBucket)
+        last, error = extended.status.last_operation, extended.status.last_error
+        is_done = last is not None and last.finished and not order
+        state = OperationState.SUCCEEDED if is_done else OperationState.ERROR if error else OperationState.PROCESSING
+        changed: dict[str, Any] = {
+            "last_operation": LastOperation(OperationType.RECONCILE, state, progress=100 if is_done else 50),
+            "last_error": LastError(error.description, codes=error.codes) if error and not is_done else None,
+            "observed_generation": garden.metadata.generation,
+        }
+        if resource == BackupEntry.resource:
+            changed["seed_name"] = self._seed
+        status = msgspec.structs.replace(typed.status, **changed)
+        try:
+            await self._tools.garden.status(resource, garden, status, Precondition.UID, before=typed.status)
+        except (NotFound, Conflict) as gone:
+            return Wait("Changed", f"{gone}", after=SOON)
+        except KubeError as failed:
+            return Fault("StatusNotWritten", f"{failed}")
+        return Done()
+
+
+def _object(resource: Resource, key: Key, spec: Tree | None = None) -> Tree:
+    metadata = {"name": key.name, **({"namespace": key.namespace} if key.namespace else {})}
+    body: Tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    return body if spec is None else {**body, "spec": spec}

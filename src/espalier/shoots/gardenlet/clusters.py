@@ -1,0 +1,70 @@
+"""The Cluster of a shoot in the seed: what extensions know of it, and until when they may act.
+
+The lease counts from before a live read of the Shoot in the garden, and only a read that shows the shoot as this seed's
+own, with no migration asked for, renews it (G75 to G77).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from espalier.api.gardener import leases
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.responsibility import migrating, seed_of
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.objects import Object
+from espalier.runtime.writer import NameTaken, Precondition, Writer
+from espalier.shoots.gardenlet import rendering
+from espalier.shoots.gardenlet.names import SHOOT_UID
+from espalier.shoots.gardenlet.scope import Scope
+
+SHOWN = ("technicalID", "uid", "seedName", "hibernated", "gardener")
+"""Of the Shoot's status, what Clusters have: the rest changes all the time and is of no use to extensions."""
+
+
+def may_renew(shoot: Shoot, seed: str) -> bool:
+    """True if what was read lets this seed's extensions act on."""
+    return seed_of(shoot) == seed and not migrating(shoot)
+
+
+async def sync(seed: Writer, scope: Scope, read_began: datetime | None, validity: float) -> Object:
+    """Have the Cluster say what the Shoot says, and renew its lease; not without `read_began`.
+
+    Asks the seed's API server even if nothing is to be written: who can't reach it begins nothing (G80).
+    """
+    key = Key("", scope.technical_id)
+    present = await seed.read(Cluster.resource, key)
+    lease = leases.renewed(read_began, timedelta(seconds=validity)) if read_began is not None else None
+    wanted = _wanted(scope, lease)
+    if present is None:
+        return await seed.client.create(Cluster.resource, wanted)
+    theirs = present.metadata.annotations.get(SHOOT_UID, "")
+    if theirs != scope.uid:
+        raise NameTaken(Cluster.resource, key, f"of the shoot with UID {theirs or 'none'}")
+    return await seed.merge(Cluster.resource, present, wanted, Precondition.UID)
+
+
+async def renew(seed: Writer, cluster: Object, read_began: datetime, validity: float) -> None:
+    """Renew the lease alone. Never to an earlier time than it has."""
+    lease = leases.renewed(read_began, timedelta(seconds=validity))
+    if cluster.decode(Cluster).spec.lease_expiration < lease:
+        await seed.merge(Cluster.resource, cluster, {"spec": {"leaseExpiration": lease}}, Precondition.UID)
+
+
+def _wanted(scope: Scope, lease: str | None) -> Tree:
+    body = rendering.cluster(scope, lease=lease)
+    shoot = body["spec"]["shoot"]
+    status = shoot.get("status") or {}
+    last = status.get("lastOperation") or {}
+    shown = {field: status[field] for field in SHOWN if field in status}
+    if last:
+        shown["lastOperation"] = {field: last[field] for field in ("type", "state") if field in last}
+    metadata = {
+        field: value
+        for field, value in shoot["metadata"].items()
+        if field in ("name", "namespace", "uid", "generation", "labels", "deletionTimestamp")
+    }
+    body["spec"]["shoot"] = {**shoot, "metadata": metadata, "status": shown}
+    return body

@@ -1,0 +1,32 @@
+"""Rendered objects and those that are there: does one have all of the other?"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from espalier.api.meta import Tree
+from espalier.kube.objects import Object, encode_json
+from espalier.shoots.gardenlet.names import RENDERED
+
+
+def holds(live: Any, wanted: Any) -> bool:
+    """True if `live` has everything in `wanted`: what API servers add does not matter, in items of lists neither."""
+    if isinstance(wanted, dict):
+        return isinstance(live, dict) and all(key in live and holds(live[key], inner) for key, inner in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(live, list) and len(live) == len(wanted) and all(map(holds, live, wanted))
+    return bool(live == wanted)
+
+
+def stamped(rendered: Tree) -> Tree:
+    """The rendered object with its digest: a field that is no longer rendered changes it."""
+    digest = hashlib.sha256(encode_json(rendered)).hexdigest()[:16]
+    metadata = rendered["metadata"]
+    annotations = {**metadata.get("annotations", {}), RENDERED: digest}
+    return {**rendered, "metadata": {**metadata, "annotations": annotations}}
+
+
+def is_as_rendered(live: Object | None, stamp: Tree) -> bool:
+    """True if the object is there and has all that is rendered."""
+    return live is not None and live.metadata.deletion_timestamp is None and holds(live.tree, stamp)

@@ -1,0 +1,27 @@
+"""Settings of a gardenlet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from espalier.api.etcd.timing import Timing
+
+
+@dataclass(frozen=True)
+class GardenletConfig:
+    """Which seed it serves, and times in seconds."""
+
+    seed: str
+    timing: Timing = field(default_factory=Timing)
+    domain: str = "internal.example.com"
+    """Below it are the names of API servers: `api.<technical ID>.<domain>`."""
+    dns_type: str = ""
+    """Type of the DNSRecords that name API servers; empty for none."""
+    heartbeat: float = 10.0
+    """Between two renewals of the seed's Lease in the garden."""
+    extension_timeout: float = 600.0
+    """After which waiting for an extension is told as an error."""
+    agent_poll: float = 2.0
+    """Between two questions to an etcd agent that hands over."""
+    retry_for: float = 12 * 3600.0
+    """After so long in error an operation is Failed."""

@@ -1,0 +1,79 @@
+"""The argument of every task: what was observed, and what acting needs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.api.meta import Tree
+from espalier.kube.objects import Object
+from espalier.runtime.clock import Clock
+from espalier.runtime.sources import Expiry
+from espalier.runtime.writer import Writer
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.scope import Scope
+
+Call = Callable[[str, str, bytes], Awaitable[bytes]]
+"""Calls the etcd agent of a namespace: namespace, path (`copyop/initiate`), body. Raises what a failed call raises."""
+
+LoadState = Callable[[str, ExtensionState], Awaitable[bytes]]
+"""The JSON of an extension's state, given the namespace of its ShootState; large ones lie in Secrets beside it."""
+
+
+class Renderer(Protocol):
+    """Renders what a shoot's control plane consists of in the seed, its etcd apart."""
+
+    def services(self, shoot: Shoot, namespace: str) -> list[Tree]:
+        """The Services by which its parts find each other."""
+        ...
+
+    def deployment(self, name: str, shoot: Shoot, namespace: str, replicas: int) -> Tree:
+        """The Deployment of kube-apiserver, kube-controller-manager, kube-scheduler or machine-controller-manager."""
+        ...
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Shared by all reconciles."""
+
+    config: GardenletConfig
+    seed: Writer
+    garden: Writer
+    clock: Clock
+    rng: random.Random | None
+    """Of keys; None in earnest."""
+    renderer: Renderer
+    call: Call
+    load_state: LoadState
+    is_saved: Callable[[ExtensionState, bytes], bool]
+    """True if an entry of a ShootState stands for this JSON."""
+    lease_waits: Expiry
+    """Which sources' leases this process has waited for: what a crash makes it forget is waited for anew."""
+
+
+@dataclass
+class Live:
+    """What was read live for this reconcile, or written since."""
+
+    shoot: Object
+    state: Object | None
+
+
+@dataclass(frozen=True)
+class Context:
+    """One look at one shoot."""
+
+    scope: Scope
+    tools: Tools
+    live: Live
+    operation: OperationType
+
+    @property
+    def namespace(self) -> str:
+        """The shoot's namespace in the seed."""
+        return self.scope.technical_id

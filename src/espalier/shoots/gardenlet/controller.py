@@ -1,0 +1,244 @@
+"""The controller of Shoots in a gardenlet: which flow is due, when it may run, and what is told of it.
+
+Before anything else the Shoot is read live in the garden. A gardenlet that can't read it does nothing, and its seed's
+extensions stop as their lease runs out.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+
+from espalier.api.core import NAMESPACE
+from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.responsibility import migrating, operation_of_shoot, restoring, seed_of
+from espalier.api.gardener.shoot import Shoot, ShootStatus
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.resource import Key
+from espalier.kube.errors import Forbidden, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.controller import RESYNC, Controller
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.writer import NameTaken, Precondition
+from espalier.shoots.flow.graph import Flow
+from espalier.shoots.flow.runner import Guard, run
+from espalier.shoots.flow.standing import Standing
+from espalier.shoots.flow.task import Failure
+from espalier.shoots.gardenlet import clusters, status
+from espalier.shoots.gardenlet.context import Context, Live, Tools
+from espalier.shoots.gardenlet.flows import DELETE, LEAVE, MIGRATE, RECONCILE
+from espalier.shoots.gardenlet.names import FINALIZER
+from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.scope import Scope
+from espalier.shoots.gardenlet.tasks.backups import OWNER_LABEL, hands_over
+
+RETRY = "retry"
+OPERATION = "gardener.cloud/operation"
+
+
+def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: float | None = RESYNC) -> Controller:
+    """The controller, with its watches: the garden's Shoots, and everything of them in the seed."""
+    made = Controller(
+        "shoot", ShootReconciler(observer, tools).reconcile, workers=workers, resync=resync, rng=tools.rng
+    )
+    made.watch(observer.garden[Shoot.resource])
+    made.watch(
+        observer.garden[BackupEntry.resource],
+        lambda found: [Key(found.namespace, name)] if (name := found.metadata.labels.get(OWNER_LABEL)) else [],
+    )
+
+    def of_namespace(found: Object) -> list[Key]:
+        key = observer.shoot_of(found.namespace or found.name)
+        return [key] if key is not None else []
+
+    for resource, cache in observer.seed.items():
+        if resource.namespaced or resource == NAMESPACE:
+            made.watch(cache, of_namespace)
+        elif resource == Cluster.resource:  # renewed leases are no news
+            made.watch(cache, of_namespace, predicate=lambda old, new: old is None or new is None)
+    tools.lease_waits.subscribe(made.enqueue)
+    return made
+
+
+class ShootReconciler:
+    """Brings one shoot a step further at a time."""
+
+    def __init__(self, observer: Observer, tools: Tools) -> None:
+        self._observer = observer
+        self._tools = tools
+        self._seed = tools.config.seed
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Whatever can be done now for the shoot is done."""
+        cached = self._observer.shoot(key)
+        if cached is None:
+            self._tools.lease_waits.forget(key)
+            return Done()
+        if not self._concerns(cached):
+            return Done()
+        began = self._tools.clock.now()
+        try:
+            found = await self._tools.garden.client.get(Shoot.resource, key.name, key.namespace)
+        except NotFound:
+            return Done()
+        except KubeError as error:
+            return Fault("GardenUnreachable", f"the Shoot can't be read in the garden, so nothing is done: {error}")
+        try:
+            return await self._reconcile(Live(found, None), began)
+        except OwnershipError as error:
+            message = f"annotation of the Shoot with its ownership epochs: {error}"
+            return await self._broken(found, OperationType.RECONCILE, message)
+
+    def _concerns(self, shoot: Object) -> bool:
+        typed = shoot.decode(Shoot)
+        return seed_of(typed) == self._seed or self._observer.is_here(self._observer.technical_id(shoot))
+
+    async def _reconcile(self, live: Live, began: datetime) -> Outcome:
+        scope = self._observer.scope(live, began)
+        if seed_of(scope.shoot) != self._seed:
+            return await self._leave(live, scope) if self._is_lost(scope) else Done()
+        if scope.leftover_epoch is not None and scope.is_owner and scope.leftover_epoch < scope.epoch:
+            return await self._leave(live, scope)  # of an earlier stay
+        live.shoot = await self._begun(live.shoot, scope, began)
+        scope = self._observer.scope(live, began)
+        operation = self._operation(scope)
+        if isinstance(operation, Fault):
+            return await self._broken(live.shoot, OperationType.MIGRATE, operation.message, outcome=operation)
+        if _is_over(live.shoot, operation):
+            return Done()
+        try:
+            renews = clusters.may_renew(scope.shoot, self._seed)
+            validity = self._tools.config.timing.lease_validity
+            if scope.is_owner or scope.cluster is not None:
+                await clusters.sync(self._tools.seed, scope, began if renews else None, validity)
+        except (KubeError, NameTaken) as error:
+            message = f"the seed's API server can't be asked about the Cluster, so nothing is begun: {error}"
+            return await self._broken(live.shoot, operation, message)
+        live.state = await self._shoot_state(live.shoot.key)
+        return await self._run(live, operation)
+
+    def _is_lost(self, scope: Scope) -> bool:
+        """True if what is here of the shoot is of no use to anybody: the garden has counted past it."""
+        return not scope.is_owner and scope.ownership.current is not None
+
+    def _operation(self, scope: Scope) -> OperationType | Fault:
+        shoot = scope.shoot
+        operation = operation_of_shoot(shoot)
+        if operation is OperationType.DELETE and restoring(shoot):
+            return OperationType.RESTORE  # what is not here can't be deleted: first it has to be restored
+        if operation is OperationType.MIGRATE and not migrating(shoot):
+            if hands_over(scope):
+                return Fault(
+                    "HandedOver",
+                    f"spec.seedName: found {shoot.spec.seed_name}, which has handed the shoot's etcd over already; "
+                    "allowed: another seed. The move can't be taken back; move the shoot on, and then back",
+                    terminal=True,
+                )
+            return OperationType.RESTORE  # taken back in time: what was migrated is restored here
+        return operation
+
+    async def _begun(self, shoot: Object, scope: Scope, now: datetime) -> Object:
+        """The Shoot with its identity in the status and our finalizer."""
+        garden = self._tools.garden
+        if shoot.metadata.deletion_timestamp is None:
+            shoot = await garden.add_finalizer(Shoot.resource, shoot, FINALIZER)
+        typed = shoot.decode(Shoot)
+        wanted = status.begun(shoot, self._seed, scope.technical_id, now)
+        return await garden.status(Shoot.resource, shoot, wanted, Precondition.UID, before=typed.status)
+
+    async def _shoot_state(self, key: Key) -> Object | None:
+        """Read live: no cache holds what is in all ShootStates."""
+        try:
+            return await self._tools.garden.client.get(ShootState.resource, key.name, key.namespace)
+        except (NotFound, Forbidden):
+            return None
+
+    async def _run(self, live: Live, operation: OperationType) -> Outcome:
+        flow = _flow(operation)
+        guard = self._guard(live) if operation is OperationType.MIGRATE else None
+        standing = await self._ran(flow, live, operation, guard)
+        now = self._tools.clock.now()
+        scope = self._observer.scope(live, now)
+        if standing.is_done and operation is OperationType.MIGRATE:
+            await self._write(live, status.passed_on(scope, now), Precondition.VERSION)
+            return Done()
+        if standing.is_done and operation is OperationType.DELETE:
+            return await self._deleted(live)
+        wanted = status.reported(scope, operation, standing, self._tools.config.retry_for)
+        await self._write(live, wanted, Precondition.UID)
+        last = wanted.last_operation
+        if last is not None and last.state == OperationState.FAILED:
+            return Fault("Failed", last.description, terminal=True)
+        return standing.outcome
+
+    async def _leave(self, live: Live, scope: Scope) -> Outcome:
+        """Remove what is left of a shoot that a later epoch has. Its status is the new seed's: nothing is told."""
+        standing = await self._ran(LEAVE, live, OperationType.MIGRATE, None)
+        return standing.outcome
+
+    async def _ran(self, flow: Flow[Context], live: Live, operation: OperationType, guard: Guard | None) -> Standing:
+        clock = self._tools.clock
+
+        def observe() -> Context:
+            return Context(self._observer.scope(live, clock.now()), self._tools, live, operation)
+
+        return await run(flow, observe, clock.now, guard)
+
+    def _guard(self, live: Live):  # type: ignore[no-untyped-def]
+        """Each task of a migration begins with a live read: the Shoot has to be this seed's, and on its way."""
+
+        async def ask() -> Wait | Failure | None:
+            shoot = live.shoot
+            found = await self._tools.garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
+            typed = found.decode(Shoot)
+            if found.metadata.uid != shoot.metadata.uid or seed_of(typed) != self._seed or not migrating(typed):
+                return Wait("ShootChanged", "the Shoot was changed meanwhile: it is looked at anew", after=0.1)
+            live.shoot = found
+            return None
+
+        return ask
+
+    async def _deleted(self, live: Live) -> Outcome:
+        garden, shoot = self._tools.garden, live.shoot
+        state = live.state
+        if state is not None:
+            await garden.remove_finalizer(ShootState.resource, state, FINALIZER)
+            if state.metadata.deletion_timestamp is None:
+                with suppress(NotFound):
+                    await garden.client.delete(ShootState.resource, state.name, state.namespace, uid=state.metadata.uid)
+        await garden.remove_finalizer(Shoot.resource, shoot, FINALIZER)
+        return Done()
+
+    async def _broken(
+        self, shoot: Object, operation: OperationType, message: str, outcome: Outcome | None = None
+    ) -> Outcome:
+        live = Live(shoot, None)
+        await self._write(live, status.broken(shoot, operation, message, self._tools.clock.now()), Precondition.UID)
+        return outcome or Fault("NotBegun", message)
+
+    async def _write(self, live: Live, wanted: ShootStatus, precondition: Precondition) -> None:
+        before = live.shoot.decode(Shoot).status
+        try:
+            live.shoot = await self._tools.garden.status(
+                Shoot.resource, live.shoot, wanted, precondition, before=before
+            )
+        except NotFound:
+            return
+
+
+def _flow(operation: OperationType) -> Flow[Context]:
+    if operation is OperationType.MIGRATE:
+        return MIGRATE
+    return DELETE if operation is OperationType.DELETE else RECONCILE
+
+
+def _is_over(shoot: Object, operation: OperationType) -> bool:
+    """True if the operation has failed and nobody has changed anything since."""
+    last = shoot.decode(Shoot).status.last_operation
+    if last is None or last.state != OperationState.FAILED or last.type != operation:
+        return False
+    is_seen = shoot.decode(Shoot).status.observed_generation == shoot.metadata.generation
+    return is_seen and shoot.metadata.annotations.get(OPERATION) != RETRY

@@ -1,0 +1,58 @@
+"""Signs of life of a seed: a Lease in the garden, renewed only while the seed's own API server answers.
+
+A gardenlet that can't reach its seed is no sign of a living seed, so it lets the Lease run out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import structlog
+
+from espalier.api.core import LEASE, NAMESPACE
+from espalier.api.gardener.leases import micro_time
+from espalier.api.meta import Tree
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import AlreadyExists, KubeError, NotFound
+from espalier.runtime.clock import Clock
+
+LEASES = "gardener-system-seed-lease"
+"""Namespace of the garden with a Lease for each seed."""
+
+_log = structlog.get_logger("espalier.heartbeat")
+
+
+class Heartbeat:
+    """Renews the Lease of a seed until cancelled."""
+
+    def __init__(self, seed_name: str, seed: Client, garden: Client, clock: Clock, period: float) -> None:
+        self._name, self._seed, self._garden, self._clock, self._period = seed_name, seed, garden, clock, period
+
+    async def run(self) -> None:
+        """Renew, again and again."""
+        while True:
+            try:
+                async with asyncio.timeout(self._period):
+                    await self.beat()
+            except (KubeError, TimeoutError) as error:
+                _log.warning("no heartbeat", seed=self._name, reason=f"{error}")
+            await asyncio.sleep(self._period)
+
+    async def beat(self) -> None:
+        """One renewal."""
+        asked = self._clock.now()
+        await self._seed.get(NAMESPACE, "kube-system")
+        lease: Tree = {
+            "holderIdentity": self._name,
+            "renewTime": micro_time(asked),
+            "leaseDurationSeconds": max(1, round(timedelta(seconds=4 * self._period).total_seconds())),
+        }
+        try:
+            await self._garden.patch(LEASE, self._name, LEASES, patch={"spec": lease}, type=PatchType.MERGE)
+        except NotFound:
+            metadata = {"name": self._name, "namespace": LEASES}
+            try:
+                await self._garden.create(LEASE, {"metadata": metadata, "spec": lease})
+            except AlreadyExists:
+                return

@@ -1,0 +1,53 @@
+"""The controller that renews leases of Clusters while nothing else happens to their shoots."""
+
+from __future__ import annotations
+
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.responsibility import seed_of
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.resource import Key
+from espalier.kube.errors import KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.shoots.gardenlet import clusters
+from espalier.shoots.gardenlet.context import Tools
+from espalier.shoots.gardenlet.names import SHOOT_UID
+from espalier.shoots.gardenlet.observe import Observer
+
+
+def controller(observer: Observer, tools: Tools) -> Controller:
+    """The controller: each of the seed's shoots, again and again."""
+    timing, seed = tools.config.timing, tools.config.seed
+
+    async def reconcile(key: Key) -> Outcome:
+        cached = observer.shoot(key)
+        if cached is None or seed_of(cached.decode(Shoot)) != seed:
+            return Done()
+        began = tools.clock.now()
+        try:
+            found = await tools.garden.client.get(Shoot.resource, key.name, key.namespace)
+        except NotFound:
+            return Done()
+        except KubeError as error:
+            return Fault(
+                "GardenUnreachable", f"no lease is renewed without the garden: {error}", after=timing.lease_renewal / 3
+            )
+        if not clusters.may_renew(found.decode(Shoot), seed):
+            return Done()
+        cluster = observer.seed[Cluster.resource].get(Key("", observer.technical_id(found)))
+        uid = found.decode(Shoot).status.uid
+        if cluster is not None and cluster.metadata.annotations.get(SHOOT_UID) == uid:
+            await clusters.renew(tools.seed, cluster, began, timing.lease_validity)
+        return Wait("Renewed", "the lease is renewed again before it is over", after=timing.lease_renewal)
+
+    made = Controller("lease", reconcile, workers=5, rng=tools.rng)
+    made.watch(observer.garden[Shoot.resource], predicate=lambda old, new: old is None or _seeds(old) != _seeds(new))
+    return made
+
+
+def _seeds(shoot: Object | None) -> tuple[str | None, str | None]:
+    if shoot is None:
+        return (None, None)
+    typed = shoot.decode(Shoot)
+    return typed.spec.seed_name, typed.status.seed_name

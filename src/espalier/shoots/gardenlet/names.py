@@ -1,0 +1,46 @@
+"""Names and keys that the gardenlet gives, beside those that all parts of a migration share (`api/gardener`)."""
+
+from __future__ import annotations
+
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.control_plane import ControlPlane
+from espalier.api.gardener.dns_record import DNSRecord
+from espalier.api.gardener.extension import Extended, Extension
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.network import Network
+from espalier.api.gardener.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.worker import Worker
+
+FINALIZER = "gardener"
+FIELD_MANAGER = "gardenlet"
+SHOOT_UID = "shoot.gardener.cloud/uid"
+"""On namespaces and Clusters: whose they are."""
+
+RELEASED_EPOCH = metadata_keys.DOMAIN + "released-epoch"
+"""On a Shoot: the epoch whose seed has migrated all extension resources away. Nothing of it acts any longer, so who
+comes next does not wait for its lease to expire. Written by the gardenlet of that seed alone."""
+
+INITIATED_AT = metadata_keys.DOMAIN + "copy-initiated-at"
+"""On an Etcd: when its gardenlet first asked the agent to hand it over."""
+
+COPIED_EPOCH = metadata_keys.DOMAIN + "copied-epoch"
+"""On a BackupEntry: the epoch for which the predecessor's backups were copied into its container."""
+
+RENDERED = metadata_keys.DOMAIN + "rendered"
+"""On what the gardenlet renders: a digest of it, so that fields which are no longer rendered are noticed."""
+
+GARDEN_NAMESPACE = "garden"
+"""Namespace of a seed with what belongs to no shoot: credentials of buckets."""
+
+API_SERVER = "kube-apiserver"
+CONTROLLER_MANAGER = "kube-controller-manager"
+SCHEDULER = "kube-scheduler"
+MACHINE_CONTROLLER_MANAGER = "machine-controller-manager"
+CONTROLLERS = (MACHINE_CONTROLLER_MANAGER, CONTROLLER_MANAGER, SCHEDULER)
+"""Deployments that change the shoot or its machines by themselves."""
+
+BEFORE_API_SERVER: tuple[type[Extended], ...] = (Infrastructure, Network, ControlPlane, OperatingSystemConfig)
+"""Extension kinds that need no API server of the shoot."""
+
+AFTER_API_SERVER: tuple[type[Extended], ...] = (Extension, Worker, DNSRecord)
+"""Extension kinds that are acted on once the shoot's API server answers."""

@@ -1,0 +1,142 @@
+"""What a gardenlet watches in its seed and in the garden, and the scope of one shoot out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from espalier.api import core
+from espalier.api.gardener import SHOOT_EXTENSION_KINDS, extension_backups, names, ownership
+from espalier.api.gardener.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.project import Project
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache, Caches
+from espalier.shoots.gardenlet.context import Live
+from espalier.shoots.gardenlet.scope import Found, Scope
+
+SEED_KINDS: tuple[Resource, ...] = (
+    core.NAMESPACE,
+    core.SECRET,
+    core.SERVICE,
+    core.DEPLOYMENT,
+    Cluster.resource,
+    Etcd.resource,
+    *(kind.resource for kind in SHOOT_EXTENSION_KINDS),
+    extension_backups.BackupBucket.resource,
+    extension_backups.BackupEntry.resource,
+)
+GARDEN_KINDS: tuple[Resource, ...] = (
+    Shoot.resource,
+    Seed.resource,
+    Project.resource,
+    BackupBucket.resource,
+    BackupEntry.resource,
+)
+"""Without ShootStates: those hold keys, and a seed may read only the ones of its own shoots, by name."""
+
+
+class Observer:
+    """The caches of a gardenlet."""
+
+    def __init__(self, garden: Caches, seed: Caches, seed_name: str) -> None:
+        self.garden: dict[Resource, Cache] = {resource: garden.of(resource) for resource in GARDEN_KINDS}
+        self.seed: dict[Resource, Cache] = {resource: seed.of(resource) for resource in SEED_KINDS}
+        self.garden[Shoot.resource].add_indexes({"technicalID": _technical_ids})
+        self.seed_name = seed_name
+
+    def shoot(self, key: Key) -> Object | None:
+        """The Shoot as the cache has it."""
+        return self.garden[Shoot.resource].get(key)
+
+    def shoots(self) -> list[Object]:
+        """All Shoots of the garden."""
+        return self.garden[Shoot.resource].list()
+
+    @property
+    def own_seed(self) -> Object | None:
+        """The Seed that this gardenlet serves."""
+        return self.garden[Seed.resource].get(Key("", self.seed_name))
+
+    def project_of(self, namespace: str) -> str:
+        """The project of a namespace of the garden."""
+        for found in self.garden[Project.resource].list():
+            if found.decode(Project).spec.namespace == namespace:
+                return found.name
+        return names.project_of(namespace) or namespace
+
+    def technical_id(self, shoot: Object) -> str:
+        """The shoot's namespace: as its status says, or as it will."""
+        return shoot.decode(Shoot).status.technical_id or names.technical_id(
+            self.project_of(shoot.namespace), shoot.name
+        )
+
+    def shoot_of(self, technical_id: str) -> Key | None:
+        """The key of the Shoot with this technical ID."""
+        found = self.garden[Shoot.resource].by_index("technicalID", technical_id)
+        return found[0].key if found else None
+
+    def is_here(self, technical_id: str) -> bool:
+        """True if something of this shoot is in the seed."""
+        key = Key("", technical_id)
+        return self.seed[core.NAMESPACE].get(key) is not None or self.seed[Cluster.resource].get(key) is not None
+
+    def scope(self, live: Live, now: datetime) -> Scope:
+        """All about one shoot. Raises `OwnershipError` where its epochs can't be read."""
+        shoot = live.shoot
+        technical_id = self.technical_id(shoot)
+        typed = shoot.decode(Shoot)
+        uid = typed.status.uid or shoot.metadata.uid
+        entry = names.backup_entry(technical_id, uid)
+        entries, seed = self.garden[BackupEntry.resource], self.own_seed
+
+        def inside(resource: Resource) -> dict[str, Object]:
+            return {one.name: one for one in self.seed[resource].list(technical_id)}
+
+        found_seed = seed.decode(Seed) if seed is not None else None
+        bucket = (
+            self.garden[BackupBucket.resource].get(Key("", names.bucket(seed.metadata.uid)))
+            if seed is not None
+            else None
+        )
+        extension_entries = self.seed[extension_backups.BackupEntry.resource]
+        return Scope(
+            object=shoot,
+            now=now,
+            seed_name=self.seed_name,
+            project=self.project_of(shoot.namespace),
+            technical_id=technical_id,
+            seed=found_seed,
+            ownership=ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)),
+            state=live.state,
+            bucket=bucket.decode(BackupBucket) if bucket is not None else None,
+            backup_entry=entries.get(Key(shoot.namespace, entry)),
+            source_backup_entry=entries.get(Key(shoot.namespace, names.SOURCE_PREFIX + entry)),
+            namespace=self.seed[core.NAMESPACE].get(Key("", technical_id)),
+            cluster=self.seed[Cluster.resource].get(Key("", technical_id)),
+            etcd=self.seed[Etcd.resource].get(Key(technical_id, "etcd-main")),
+            secrets=inside(core.SECRET),
+            deployments=inside(core.DEPLOYMENT),
+            services=inside(core.SERVICE),
+            extensions=tuple(
+                Found(kind, one)
+                for kind in SHOOT_EXTENSION_KINDS
+                for one in self.seed[kind.resource].list(technical_id)
+            ),
+            extension_backup_entries={
+                one.name: one
+                for name in (entry, names.SOURCE_PREFIX + entry)
+                if (one := extension_entries.get(Key("", name))) is not None
+            },
+        )
+
+
+def _technical_ids(shoot: Object) -> Iterable[str]:
+    """Index: the technical ID in the status. It is written before anything of the shoot is in a seed."""
+    found = shoot.decode(Shoot).status.technical_id
+    return (found,) if found else ()

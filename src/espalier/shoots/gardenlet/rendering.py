@@ -1,0 +1,249 @@
+"""Objects of a shoot in its seed, as trees: pure functions of the scope."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from espalier.api import core
+from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.control_plane import ControlPlane
+from espalier.api.gardener.dns_record import DNSRecord
+from espalier.api.gardener.etcd import MAIN, Etcd
+from espalier.api.gardener.extension import Extended, Extension
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.network import Network
+from espalier.api.gardener.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.worker import Worker
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.shoots.gardenlet.names import SHOOT_UID
+from espalier.shoots.gardenlet.scope import Scope
+from espalier.shoots.secrets import names as secret_names
+from espalier.shoots.secrets.carried import Data
+
+
+class Rendered(NamedTuple):
+    """An extension resource as it shall be."""
+
+    kind: type[Extended]
+    name: str
+    body: Tree
+    purpose: str = ""
+
+
+def namespace(scope: Scope) -> Tree:
+    """The shoot's namespace; it says for which epoch it was made."""
+    labels = {"gardener.cloud/role": "shoot", "shoot.gardener.cloud/name": scope.object.name}
+    return _object(core.NAMESPACE, scope.technical_id, labels=labels, annotations=_identity(scope))
+
+
+def cluster(scope: Scope, *, lease: str | None) -> Tree:
+    """The Cluster for extensions, with a new lease, or with the one that it has."""
+    shoot = scope.object.tree
+    shoot["metadata"].pop("managedFields", None)
+    spec: Tree = {"shoot": shoot}
+    if scope.seed is not None:
+        spec["seed"] = msgspec.to_builtins(scope.seed)
+    if lease is not None:
+        spec["leaseExpiration"] = lease
+    body = _object(Cluster.resource, scope.technical_id, annotations=_identity(scope))
+    return {**body, "spec": spec}
+
+
+def secret(scope: Scope, name: str, data: Data) -> Tree:
+    """A secret in the shoot's namespace."""
+    body = _object(core.SECRET, name, scope.technical_id, labels={"gardener.cloud/managed-by": "gardenlet"})
+    return {**body, "type": "Opaque", "data": {key: b64encode(value).decode() for key, value in data.items()}}
+
+
+def etcd(scope: Scope, *, replicas: int) -> Tree:
+    """The shoot's etcd of the current epoch."""
+    marks = {metadata_keys.EPOCH: str(scope.epoch)}
+    if scope.ownership.predecessor is None:
+        marks[metadata_keys.FOUNDING] = "true"
+    else:
+        marks[metadata_keys.SOURCE_EPOCH] = str(scope.ownership.predecessor.epoch)
+    body = _object(Etcd.resource, MAIN, scope.technical_id, annotations=marks)
+    return {**body, "spec": _etcd_spec(scope, replicas)}
+
+
+def copy_etcd(scope: Scope) -> Tree:
+    """The copy version: the agent alone, which copies the predecessor's backups."""
+    before = scope.ownership.predecessor
+    if before is None:
+        raise ValueError("there is nothing to copy: the shoot's etcd is founded in this epoch")
+    marks = {metadata_keys.EPOCH: str(scope.epoch), metadata_keys.SOURCE_EPOCH: str(before.epoch)}
+    body = _object(Etcd.resource, MAIN, scope.technical_id, annotations=marks)
+    spec = _etcd_spec(scope, 1)
+    spec["backup"]["sourceStore"] = {
+        "container": before.bucket,
+        "prefix": names.store_prefix(scope.entry_name, before.epoch),
+        "provider": _store_provider(scope),
+        "secretRef": {"name": names.SOURCE_BACKUP_SECRET},
+    }
+    return {**body, "spec": spec}
+
+
+def _etcd_spec(scope: Scope, replicas: int) -> Tree:
+    labels = {"instance": MAIN, "name": "etcd"}
+    current = scope.ownership.current
+    store = {
+        "container": current.bucket if current is not None else "",
+        "prefix": names.store_prefix(scope.entry_name, scope.epoch),
+        "provider": _store_provider(scope),
+        "secretRef": {"name": names.BACKUP_SECRET},
+    }
+    return {
+        "replicas": replicas,
+        "labels": labels,
+        "selector": {"matchLabels": labels},
+        "etcd": {},
+        "backup": {"store": store},
+    }
+
+
+def _store_provider(scope: Scope) -> str:
+    return scope.bucket.spec.provider.type if scope.bucket is not None else ""
+
+
+def extensions(scope: Scope, dns_type: str, domain: str) -> list[Rendered]:
+    """The extension resources of a shoot."""
+    return [
+        _infrastructure(scope),
+        *_network(scope),
+        _control_plane(scope),
+        *_operating_system_configs(scope),
+        *_extensions(scope),
+        _worker(scope),
+        *_dns_records(scope, dns_type, domain),
+    ]
+
+
+def _infrastructure(scope: Scope) -> Rendered:
+    provider = scope.shoot.spec.provider
+    spec = _provided(scope) | _config(provider.infrastructure_config) | _ssh(scope)
+    return _extension(scope, Infrastructure, scope.object.name, spec)
+
+
+def _network(scope: Scope) -> Iterator[Rendered]:
+    networking = scope.shoot.spec.networking
+    if networking is not None and networking.type:
+        spec = {"type": networking.type, "podCIDR": networking.pods, "serviceCIDR": networking.services}
+        yield _extension(scope, Network, scope.object.name, spec | _config(networking.provider_config))
+
+
+def _control_plane(scope: Scope) -> Rendered:
+    config = _config(scope.shoot.spec.provider.control_plane_config)
+    spec = {**_provided(scope), "purpose": "normal", **config, **_infrastructure_status(scope)}
+    return _extension(scope, ControlPlane, scope.object.name, spec, purpose="normal")
+
+
+def _operating_system_configs(scope: Scope) -> Iterator[Rendered]:
+    for pool in scope.shoot.spec.provider.workers:
+        image = pool.machine.image
+        spec = {"type": image.name if image is not None else "any", "purpose": "provision"}
+        name = f"{pool.name}-provision"
+        yield _extension(scope, OperatingSystemConfig, name, spec, purpose="provision")
+
+
+def _extensions(scope: Scope) -> Iterator[Rendered]:
+    for one in scope.shoot.spec.extensions:
+        if not one.disabled:
+            yield _extension(scope, Extension, one.type, {"type": one.type, **_config(one.provider_config)})
+
+
+def _worker(scope: Scope) -> Rendered:
+    shoot = scope.shoot
+    pools = []
+    for pool in shoot.spec.provider.workers:
+        asleep = scope.is_hibernated
+        pools.append(
+            {
+                "name": pool.name,
+                "machineType": pool.machine.type,
+                "minimum": 0 if asleep else pool.minimum,
+                "maximum": 0 if asleep else pool.maximum,
+                "maxSurge": 1 if pool.max_surge is None else pool.max_surge,
+                "maxUnavailable": 0 if pool.max_unavailable is None else pool.max_unavailable,
+                "kubernetesVersion": shoot.spec.kubernetes.version,
+                **({"machineImage": msgspec.to_builtins(pool.machine.image)} if pool.machine.image else {}),
+                **({"zones": pool.zones} if pool.zones else {}),
+                **({"labels": pool.labels} if pool.labels else {}),
+                **({"annotations": pool.annotations} if pool.annotations else {}),
+                **({"taints": msgspec.to_builtins(pool.taints)} if pool.taints else {}),
+                **({"volume": msgspec.to_builtins(pool.volume)} if pool.volume else {}),
+                **_config(pool.provider_config),
+            }
+        )
+    spec = {**_provided(scope), **_ssh(scope), **_infrastructure_status(scope), "pools": pools}
+    return _extension(scope, Worker, scope.object.name, spec)
+
+
+def _dns_records(scope: Scope, dns_type: str, domain: str) -> Iterator[Rendered]:
+    """One for the API server, with the address that it has in this seed."""
+    if not dns_type:
+        return
+    name = f"api.{scope.technical_id}.{domain}"
+    target = f"{scope.technical_id}.{scope.seed_name}.{domain}"
+    spec = {
+        "type": dns_type,
+        "name": name,
+        "recordType": "CNAME",
+        "values": [target],
+        "ttl": 120,
+        "secretRef": {"name": secret_names.CLOUD_PROVIDER, "namespace": scope.technical_id},
+    }
+    yield _extension(scope, DNSRecord, f"{scope.object.name}-internal", spec)
+
+
+def _extension(scope: Scope, kind: type[Extended], name: str, spec: Tree, purpose: str = "") -> Rendered:
+    body = _object(kind.resource, name, scope.technical_id, annotations={metadata_keys.EPOCH: str(scope.epoch)})
+    return Rendered(kind, name, {**body, "spec": spec}, purpose)
+
+
+def _provided(scope: Scope) -> Tree:
+    spec = scope.shoot.spec
+    reference = {"name": secret_names.CLOUD_PROVIDER, "namespace": scope.technical_id}
+    return {"type": spec.provider.type, "region": spec.region, "secretRef": reference}
+
+
+def _ssh(scope: Scope) -> Tree:
+    key = scope.carried.get(secret_names.SSH_KEYPAIR, {}).get("id_rsa.pub", b"")
+    return {"sshPublicKey": b64encode(key).decode()}
+
+
+def _infrastructure_status(scope: Scope) -> Tree:
+    found = scope.extension(Infrastructure, scope.object.name)
+    status = found.decode(Infrastructure).status.provider_status if found is not None else None
+    return {} if not status else {"infrastructureProviderStatus": msgspec.json.decode(status)}
+
+
+def _config(raw: Any) -> Tree:
+    return {} if not raw else {"providerConfig": msgspec.json.decode(raw)}
+
+
+def _identity(scope: Scope) -> dict[str, str]:
+    return {SHOOT_UID: scope.uid, metadata_keys.EPOCH: str(scope.epoch)}
+
+
+def _object(
+    resource: Resource,
+    name: str,
+    namespace: str = "",
+    *,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+) -> Tree:
+    metadata: Tree = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    if labels:
+        metadata["labels"] = labels
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

@@ -1,0 +1,164 @@
+"""All that one reconcile of a shoot knows: frozen, read from caches, and from the two live reads before the flow."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.extension import Extended
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ExtensionState, ShootState
+from espalier.kube.objects import Object
+from espalier.shoots.gardenlet.names import COPIED_EPOCH
+from espalier.shoots.secrets.carried import Data
+
+
+@dataclass(frozen=True)
+class Found:
+    """An extension resource that is there, decoded as its own kind."""
+
+    kind: type[Extended]
+    object: Object
+
+    @property
+    def typed(self) -> Extended:
+        """The typed view."""
+        return self.object.decode(self.kind)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """One shoot, as its gardenlet sees it."""
+
+    object: Object
+    """The Shoot, as it was read live or written since."""
+    now: datetime
+    seed_name: str
+    """Of this gardenlet."""
+    project: str
+    technical_id: str
+    seed: Seed | None
+    ownership: Ownership
+    state: Object | None
+    """The ShootState; None where there is none, or this seed may not read it."""
+    bucket: BackupBucket | None
+    """The seed's own."""
+    backup_entry: Object | None
+    source_backup_entry: Object | None
+    namespace: Object | None
+    cluster: Object | None
+    etcd: Object | None
+    secrets: Mapping[str, Object]
+    deployments: Mapping[str, Object]
+    services: Mapping[str, Object]
+    extensions: tuple[Found, ...]
+    """All extension resources in the namespace, also those that nobody asks for any longer."""
+    extension_backup_entries: Mapping[str, Object]
+
+    @property
+    def shoot(self) -> Shoot:
+        """The typed Shoot."""
+        return self.object.decode(Shoot)
+
+    @property
+    def uid(self) -> str:
+        """The identity of the shoot that survives migrations."""
+        return self.shoot.status.uid or self.object.metadata.uid
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch; 0 where the garden has not counted one."""
+        current = self.ownership.current
+        return current.epoch if current is not None else 0
+
+    @property
+    def is_owner(self) -> bool:
+        """True if the current epoch is this seed's."""
+        current = self.ownership.current
+        return current is not None and current.seed == self.seed_name
+
+    @property
+    def is_started(self) -> bool:
+        """True if the garden knows that this epoch's etcd may have started."""
+        current = self.ownership.current
+        return self.is_owner and current is not None and current.started
+
+    @property
+    def is_hibernated(self) -> bool:
+        """True if the control plane shall sleep."""
+        hibernation = self.shoot.spec.hibernation
+        return hibernation is not None and bool(hibernation.enabled)
+
+    @property
+    def needs_copy(self) -> bool:
+        """True if data has to come from another epoch, and has not come yet."""
+        return self.ownership.predecessor is not None and not self.is_started
+
+    @property
+    def is_copied(self) -> bool:
+        """True if the copy for this epoch is complete."""
+        entry = self.backup_entry
+        return entry is not None and entry.metadata.annotations.get(COPIED_EPOCH) == str(self.epoch)
+
+    @property
+    def persisted(self) -> ShootState | None:
+        """The typed ShootState."""
+        return self.state.decode(ShootState) if self.state is not None else None
+
+    @property
+    def carried(self) -> dict[str, Data]:
+        """The secrets in the ShootState."""
+        persisted = self.persisted
+        entries = persisted.gardenlet.secrets if persisted is not None else []
+        return {entry.name: {key: b64decode(value) for key, value in entry.data.items()} for entry in entries}
+
+    def saved(self, kind: str, name: str, purpose: str = "") -> ExtensionState | None:
+        """The state of an extension resource in the ShootState."""
+        persisted = self.persisted
+        entries = persisted.extensions if persisted is not None else []
+        same = [entry for entry in entries if entry.kind == kind and entry.purpose == purpose]
+        return next((entry for entry in same if entry.name == name), None) or next(
+            (entry for entry in same if not entry.name), None
+        )
+
+    def extension(self, kind: type[Extended], name: str) -> Object | None:
+        """The extension resource of that name."""
+        return next(
+            (found.object for found in self.extensions if found.kind is kind and found.object.name == name), None
+        )
+
+    @property
+    def typed_etcd(self) -> Etcd | None:
+        """The typed Etcd."""
+        return self.etcd.decode(Etcd) if self.etcd is not None else None
+
+    @property
+    def entry_name(self) -> str:
+        """The name of the shoot's BackupEntry."""
+        return names.backup_entry(self.technical_id, self.uid)
+
+    @property
+    def source_entry_name(self) -> str:
+        """The name of the BackupEntry of the seed which the shoot comes from."""
+        return names.source_backup_entry(self.technical_id, self.uid)
+
+    @property
+    def entry(self) -> BackupEntry | None:
+        """The typed BackupEntry."""
+        return self.backup_entry.decode(BackupEntry) if self.backup_entry is not None else None
+
+    @property
+    def leftover_epoch(self) -> int | None:
+        """The epoch of the namespace that is there; None without one."""
+        found = self.namespace or self.cluster
+        if found is None:
+            return None
+        text = found.metadata.annotations.get(metadata_keys.EPOCH, "")
+        return int(text) if text.isdecimal() and len(text) < 16 else 0

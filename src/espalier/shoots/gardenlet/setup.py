@@ -1,0 +1,88 @@
+"""The gardenlet as a component: its rights in the seed, and how it is built."""
+
+from __future__ import annotations
+
+import msgspec
+
+from espalier.api import core
+from espalier.api.gardener import SEED_KINDS as KINDS
+from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.kube.client import Client
+from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
+from espalier.runtime.cache import Caches
+from espalier.runtime.component import Component, Host
+from espalier.runtime.sources import Expiry
+from espalier.runtime.writer import Writer
+from espalier.shoots.gardenlet import controller, leases
+from espalier.shoots.gardenlet.buckets import Backups
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.context import Call, LoadState, Renderer, Tools
+from espalier.shoots.gardenlet.heartbeat import Heartbeat
+from espalier.shoots.gardenlet.names import FIELD_MANAGER
+from espalier.shoots.gardenlet.observe import SEED_KINDS, Observer
+
+
+def component(
+    config: GardenletConfig,
+    *,
+    garden: Client,
+    renderer: Renderer,
+    call: Call,
+    load_state: LoadState | None = None,
+    random_keys: bool = True,
+) -> Component:
+    """The component of a process whose manager has the seed's API server.
+
+    `garden` reaches the garden, with the rights of this seed. `call` reaches agents of etcd in the seed. Without
+    `random_keys` keys come from the manager's generator: for simulation only.
+    """
+
+    def build(host: Host) -> None:
+        manager = host.manager
+        caches = Caches(garden, rng=manager.rng)
+        observer = Observer(caches, host.caches, config.seed)
+        tools = Tools(
+            config=config,
+            seed=Writer(host.client, observer.seed, FIELD_MANAGER),
+            garden=Writer(garden, observer.garden, FIELD_MANAGER),
+            clock=manager.clock,
+            rng=None if random_keys else manager.rng,
+            renderer=renderer,
+            call=call,
+            load_state=load_state or inline,
+            is_saved=is_saved,
+            lease_waits=Expiry(),
+        )
+        manager.add(caches)
+        manager.add(controller.controller(observer, tools))
+        manager.add(leases.controller(observer, tools))
+        for made in Backups(observer, tools).controllers():
+            manager.add(made)
+        manager.add(Heartbeat(config.seed, host.client, garden, manager.clock, config.heartbeat))
+
+    return Component("gardenlet", build, KINDS, RIGHTS)
+
+
+RIGHTS = Rights(
+    watched=(
+        *(Right((resource,), ("get", *FOLLOW, *APPLY, "delete")) for resource in SEED_KINDS if resource.namespaced),
+        *(Right((kind.resource,), ("patch",), "status") for kind in KINDS if kind.resource.namespaced),
+        Right((core.CORE_EVENT,), APPLY),
+    ),
+    cluster_scoped=tuple(
+        Right((resource,), ("get", *FOLLOW, *APPLY, "delete")) for resource in SEED_KINDS if not resource.namespaced
+    ),
+)
+"""In the seed. In the garden a gardenlet has what the garden grants to its seed (`shoots/garden/roles.py`)."""
+
+
+async def inline(_namespace: str, entry: ExtensionState) -> bytes:
+    """The state that is in the ShootState itself."""
+    if not entry.state:
+        raise ValueError(f"the state of {entry.kind} {entry.name} is not in the ShootState, but in Secrets beside it")
+    return bytes(entry.state)
+
+
+def is_saved(entry: ExtensionState, state: bytes) -> bool:
+    """True if the entry stands for this JSON, however it is spelled."""
+    return bool(entry.state) and msgspec.json.decode(entry.state) == msgspec.json.decode(state)

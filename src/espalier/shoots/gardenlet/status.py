@@ -1,0 +1,114 @@
+"""What a reconcile leaves in a Shoot's status: the last operation, its progress, and the tasks that fail."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from espalier.api.conditions import timestamp
+from espalier.api.gardener.operations import LastError, LastOperation, OperationState, OperationType
+from espalier.api.gardener.shoot import Shoot, ShootStatus
+from espalier.kube.objects import Object
+from espalier.shoots.flow.standing import Standing
+from espalier.shoots.gardenlet.scope import Scope
+
+LONGEST = 2048
+"""Characters of a description."""
+
+
+def reported(scope: Scope, operation: OperationType, standing: Standing, retry_for: float) -> ShootStatus:
+    """The status after a reconcile; equal to the present one where nothing changed but the time."""
+    before = scope.shoot.status
+    began = before.retry_cycle_start_time
+    is_over = began is not None and (scope.now - datetime.fromisoformat(began)).total_seconds() > retry_for
+    state = _state(standing, is_over=is_over)
+    generation = scope.object.metadata.generation
+    is_settled = state in (OperationState.SUCCEEDED, OperationState.FAILED)
+    return _timed(
+        before,
+        msgspec.structs.replace(
+            before,
+            last_operation=LastOperation(
+                type=operation,
+                state=state,
+                description=standing.description[:LONGEST],
+                progress=standing.progress,
+            ),
+            last_errors=[
+                LastError(error.description[:LONGEST], task_id=error.task_id, codes=list(error.codes))
+                for error in standing.errors
+            ],
+            observed_generation=generation if is_settled else before.observed_generation,
+            hibernated=scope.is_hibernated if standing.is_done else before.hibernated,
+            retry_cycle_start_time=None if is_settled else began or timestamp(scope.now),
+        ),
+        scope.now,
+    )
+
+
+def broken(scope_shoot: Object, operation: OperationType, message: str, now: datetime) -> ShootStatus:
+    """The status when no task could begin."""
+    before = scope_shoot.decode(Shoot).status
+    last = before.last_operation
+    progress = last.progress if last is not None else 0
+    after = msgspec.structs.replace(
+        before,
+        last_operation=LastOperation(operation, OperationState.ERROR, message[:LONGEST], progress),
+        last_errors=[LastError(message[:LONGEST])],
+    )
+    return _timed(before, after, now)
+
+
+def passed_on(scope: Scope, now: datetime) -> ShootStatus:
+    """The status once the destination is responsible."""
+    before = scope.shoot.status
+    description = f"seed {scope.seed_name} has handed the shoot over to seed {scope.shoot.spec.seed_name}"
+    return msgspec.structs.replace(
+        before,
+        seed_name=scope.shoot.spec.seed_name,
+        last_operation=LastOperation(OperationType.MIGRATE, OperationState.SUCCEEDED, description, 100, timestamp(now)),
+        last_errors=[],
+        retry_cycle_start_time=None,
+    )
+
+
+def begun(shoot: Object, seed: str, technical_id: str, now: datetime) -> ShootStatus:
+    """The status of a shoot of which nothing is in a seed yet: who it is and where it will be."""
+    before = shoot.decode(Shoot).status
+    return msgspec.structs.replace(
+        before,
+        seed_name=before.seed_name or seed,
+        technical_id=before.technical_id or technical_id,
+        uid=before.uid or shoot.metadata.uid,
+        last_operation=before.last_operation
+        or LastOperation(OperationType.CREATE, OperationState.PROCESSING, "it begins", 0, timestamp(now)),
+    )
+
+
+def _state(standing: Standing, *, is_over: bool) -> OperationState:
+    if standing.is_done:
+        return OperationState.SUCCEEDED
+    if standing.is_failed or (standing.errors and is_over):
+        return OperationState.FAILED
+    return OperationState.ERROR if standing.errors else OperationState.PROCESSING
+
+
+def _timed(before: ShootStatus, after: ShootStatus, now: datetime) -> ShootStatus:
+    """With the time of the operation and its errors, unless they are as they were."""
+    last, errors = before.last_operation, before.last_errors
+    operation = after.last_operation
+    if operation is None:
+        return after
+    is_same = last is not None and msgspec.structs.replace(last, last_update_time="") == operation
+    kept = {(error.task_id, error.description): error.last_update_time for error in errors}
+    at = timestamp(now)
+    timed = [
+        msgspec.structs.replace(error, last_update_time=kept.get((error.task_id, error.description), at))
+        for error in after.last_errors
+    ]
+    return msgspec.structs.replace(
+        after,
+        last_operation=last if is_same else msgspec.structs.replace(operation, last_update_time=at),
+        last_errors=timed,
+    )

@@ -1,0 +1,350 @@
+"""Tasks for backups and etcd: entries in buckets, the copy from the predecessor, the lease wait, the start of etcd."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from espalier.api.core import SECRET
+from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
+from espalier.api.etcd.ownership import Status
+from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.operations import OperationState
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.kube.errors import Conflict
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Continue, Done, Wait
+from espalier.runtime.writer import Precondition
+from espalier.shoots.flow.task import Act, Failure, Verdict
+from espalier.shoots.gardenlet import rendering
+from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.names import COPIED_EPOCH, INITIATED_AT, RELEASED_EPOCH
+from espalier.shoots.gardenlet.scope import Scope
+from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, together
+
+OWNER_LABEL = metadata_keys.DOMAIN + "shoot"
+"""On BackupEntries: the name of their Shoot."""
+
+
+# Destination.
+
+
+def owner(ctx: Context) -> Verdict:
+    """The garden has counted an epoch for this seed."""
+    scope = ctx.scope
+    if scope.is_owner:
+        return Done()
+    current = scope.ownership.current
+    has = f"epoch {current.epoch} of seed {current.seed}" if current is not None else "none"
+    return Wait("EpochMissing", f"the garden has to count an ownership epoch for this seed; it has {has}", SOON)
+
+
+def entry(ctx: Context) -> Verdict:
+    """The shoot's BackupEntry is in this seed's bucket, and its Secret in the namespace."""
+    current = ctx.scope.ownership.current
+    bucket = current.bucket if current is not None else ""
+    return _entry(ctx, ctx.scope.entry_name, ctx.scope.backup_entry, bucket, names.BACKUP_SECRET)
+
+
+def source_entry(ctx: Context) -> Verdict:
+    """The BackupEntry of the predecessor's bucket is there, and its Secret in the namespace."""
+    before = ctx.scope.ownership.predecessor
+    bucket = before.bucket if before is not None else ""
+    return _entry(ctx, ctx.scope.source_entry_name, ctx.scope.source_backup_entry, bucket, names.SOURCE_BACKUP_SECRET)
+
+
+def _entry(ctx: Context, name: str, live: Object | None, bucket: str, secret: str) -> Verdict:
+    tools, shoot = ctx.tools, ctx.live.shoot
+    spec: Tree = {"bucketName": bucket, "seedName": ctx.scope.seed_name}
+    resource = BackupEntry.resource
+    if live is None:
+        owner = {"apiVersion": Shoot.resource.api_version, "kind": "Shoot", "name": shoot.name}
+        body = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {
+                "name": name,
+                "namespace": shoot.namespace,
+                "labels": {OWNER_LABEL: shoot.name},
+                "ownerReferences": [{**owner, "uid": shoot.metadata.uid, "controller": True}],
+            },
+            "spec": spec,
+        }
+        return act(f"create BackupEntry {name}", lambda: tools.garden.create(resource, body))
+    if live.metadata.deletion_timestamp is not None:
+        return Wait("BeingDeleted", f"BackupEntry {name} is being deleted", SOON)
+    typed = live.decode(BackupEntry)
+    if (typed.spec.bucket_name, typed.spec.seed_name) != (bucket, ctx.scope.seed_name):
+        return act(
+            f"move BackupEntry {name} to bucket {bucket}", lambda: tools.garden.merge(resource, live, {"spec": spec})
+        )
+    last = typed.status.last_operation
+    is_ready = last is not None and last.finished and typed.status.seed_name == ctx.scope.seed_name
+    if not is_ready or ctx.scope.secrets.get(secret) is None:
+        error = typed.status.last_error
+        if error is not None and last is not None and last.state in (OperationState.ERROR, OperationState.FAILED):
+            return Failure(f"BackupEntry {name}: {error.description}", tuple(error.codes))
+        return Wait("BackupEntryNotReady", f"BackupEntry {name} is not ready, or Secret {secret} not there yet", SOON)
+    return Done()
+
+
+def skip_copy(ctx: Context) -> str:
+    """The reason why nothing has to be copied."""
+    if ctx.scope.ownership.predecessor is None:
+        return "the shoot's etcd is founded in this epoch"
+    return "this epoch has started already" if ctx.scope.is_started else ""
+
+
+def copied(ctx: Context) -> Verdict:
+    """All backups of the predecessor are copied, which stands on the BackupEntry."""
+    scope = ctx.scope
+    if scope.is_copied:
+        return Done()
+    if scope.etcd is not None and not _is_copy(scope):
+        return gone(ctx, Etcd.resource, scope.etcd)  # of an epoch that never started
+    live = scope.typed_etcd
+    verdict = applied(ctx, Etcd.resource, scope.etcd, rendering.copy_etcd(scope))
+    if not isinstance(verdict, Done) or live is None:
+        return verdict
+    if not _is_ready(live, scope):
+        errors = "; ".join(error.description for error in live.status.last_errors)
+        return Wait("Copying", f"backups of epoch {_before(scope)} are copied{f': {errors}' if errors else ''}", SOON)
+    entry = scope.backup_entry
+    if entry is None:
+        return Wait("BackupEntryNotReady", f"BackupEntry {scope.entry_name} is not there", SOON)
+    mark: Tree = {"metadata": {"annotations": {COPIED_EPOCH: str(scope.epoch)}}}
+    resource = BackupEntry.resource
+    return act("record that all is copied", lambda: ctx.tools.garden.merge(resource, entry, mark, Precondition.UID))
+
+
+def copy_removed(ctx: Context) -> Verdict:
+    """The copy version of the Etcd is gone."""
+    return gone(ctx, Etcd.resource, ctx.scope.etcd) if _is_copy(ctx.scope) else Done()
+
+
+def source_entry_removed(ctx: Context) -> Verdict:
+    """The predecessor's BackupEntry is gone, and with it this seed's credentials for its bucket. Its data stays."""
+    live = ctx.scope.source_backup_entry
+    if live is not None:
+        return _entry_removed(ctx, live)
+    secret = ctx.scope.secrets.get(names.SOURCE_BACKUP_SECRET)
+    return gone(ctx, SECRET, secret)
+
+
+def lease_over(ctx: Context) -> Verdict:
+    """No extension of the predecessor's seed acts any longer: its lease has expired for sure (G62).
+
+    Counted from the first look of this process at a finished copy, so a crash begins it anew.
+    """
+    scope, tools = ctx.scope, ctx.tools
+    before = scope.ownership.predecessor
+    if before is not None and ctx.live.shoot.metadata.annotations.get(RELEASED_EPOCH) == str(before.epoch):
+        return Done()
+    key = ctx.live.shoot.key
+    value = f"{scope.uid}/{scope.epoch}"
+    seconds = tools.config.timing.lease_wait
+    seed = before.seed if before is not None else ""
+    waits = Wait("LeaseOfSource", f"for {seconds:g} seconds extensions of seed {seed} may still act by their lease")
+    if tools.lease_waits.is_over(key, value):
+        return Done()
+    if tools.lease_waits.is_good(key, value):
+        return waits
+
+    async def begin() -> Continue | Wait | Failure:
+        tools.lease_waits.keep(key, value, seconds)
+        return waits
+
+    return Act("begin to wait for the end of the source's lease", begin)
+
+
+def started(ctx: Context) -> Verdict:
+    """The garden knows that this epoch's etcd starts: from now on it is the source of the next move."""
+    scope = ctx.scope
+    if scope.is_started:
+        return Done()
+
+    async def record() -> Continue | Wait | Failure:
+        live = ctx.live.shoot
+        try:
+            ownership = scope.ownership.start(scope.epoch, scope.seed_name)
+        except OwnershipError as error:
+            return Failure(str(error))
+        mark: Tree = {"metadata": {"annotations": {metadata_keys.OWNERSHIP: ownership.render()}}}
+        try:
+            ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, mark)
+        except Conflict:
+            return Wait("ShootChanged", "the Shoot was changed meanwhile: it is read again", after=0.1)
+        return Continue()
+
+    return Act(f"record in the garden that epoch {scope.epoch} starts", record)
+
+
+def etcd_deployed(ctx: Context) -> Verdict:
+    """The shoot's etcd of this epoch runs, or sleeps with the shoot."""
+    scope = ctx.scope
+    if not scope.is_started:
+        return Wait("NotStarted", "the garden does not know yet that this epoch starts", SOON)
+    if _is_copy(scope):
+        return gone(ctx, Etcd.resource, scope.etcd)
+    replicas = 0 if scope.is_hibernated else 1
+    verdict = applied(ctx, Etcd.resource, scope.etcd, rendering.etcd(scope, replicas=replicas))
+    live = scope.typed_etcd
+    if not isinstance(verdict, Done) or live is None:
+        return verdict
+    if replicas == 0 or _is_ready(live, scope):
+        return Done()
+    errors = "; ".join(error.description for error in live.status.last_errors)
+    return Wait("EtcdNotReady", f"etcd-main is not ready{f': {errors}' if errors else ''}", SOON)
+
+
+# Source.
+
+
+def hands_over(scope: Scope) -> bool:
+    """True if the agent was asked to hand etcd over, or etcd is gone since."""
+    return scope.etcd is None or INITIATED_AT in scope.etcd.metadata.annotations
+
+
+def skip_waking(ctx: Context) -> str:
+    """The reason why etcd needs not be ready before it is handed over (G72, G73)."""
+    if ctx.scope.etcd is None:
+        return "etcd-main is gone: it was handed over"
+    return "a copy operation was initiated" if hands_over(ctx.scope) else ""
+
+
+def woken(ctx: Context) -> Verdict:
+    """A hibernated shoot's etcd runs: only its agent can hand it over (G74)."""
+    scope = ctx.scope
+    live, typed = scope.etcd, scope.typed_etcd
+    if live is None or typed is None:
+        return Done()
+    if typed.spec.replicas == 0:
+        return act("scale etcd-main up", lambda: ctx.tools.seed.merge(Etcd.resource, live, {"spec": {"replicas": 1}}))
+    if not _is_ready(typed, scope):
+        return Wait("EtcdNotReady", "etcd-main is not ready, so its data can't be handed over", SOON)
+    return Done()
+
+
+def handed_over(ctx: Context) -> Verdict:
+    """The agent has closed etcd for good and stored the final snapshot; or it can't, and its time is over.
+
+    `copyop/initiate` is repeated until the agent has read its own CopyOperation.
+    """
+    scope, tools = ctx.scope, ctx.tools
+    live = scope.etcd
+    if live is None:
+        return Done()
+    since = initiated_at(scope)
+    if since is None:
+        mark: Tree = {"metadata": {"annotations": {INITIATED_AT: scope.now.isoformat()}}}
+        return act("note when etcd is handed over", lambda: tools.seed.merge(Etcd.resource, live, mark))
+    if (scope.now - since).total_seconds() > tools.config.timing.copy_timeout:
+        return Done()  # its agent can't reach its store, so it serves nothing; the destination goes on without it
+    epoch = int(live.metadata.annotations.get(metadata_keys.EPOCH, "0") or 0)
+
+    async def initiate() -> Continue | Wait | Failure:
+        body = msgspec.json.encode(InitiateCopyOperation(epoch))
+        try:
+            answer = msgspec.json.decode(
+                await tools.call(ctx.namespace, "copyop/initiate", body), type=CopyOperationStatus
+            )
+        except Exception as error:  # a call may fail in any way; it is repeated until its time is over
+            return Wait("AgentUnreachable", f"the agent of etcd-main: {error}", tools.config.agent_poll)
+        operation = answer.copy_operation
+        if operation is not None and operation.epoch == epoch and operation.status is not Status.INITIAL:
+            return Continue()
+        said = operation.status if operation is not None else "not there yet"
+        reason = f": {answer.message}" if answer.message else ""
+        return Wait("FinalSnapshot", f"the CopyOperation of epoch {epoch} is {said}{reason}", tools.config.agent_poll)
+
+    return Act("have the agent hand etcd over", initiate)
+
+
+def initiated_at(scope: Scope) -> datetime | None:
+    """When the agent was first asked to hand over."""
+    text = scope.etcd.metadata.annotations.get(INITIATED_AT, "") if scope.etcd is not None else ""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def released(ctx: Context) -> Verdict:
+    """It stands in the garden that no extension of this seed acts for the shoot: who comes next needs not wait."""
+    live, scope = ctx.live.shoot, ctx.scope
+    if live.metadata.annotations.get(RELEASED_EPOCH) == str(scope.epoch):
+        return Done()
+
+    async def release() -> Continue | Wait | Failure:
+        mark: Tree = {"metadata": {"annotations": {RELEASED_EPOCH: str(scope.epoch)}}}
+        try:
+            ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, mark)
+        except Conflict:
+            return Wait("ShootChanged", "the Shoot was changed meanwhile: it is read again", after=0.1)
+        return Continue()
+
+    return Act(f"record in the garden that epoch {scope.epoch} is released", release)
+
+
+def etcd_removed(ctx: Context) -> Verdict:
+    """The Etcd is gone."""
+    return gone(ctx, Etcd.resource, ctx.scope.etcd)
+
+
+def entry_removed(ctx: Context) -> Verdict:
+    """The shoot's BackupEntries are gone, with the data in its bucket."""
+    return together(
+        _entry_removed(ctx, live)
+        for live in (ctx.scope.source_backup_entry, ctx.scope.backup_entry)
+        if live is not None
+    )
+
+
+def _entry_removed(ctx: Context, live: Object) -> Verdict:
+    if live.metadata.deletion_timestamp is not None:
+        return Wait("BeingDeleted", f"BackupEntry {live.name} is being deleted", SOON)
+    client, uid = ctx.tools.garden.client, live.metadata.uid
+    return act(
+        f"delete BackupEntry {live.name}",
+        lambda: client.delete(BackupEntry.resource, live.name, live.namespace, uid=uid),
+    )
+
+
+def _is_copy(scope: Scope) -> bool:
+    typed = scope.typed_etcd
+    return typed is not None and typed.spec.backup.source_store is not None
+
+
+def _is_ready(typed: Etcd, scope: Scope) -> bool:
+    live = scope.etcd
+    if live is None or live.metadata.deletion_timestamp is not None:
+        return False
+    return bool(typed.status.ready) and typed.status.observed_generation >= live.metadata.generation
+
+
+def _before(scope: Scope) -> int:
+    before = scope.ownership.predecessor
+    return before.epoch if before is not None else 0
+
+
+def successor_started(ctx: Context) -> Verdict:
+    """What is left of this seed's etcd is needed no longer: who has the shoot now has started its own.
+
+    Where that is this seed again, in a later epoch, the etcd of the earlier one is handed over as in a migration.
+    """
+    scope = ctx.scope
+    current, last = scope.ownership.current, scope.ownership.last_started
+    if scope.is_owner:
+        is_needed = last is not None and last.epoch == scope.leftover_epoch and not _is_copy(scope)
+        return handed_over(ctx) if is_needed else Done()
+    if current is not None and current.started:
+        return Done()
+    seed = current.seed if current is not None else ""
+    return Wait(
+        "SuccessorNotStarted", f"seed {seed} has not started the shoot's etcd yet: this one's is kept till then"
+    )

@@ -1,0 +1,119 @@
+"""Tasks for the namespace and the control plane's Deployments: start them in order, and stop them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
+from espalier.api.gardener import metadata_keys, responsibility
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.shoot import READY_FOR_MIGRATION
+from espalier.api.gardener.worker import Worker
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Done, Wait
+from espalier.shoots.flow.task import Verdict
+from espalier.shoots.gardenlet import rendering
+from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.names import API_SERVER, MACHINE_CONTROLLER_MANAGER
+from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, of_shoot, together
+
+
+def destination_ready(ctx: Context) -> Verdict:
+    """The garden has seen that the destination is ready; before, nothing is stopped (G35)."""
+    shoot = ctx.scope.shoot
+    for one in shoot.status.constraints:
+        if one.type == READY_FOR_MIGRATION:
+            if one.status == "True":
+                return Done()
+            return Wait(one.reason or "DestinationSeedUnready", one.message or "the destination is not ready")
+    return Wait("DestinationSeedUnready", f"it is not known yet if seed {shoot.spec.seed_name} is ready")
+
+
+def begun(ctx: Context) -> str:
+    """The reason why the destination needs not be ready: what was stopped can't be started again by waiting."""
+    stopped = ctx.scope.deployments.get(API_SERVER)
+    is_stopped = stopped is None or stopped.tree["spec"].get("replicas") == 0
+    return "the migration has begun" if is_stopped and not ctx.scope.is_hibernated else ""
+
+
+def namespace(ctx: Context) -> Verdict:
+    """The shoot's namespace is there."""
+    return applied(ctx, NAMESPACE, ctx.scope.namespace, rendering.namespace(ctx.scope), of_shoot(ctx))
+
+
+def services(ctx: Context) -> Verdict:
+    """The Services of the control plane are there."""
+    rendered = ctx.tools.renderer.services(ctx.scope.shoot, ctx.namespace)
+    return together(applied(ctx, SERVICE, ctx.scope.services.get(one["metadata"]["name"]), one) for one in rendered)
+
+
+def deployed(name: str) -> Callable[[Context], Verdict]:
+    """The Deployment is there and available; asleep with the shoot."""
+
+    def look(ctx: Context) -> Verdict:
+        return _deployed(ctx, name, 0 if ctx.scope.is_hibernated else 1)
+
+    return look
+
+
+def machines_deployed(ctx: Context) -> Verdict:
+    """The machine controller manager is there; down while machines are made from a state that was carried over, as it
+    would replace those that it does not see yet."""
+    live = ctx.scope.extension(Worker, ctx.scope.object.name)
+    is_restored = live is not None and _is_restored(live)
+    is_awake = not ctx.scope.is_hibernated and (ctx.operation is not OperationType.RESTORE or is_restored)
+    return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 1 if is_awake else 0)
+
+
+def _is_restored(live: Object) -> bool:
+    last = live.decode(Worker).status.last_operation
+    order = responsibility.order(live.metadata)
+    is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
+    ordered = order in (metadata_keys.WAIT_FOR_STATE, metadata_keys.RESTORE, metadata_keys.MIGRATE)
+    return last is not None and last.finished and not is_away and not ordered
+
+
+def _deployed(ctx: Context, name: str, replicas: int) -> Verdict:
+    live = ctx.scope.deployments.get(name)
+    body = ctx.tools.renderer.deployment(name, ctx.scope.shoot, ctx.namespace, replicas)
+    verdict = applied(ctx, DEPLOYMENT, live, body)
+    if not isinstance(verdict, Done) or live is None:
+        return verdict
+    status = live.tree.get("status") or {}
+    if replicas and not (_is_observed(live, status) and status.get("availableReplicas", 0) >= replicas):
+        return Wait("DeploymentNotAvailable", f"{name} is not available yet", SOON)
+    return Done()
+
+
+def stopped(*names: str) -> Callable[[Context], Verdict]:
+    """These Deployments are at zero, and their pods are gone (G39)."""
+    return lambda ctx: together(_stopped(ctx, name) for name in names)
+
+
+def _stopped(ctx: Context, name: str) -> Verdict:
+    live = ctx.scope.deployments.get(name)
+    if live is None:
+        return Done()
+    tree = live.tree
+    if tree["spec"].get("replicas", 1) != 0:
+        return act(f"stop {name}", lambda: ctx.tools.seed.merge(DEPLOYMENT, live, {"spec": {"replicas": 0}}))
+    status = tree.get("status") or {}
+    if not _is_observed(live, status) or status.get("replicas", 0):
+        return Wait("PodsRun", f"pods of {name} still run", SOON)
+    return Done()
+
+
+def _is_observed(live: Object, status: dict[str, Any]) -> bool:
+    return bool(status.get("observedGeneration", 0) >= live.metadata.generation)
+
+
+def namespace_gone(ctx: Context) -> Verdict:
+    """The shoot's namespace is gone, with all in it."""
+    return gone(ctx, NAMESPACE, ctx.scope.namespace, of_shoot(ctx))
+
+
+def cluster_gone(ctx: Context) -> Verdict:
+    """The Cluster is gone: extensions know the shoot no longer."""
+    return gone(ctx, Cluster.resource, ctx.scope.cluster, of_shoot(ctx))

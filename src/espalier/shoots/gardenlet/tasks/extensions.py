@@ -1,0 +1,221 @@
+"""Tasks for extension resources: deploy them (restored where the shoot was moved), migrate them away, delete them.
+
+The contract (`api/gardener/annotations.py`): an order is an annotation, which the extension removes. Without a state
+nothing is made anew that was there before: a restored resource is made with `wait-for-state`, gets its state, and only
+then the order to restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from espalier.api.gardener import metadata_keys, responsibility
+from espalier.api.gardener.extension import Extended
+from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.api.meta import Tree
+from espalier.kube.client import PatchType
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Continue, Done, Wait
+from espalier.runtime.writer import Precondition
+from espalier.shoots.flow.task import Act, Failure, Verdict
+from espalier.shoots.gardenlet import rendering
+from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
+from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.rendering import Rendered
+from espalier.shoots.gardenlet.scope import Found
+from espalier.shoots.gardenlet.tasks.acts import SOON, act, gone, together
+
+Kinds = tuple[type[Extended], ...]
+CONFIRMED = {"confirmation.gardener.cloud/deletion": "true"}
+
+
+def rendered(ctx: Context) -> list[Rendered]:
+    """All extension resources that the shoot shall have."""
+    config = ctx.tools.config
+    return rendering.extensions(ctx.scope, config.dns_type, config.domain)
+
+
+def deploy(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
+    """All resources of these kinds are there as rendered, and their extensions have succeeded."""
+
+    def look(ctx: Context) -> Verdict:
+        return together(_deployed(ctx, one) for one in rendered(ctx) if one.kind in kinds)
+
+    return look
+
+
+def stale(ctx: Context) -> Verdict:
+    """Resources that are no longer rendered are deleted, with what their extensions made for them."""
+    wanted = {(one.kind, one.name) for one in rendered(ctx)}
+    return together(_deleted(ctx, one) for one in ctx.scope.extensions if (one.kind, one.object.name) not in wanted)
+
+
+def migrated(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
+    """All resources of these kinds were migrated: no extension acts for them any longer."""
+    return lambda ctx: together(_migrated(ctx, one) for one in _of(ctx, kinds))
+
+
+def persisted(ctx: Context) -> Verdict:
+    """The state that each resource has is in the ShootState, so the resource may go."""
+    missing = [one.object for one in ctx.scope.extensions if not _is_persisted(ctx, one)]
+    if not missing:
+        return Done()
+    listed = ", ".join(f"{one.kind} {one.name}" for one in missing)
+    return Wait("StateNotPersisted", f"the state of {listed} is not in the ShootState yet", after=SOON)
+
+
+def removed(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
+    """All resources of these kinds that were migrated are gone. One that was not is not deleted: its extension would
+    delete what it stands for."""
+    return lambda ctx: together(_removed(ctx, one) for one in _of(ctx, kinds))
+
+
+def deleted(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
+    """All resources of these kinds are gone, and with them what their extensions made."""
+    return lambda ctx: together(_deleted(ctx, one) for one in _of(ctx, kinds))
+
+
+def _of(ctx: Context, kinds: Kinds) -> Iterable[Found]:
+    return (one for one in ctx.scope.extensions if one.kind in kinds)
+
+
+def _deployed(ctx: Context, wanted: Rendered) -> Verdict:
+    live = ctx.scope.extension(wanted.kind, wanted.name)
+    body = stamped(wanted.body)
+    moved = ctx.operation is OperationType.RESTORE and ctx.scope.ownership.last_started is not None
+    saved = ctx.scope.saved(wanted.kind.__name__, wanted.name, wanted.purpose) if moved else None
+    if live is None:
+        first = (_has_state(saved) and metadata_keys.WAIT_FOR_STATE) or metadata_keys.RESTORE
+        return _apply(ctx, wanted, body, first if moved else metadata_keys.RECONCILE)
+    if live.metadata.deletion_timestamp is not None:
+        return Wait("BeingDeleted", f"{live.kind} {live.name} is being deleted; it is made anew then", after=SOON)
+    status = live.decode(wanted.kind).status
+    order = responsibility.order(live.metadata)
+    if order == metadata_keys.WAIT_FOR_STATE:
+        return _give_state(ctx, wanted, live, saved)
+    last = status.last_operation
+    is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
+    if order == metadata_keys.MIGRATE or (is_away and order != metadata_keys.RESTORE):
+        return _order(ctx, wanted.kind, live, metadata_keys.RESTORE)
+    if order != metadata_keys.RESTORE and not is_as_rendered(live, body):
+        return _apply(ctx, wanted, body, metadata_keys.RECONCILE)
+    return _succeeded(live, status, order)
+
+
+def _succeeded(live: Object, status: Any, order: str) -> Verdict:
+    last, error = status.last_operation, status.last_error
+    named = f"{live.kind} {live.name}"
+    if last is not None and last.state in (OperationState.ERROR, OperationState.FAILED):
+        said = error.description if error is not None else last.description
+        return Failure(f"{named}: {said}", tuple(error.codes) if error is not None else ())
+    if order or last is None or not last.finished:
+        return Wait(
+            "ExtensionNotReady", f"{named}: its extension has not finished{f' to {order}' if order else ''}", SOON
+        )
+    return Done()
+
+
+def _has_state(saved: ExtensionState | None) -> bool:
+    return saved is not None and bool(saved.state or saved.state_ref)
+
+
+def _apply(ctx: Context, wanted: Rendered, body: Tree, order: str) -> Act:
+    metadata = body["metadata"]
+    orders = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: _stamp(ctx)}
+    ordered = {**body, "metadata": {**metadata, "annotations": {**metadata["annotations"], **orders}}}
+    resource = wanted.kind.resource
+    what = f"apply {resource.kind} {wanted.name}, to {order}"
+    return act(what, lambda: ctx.tools.seed.apply(resource, ordered, lambda _resource, _found: ""))
+
+
+def _give_state(ctx: Context, wanted: Rendered, live: Object, saved: ExtensionState | None) -> Verdict:
+    """The state first, then the order: an extension that restores always finds it."""
+    if saved is None or not _has_state(saved):
+        return Failure(
+            f"{live.kind} {live.name} waits for its state, and the ShootState has none for it: restore the ShootState; "
+            "nothing is made anew in its place"
+        )
+
+    async def give() -> Continue | Wait | Failure:
+        state = msgspec.json.decode(await ctx.tools.load_state(ctx.live.shoot.namespace, saved))
+        status: Tree = {"state": state}
+        if saved.resources:
+            status["resources"] = msgspec.to_builtins(saved.resources)
+        patched = await ctx.tools.seed.client.patch(
+            wanted.kind.resource,
+            live.name,
+            live.namespace,
+            patch={"metadata": {"uid": live.metadata.uid}, "status": status},
+            type=PatchType.MERGE,
+            subresource="status",
+        )
+        orders = {metadata_keys.OPERATION: metadata_keys.RESTORE, metadata_keys.TIMESTAMP: _stamp(ctx)}
+        await ctx.tools.seed.merge(
+            wanted.kind.resource, patched, {"metadata": {"annotations": orders}}, Precondition.UID
+        )
+        return Wait("ExtensionNotReady", f"{live.kind} {live.name}: it was told to restore its state", SOON)
+
+    return Act(f"give {live.kind} {live.name} its state, and have it restored", give)
+
+
+def _order(ctx: Context, kind: type[Extended], live: Object, order: str) -> Act:
+    orders = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: _stamp(ctx)}
+    patch: Tree = {"metadata": {"annotations": orders}}
+    what = f"tell {live.kind} {live.name} to {order}"
+    return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
+
+
+def _migrated(ctx: Context, found: Found) -> Verdict:
+    live, status = found.object, found.typed.status
+    order, last = responsibility.order(live.metadata), status.last_operation
+    if order != metadata_keys.MIGRATE:
+        if last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED):
+            return Done()
+        return _order(ctx, found.kind, live, metadata_keys.MIGRATE)
+    return _succeeded(live, status, order)
+
+
+def _is_migrated(found: Found) -> bool:
+    last = found.typed.status.last_operation
+    is_done = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
+    return is_done and not responsibility.order(found.object.metadata)
+
+
+def _removed(ctx: Context, found: Found) -> Verdict:
+    if not _is_migrated(found):
+        named = f"{found.object.kind} {found.object.name}"
+        return Wait("NotMigrated", f"{named} was not migrated yet: deleting it would delete what it stands for", SOON)
+    return gone(ctx, found.kind.resource, found.object)
+
+
+def _deleted(ctx: Context, found: Found) -> Verdict:
+    live, kind = found.object, found.kind
+    if live.metadata.deletion_timestamp is not None:
+        error = found.typed.status.last_error
+        if error is not None:
+            return Failure(f"{live.kind} {live.name}: {error.description}", tuple(error.codes))
+        return gone(ctx, kind.resource, live)
+    if live.metadata.annotations.get(metadata_keys.CONFIRM_DELETION) != "true":
+        patch: Tree = {"metadata": {"annotations": CONFIRMED}}
+        what = f"confirm the deletion of {live.kind} {live.name}"
+        return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
+    return gone(ctx, kind.resource, live)
+
+
+def _is_persisted(ctx: Context, found: Found) -> bool:
+    state = found.typed.status.state
+    if not state or bytes(state) == b"null":
+        return True
+    purpose = getattr(found.typed.spec, "purpose", "")
+    saved = ctx.scope.saved(found.kind.__name__, found.object.name, purpose)
+    if saved is None:
+        return False
+    return ctx.tools.is_saved(saved, bytes(state))
+
+
+def _stamp(ctx: Context) -> str:
+    return ctx.tools.clock.now().isoformat()

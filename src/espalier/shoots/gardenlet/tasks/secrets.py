@@ -1,0 +1,127 @@
+"""Tasks for secrets: the carried ones are in the ShootState before any is in the seed; all others are derived here."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+
+from espalier.api.core import SECRET
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import FINALIZER, ShootState
+from espalier.api.meta import Tree
+from espalier.kube.client import PatchType
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Continue, Done, Wait
+from espalier.shoots.flow.task import Act, Failure, Verdict
+from espalier.shoots.gardenlet import rendering
+from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.tasks.acts import applied, together
+from espalier.shoots.secrets import carried, derived, names
+from espalier.shoots.secrets.carried import Data
+
+
+def generated(ctx: Context) -> Verdict:
+    """The ShootState has all carried secrets. A shoot that was moved never gets new ones (G6, G30)."""
+    missing = [name for name in names.CARRIED if name not in ctx.scope.carried]
+    if not missing and ctx.scope.state is not None:
+        return Done()
+    if ctx.operation is OperationType.RESTORE:
+        what = f"has no {', '.join(missing)}" if ctx.scope.state is not None else "is not there"
+        return Failure(
+            f"ShootState {ctx.live.shoot.key} {what}: a shoot that is restored gets no new secrets; restore it from a "
+            "backup of the garden, or move the shoot back to the seed which has its namespace"
+        )
+    return Act(f"generate {', '.join(missing)}, into the ShootState", lambda: _generate(ctx))
+
+
+async def _generate(ctx: Context) -> Continue | Wait | Failure:
+    scope, tools = ctx.scope, ctx.tools
+    present = {**_in_seed(scope.secrets), **scope.carried}
+    present = {name: data for name, data in present.items() if name in names.CARRIED}
+    domains = (f"api.{scope.technical_id}.{tools.config.domain}",)
+    made = carried.generate(
+        present, namespace=scope.technical_id, extra_names=domains, now=tools.clock.now(), rng=tools.rng
+    )
+    secrets = [_entry(name, {**present, **made}[name]) for name in names.CARRIED]
+    live = ctx.live
+    resource = ShootState.resource
+    if live.state is None:
+        live.state = await tools.garden.client.create(resource, _shoot_state(ctx, secrets))
+    else:
+        seen = {"uid": live.state.metadata.uid, "resourceVersion": live.state.resource_version}
+        patch = {"metadata": seen, "gardenlet": {"secrets": secrets}}
+        shoot = live.shoot
+        live.state = await tools.garden.client.patch(
+            resource, shoot.name, shoot.namespace, patch=patch, type=PatchType.MERGE
+        )
+    return Continue()
+
+
+def _shoot_state(ctx: Context, secrets: list[Tree]) -> Tree:
+    shoot = ctx.live.shoot
+    owner = {
+        "apiVersion": Shoot.resource.api_version,
+        "kind": "Shoot",
+        "name": shoot.name,
+        "uid": shoot.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": ShootState.resource.api_version,
+        "kind": "ShootState",
+        "metadata": {
+            "name": shoot.name,
+            "namespace": shoot.namespace,
+            "ownerReferences": [owner],
+            "finalizers": [FINALIZER],
+            "annotations": {metadata_keys.EPOCH: str(ctx.scope.epoch)},
+        },
+        "gardenlet": {"secrets": secrets},
+    }
+
+
+def _entry(name: str, data: Data) -> Tree:
+    return {"name": name, "data": {key: b64encode(value).decode() for key, value in data.items()}}
+
+
+def deployed(ctx: Context) -> Verdict:
+    """The carried secrets are in the seed as they are in the ShootState."""
+    scope = ctx.scope
+    return together(
+        applied(ctx, SECRET, scope.secrets.get(name), rendering.secret(scope, name, data))
+        for name, data in scope.carried.items()
+        if name in names.CARRIED
+    )
+
+
+def derived_ones(ctx: Context) -> Verdict:
+    """All other secrets are there, fresh, and signed by the carried authorities (G7)."""
+    scope = ctx.scope
+    present = _in_seed(scope.secrets)
+    try:
+        due = derived.outdated(scope.carried, present, scope.now)
+    except (carried.Broken, KeyError) as error:
+        return Failure(f"the carried secrets in the ShootState are broken: {error}")
+    if not due:
+        return Done()
+
+    async def derive() -> Continue | Wait | Failure:
+        made = derived.derive(
+            scope.carried, present, namespace=scope.technical_id, now=ctx.tools.clock.now(), rng=ctx.tools.rng
+        )
+        for name, data in made.items():
+            await ctx.tools.seed.apply(SECRET, rendering.secret(scope, name, data), lambda _resource, _found: "")
+        return Continue()
+
+    return Act(f"derive {', '.join(due)}", derive)
+
+
+def _in_seed(secrets: dict[str, Object] | object) -> dict[str, Data]:
+    found = secrets if isinstance(secrets, dict) else {}
+    return {
+        name: {key: b64decode(value) for key, value in (one.tree.get("data") or {}).items()}
+        for name, one in found.items()
+        if name in names.CARRIED or name in derived.NAMES
+    }

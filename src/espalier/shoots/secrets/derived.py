@@ -1,0 +1,127 @@
+"""Secrets that each seed derives anew from the carried ones (`DeploySecrets` of the proposal).
+
+They are never in the ShootState. One is made again when it is missing, near its end, or signed by another authority
+than the one that is carried.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography.exceptions import InvalidSignature
+
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.pki import Authority, KeyPair
+from espalier.shoots.secrets import names
+from espalier.shoots.secrets.carried import Data, authority_of, pair_data
+
+DAYS = 90.0
+"""Validity of what is derived; it is renewed when a third of it is left."""
+
+
+@dataclass(frozen=True)
+class _Certificate:
+    """A certificate of the seed: what it is for, and by which authority it is signed."""
+
+    ca: str
+    issue: Callable[[Authority, str, datetime], KeyPair]
+    kubeconfig: bool = False
+
+
+def _client(common_name: str, *groups: str) -> Callable[[Authority, str, datetime], KeyPair]:
+    return lambda ca, _namespace, now: ca.issue_client(common_name, groups=groups, now=now, days=DAYS)
+
+
+def _server(name: str, *services: str) -> Callable[[Authority, str, datetime], KeyPair]:
+    def issue(ca: Authority, namespace: str, now: datetime) -> KeyPair:
+        reached = [
+            "localhost",
+            *(f"{one}{rest}" for one in services for rest in ("", f".{namespace}", f".{namespace}.svc")),
+        ]
+        return ca.issue_server(name, names=reached, now=now, days=DAYS)
+
+    return issue
+
+
+def _controller(name: str) -> _Certificate:
+    return _Certificate(names.CA, _client(f"system:{name}"), kubeconfig=True)
+
+
+CERTIFICATES: Mapping[str, _Certificate] = {
+    names.ETCD_SERVER: _Certificate(names.CA_ETCD, _server("etcd-server", "etcd-main", "etcd-main-agent")),
+    names.ETCD_CLIENT: _Certificate(names.CA_ETCD, _client("etcd-client")),
+    names.KUBELET_CLIENT: _Certificate(names.CA_KUBELET, _client("kube-apiserver", "system:masters")),
+    names.METRICS_SERVER: _Certificate(names.CA_METRICS_SERVER, _server("metrics-server", "metrics-server")),
+    "kube-controller-manager": _controller("kube-controller-manager"),
+    "kube-scheduler": _controller("kube-scheduler"),
+    "machine-controller-manager": _controller("machine-controller-manager"),
+    "cluster-autoscaler": _controller("cluster-autoscaler"),
+    "gardenlet": _Certificate(names.CA, _client("gardener.cloud:gardenlet", "system:masters"), kubeconfig=True),
+    names.ADMIN_KUBECONFIG: _Certificate(names.CA, _client("admin", "system:masters"), kubeconfig=True),
+}
+"""By the name of the secret. The authority of etcd is the seed's own: nothing outside the namespace knows it."""
+
+NAMES = (names.CA_ETCD, *CERTIFICATES)
+
+
+def outdated(carried: Mapping[str, Data], present: Mapping[str, Data], now: datetime) -> tuple[str, ...]:
+    """The names of derived secrets that have to be made. Raises `Broken` where a carried one is not an authority."""
+    if not _is_fresh(present.get(names.CA_ETCD), "ca.crt", None, now):
+        return NAMES
+    authorities = {**carried, names.CA_ETCD: present[names.CA_ETCD]}
+    return tuple(
+        name
+        for name, one in CERTIFICATES.items()
+        if not _is_fresh(present.get(name), f"{name}.crt", authority_of(authorities[one.ca]), now)
+    )
+
+
+def derive(
+    carried: Mapping[str, Data],
+    present: Mapping[str, Data],
+    *,
+    namespace: str,
+    now: datetime,
+    rng: random.Random | None = None,
+) -> dict[str, Data]:
+    """The derived secrets that are outdated, made anew."""
+    due = outdated(carried, present, now)
+    made: dict[str, Data] = {}
+    if names.CA_ETCD in due:
+        authority = Authority.create("etcd", now=now, rng=rng)
+        made[names.CA_ETCD] = {"ca.crt": authority.certificate, "ca.key": authority.key}
+    authorities = {**carried, **present, **made}
+    for name in due:
+        if name in CERTIFICATES:
+            one = CERTIFICATES[name]
+            ca = authority_of(authorities[one.ca], rng)
+            pair = one.issue(ca, namespace, now)
+            made[name] = pair_data(name, pair, ca.certificate)
+            if one.kubeconfig:
+                made[name]["kubeconfig"] = _kubeconfig(namespace, name, ca, pair)
+    return made
+
+
+def _kubeconfig(namespace: str, name: str, ca: Authority, pair: KeyPair) -> bytes:
+    server = f"https://{names.KUBE_APISERVER}.{namespace}.svc:443"
+    return Kubeconfig.of_cluster(
+        namespace, server=server, certificate_authority=ca.certificate, user=name, credentials=pair
+    ).to_bytes()
+
+
+def _is_fresh(data: Data | None, key: str, authority: Authority | None, now: datetime) -> bool:
+    """True if the certificate is there, has a third of its time left, and is signed by the authority."""
+    if data is None or key not in data:
+        return False
+    pair = KeyPair(data[key], b"")
+    try:
+        certificate = pair.x509
+        if authority is not None:
+            certificate.verify_directly_issued_by(authority.x509)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    lifetime = certificate.not_valid_after_utc - certificate.not_valid_before_utc
+    return certificate.not_valid_after_utc - now > lifetime / 3

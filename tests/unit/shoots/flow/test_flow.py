@@ -1,0 +1,245 @@
+"""Flows: graphs that are checked when made, run to where the world lets them, and can be read back and drawn."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.kube.errors import Unreachable
+from espalier.runtime import virtual
+from espalier.runtime.outcome import Continue, Done, Fault, Wait
+from espalier.shoots.flow.drawing import draw
+from espalier.shoots.flow.graph import Flow, FlowError
+from espalier.shoots.flow.runner import look, run
+from espalier.shoots.flow.standing import Standing, State, read
+from espalier.shoots.flow.task import Act, Failure, Task, Verdict
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+World = dict[str, int]
+
+
+class Worlds:
+    """A world in which a task is done once it was acted on; it may crash before or after a write."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.asked = 0
+        self.dies_at: int | None = None
+
+    def task(self, name: str, *after: str, then: Continue | Wait | Failure | None = None) -> Task[Worlds]:
+        async def write() -> Continue | Wait | Failure:
+            self.write(name)
+            await asyncio.sleep(1)
+            return then or Continue()
+
+        return Task(name, lambda world: Done() if name in world.made else Act(f"make {name}", write), after)
+
+    def write(self, name: str) -> None:
+        self.asked += 1
+        if self.dies_at == 2 * self.asked - 1:
+            raise Died
+        self.made.append(name)
+        if self.dies_at == 2 * self.asked:
+            raise Died
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+def says(name: str, verdict: Verdict, *after: str) -> Task[World]:
+    return Task(name, lambda _: verdict, after)
+
+
+def ran(flow: Flow[Worlds], worlds: Worlds) -> tuple[Standing, float]:
+    async def main(_: virtual.Simulation) -> tuple[Standing, float]:
+        standing = await run(flow, lambda: worlds, lambda: NOW)
+        return standing, asyncio.get_running_loop().time()
+
+    return virtual.run(main, epoch=NOW, seed=1)
+
+
+def stood(flow: Flow[World]) -> Standing:
+    return look(flow, {}, NOW)
+
+
+def test_a_circle_is_refused_with_its_tasks() -> None:
+    with pytest.raises(FlowError, match=r"flow f: tasks wait for each other in a circle: a -> b -> a|b -> a -> b"):
+        Flow("f", [says("a", Done(), "b"), says("b", Done(), "a"), says("c", Done())])
+
+
+def test_an_unknown_dependency_is_refused_with_its_name() -> None:
+    with pytest.raises(FlowError, match="flow f: a comes after gone, and there is no such task"):
+        Flow("f", [says("a", Done(), "gone")])
+
+
+def test_two_tasks_of_one_name_are_refused() -> None:
+    with pytest.raises(FlowError, match="several tasks are named a"):
+        Flow("f", [says("a", Done()), says("a", Done())])
+
+
+def test_tasks_that_do_not_wait_for_each_other_act_at_the_same_time() -> None:
+    worlds = Worlds()
+    flow = Flow("f", [worlds.task("a"), worlds.task("b"), worlds.task("c", "a", "b")])
+    standing, seconds = ran(flow, worlds)
+    assert standing.is_done
+    assert seconds == 2
+    assert worlds.made == ["a", "b", "c"]
+
+
+def test_a_failing_task_stops_those_behind_it_and_no_others() -> None:
+    worlds = Worlds()
+
+    def fail(_: Worlds) -> Verdict:
+        return Failure("no quota", ("ERR_INFRA_QUOTA_EXCEEDED",))
+
+    flow = Flow("f", [Task("a", fail), worlds.task("b"), worlds.task("c", "a"), worlds.task("d", "b")])
+    standing, _ = ran(flow, worlds)
+    assert worlds.made == ["b", "d"]
+    assert {name: stand.state for name, stand in standing.tasks.items()} == {
+        "a": State.FAILED,
+        "b": State.DONE,
+        "c": State.BLOCKED,
+        "d": State.DONE,
+    }
+    assert [(one.task_id, one.description, one.codes) for one in standing.errors] == [
+        ("a", "no quota", ("ERR_INFRA_QUOTA_EXCEEDED",))
+    ]
+    assert standing.is_failed
+    assert standing.outcome == Fault("TaskFailed", "a: no quota", terminal=True)
+
+
+def test_a_lost_connection_fails_the_task_and_is_retried() -> None:
+    async def lost() -> Continue:
+        raise Unreachable("no route")
+
+    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Act("ask", lost))])
+    standing, _ = ran(flow, Worlds())
+    assert standing.outcome == Fault("TaskFailed", "a: no route", terminal=False)
+
+
+def test_an_action_that_hangs_is_ended() -> None:
+    async def hang() -> Continue:
+        await asyncio.sleep(10_000)
+        return Continue()
+
+    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Act("ask", hang), action_timeout=5)])
+    standing, seconds = ran(flow, Worlds())
+    assert seconds == 5
+    assert standing.errors[0].description == "ask: no answer within 5 seconds"
+
+
+def test_a_task_acts_once_in_a_reconcile_even_if_the_world_does_not_show_it() -> None:
+    calls = []
+
+    async def act() -> Wait:
+        calls.append(1)
+        return Wait("NotShown", "the cache is behind", after=1)
+
+    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Act("write", act))])
+    standing, _ = ran(flow, Worlds())
+    assert calls == [1]
+    assert standing.outcome == Wait("NotShown", "a: the cache is behind", after=1)
+
+
+def test_a_guard_is_asked_before_each_action_and_can_hold_it() -> None:
+    worlds = Worlds()
+    flow = Flow("f", [worlds.task("a"), worlds.task("b")])
+
+    async def guard() -> Wait:
+        return Wait("NotOurs", "the shoot is another's", after=None)
+
+    async def main(_: virtual.Simulation) -> Standing:
+        return await run(flow, lambda: worlds, lambda: NOW, guard)
+
+    standing = virtual.run(main, epoch=NOW, seed=1)
+    assert worlds.made == []
+    assert standing.outcome == Wait("NotOurs", "a: the shoot is another's")
+
+
+def test_waiting_for_longer_than_the_timeout_is_an_error_that_goes_on_waiting() -> None:
+    def flow(seconds_ago: float) -> Flow[World]:
+        began = NOW - timedelta(seconds=seconds_ago)
+        wait = Wait("NotReady", "infrastructure is not ready", after=None)
+        return Flow("f", [Task("a", lambda _: wait, since=lambda _: began, timeout=600)])
+
+    assert stood(flow(500)).outcome == Wait("NotReady", "a: infrastructure is not ready", after=100)
+    late = stood(flow(601)).outcome
+    assert late == Fault("TaskFailed", "a: infrastructure is not ready, for longer than 600 seconds (NotReady)")
+
+
+def test_a_skipped_task_counts_as_over_and_says_why() -> None:
+    flow: Flow[World] = Flow("f", [Task("a", lambda _: Done(), skip=lambda _: "hibernated"), says("b", Done(), "a")])
+    standing = stood(flow)
+    assert standing.is_done
+    assert standing.progress == 100
+    assert "[-] a: hibernated" in draw(flow, standing)
+
+
+def test_the_drawing_shows_what_stands_where() -> None:
+    flow: Flow[World] = Flow(
+        "Migrate",
+        [
+            says("Stop API server", Done()),
+            says("Hand over etcd", Wait("NotReady", "the copy operation is Initial"), "Stop API server"),
+            says("Delete namespace", Done(), "Hand over etcd"),
+        ],
+    )
+    assert draw(flow, stood(flow)) == (
+        "Migrate: 33 % of 3 tasks\n"
+        "[x] Stop API server\n"
+        "  [~] Hand over etcd: NotReady: the copy operation is Initial\n"
+        "    [ ] Delete namespace  after Hand over etcd"
+    )
+
+
+def verdicts() -> st.SearchStrategy[Verdict]:
+    async def nothing() -> Continue:
+        return Continue()
+
+    return st.sampled_from([Done(), Wait("NotReady", "it is not ready"), Failure("it failed"), Act("do it", nothing)])
+
+
+@st.composite
+def flows(draw: st.DrawFn) -> Flow[World]:
+    names = [f"task {number}" for number in range(draw(st.integers(1, 9)))]
+    tasks: list[Task[World]] = []
+    for at, name in enumerate(names):
+        after = draw(st.lists(st.sampled_from(names[:at]), unique=True, max_size=3)) if at else []
+        tasks.append(says(name, draw(verdicts()), *after))
+    return Flow("f", draw(st.permutations(tasks)))
+
+
+@given(flows())
+def test_the_description_of_a_flow_tells_where_it_stands(flow: Flow[World]) -> None:
+    standing = stood(flow)
+    failed = {error.task_id: error.description for error in standing.errors}
+    again = read(flow, standing.description, failed)
+    assert {name: stand.is_over for name, stand in again.tasks.items()} == {
+        name: stand.is_over for name, stand in standing.tasks.items()
+    }
+    assert again.progress == standing.progress
+    assert {name for name, stand in again.tasks.items() if stand.state is State.BLOCKED} == {
+        name for name, stand in standing.tasks.items() if stand.state is State.BLOCKED
+    }
+
+
+SHAPE = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c"), "e": ()}
+
+
+@pytest.mark.parametrize("dies_at", range(1, 11))
+def test_whenever_it_dies_it_goes_on_where_the_world_is(dies_at: int) -> None:
+    worlds = Worlds()
+    worlds.dies_at = dies_at
+    flow = Flow("f", [worlds.task(name, *after) for name, after in SHAPE.items()])
+    with pytest.raises(Died):
+        ran(flow, worlds)
+    worlds.dies_at = None
+    standing, _ = ran(flow, worlds)
+    assert standing.is_done
+    assert sorted(worlds.made) == sorted(SHAPE)
+    assert all(worlds.made.index(before) < worlds.made.index(name) for name, after in SHAPE.items() for before in after)

@@ -1,0 +1,101 @@
+"""Secrets: eleven are generated once and carried; all others are derived anew from them."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api import yaml_trees
+from espalier.kube.pki import KeyPair
+from espalier.shoots.secrets import carried, derived, names
+from espalier.shoots.secrets.carried import Broken, Data
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SPACE = "shoot--dev--apple"
+
+
+def generated(seed: int = 1, **present: Data) -> dict[str, Data]:
+    return carried.generate(present, namespace=SPACE, now=NOW, rng=random.Random(seed))
+
+
+ALL = generated()
+
+
+def test_the_eleven_of_the_proposal_are_generated() -> None:
+    assert tuple(ALL) == names.CARRIED
+    assert set(ALL["ca"]) == {"ca.crt", "ca.key"}
+    assert "id_rsa" in ALL["ssh-keypair"]
+
+
+@given(st.sets(st.sampled_from(names.CARRIED)))
+def test_what_is_present_is_never_generated_again(kept: set[str]) -> None:
+    present = {name: ALL[name] for name in kept}
+    made = carried.generate(present, namespace=SPACE, now=NOW, rng=random.Random(2))
+    assert made.keys() == set(names.CARRIED) - kept
+
+
+def test_the_carried_certificate_of_the_api_server_names_no_address() -> None:
+    certificate = KeyPair(ALL["kube-apiserver"]["kube-apiserver.crt"], b"").x509
+    alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert alternatives.get_values_for_type(x509.IPAddress) == []
+    assert f"kube-apiserver.{SPACE}.svc" in alternatives.get_values_for_type(x509.DNSName)
+    certificate.verify_directly_issued_by(KeyPair(ALL["ca"]["ca.crt"], b"").x509)
+
+
+def test_keys_are_on_p256() -> None:
+    key = load_pem_private_key(ALL["service-account-key"]["id_rsa"], None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    ssh = load_ssh_private_key(ALL["ssh-keypair"]["id_rsa"], None)
+    assert isinstance(ssh, ec.EllipticCurvePrivateKey)
+    assert isinstance(key.curve, ec.SECP256R1)
+
+
+def test_the_encryption_configuration_has_a_key_of_its_own() -> None:
+    text = ALL["etcd-encryption-secret"]["encryption-configuration.yaml"].decode()
+    assert yaml_trees.trees(text, "secret")[0]["kind"] == "EncryptionConfiguration"
+    assert text != generated(2)["etcd-encryption-secret"]["encryption-configuration.yaml"].decode()
+
+
+def test_derived_secrets_verify_against_carried_authorities_and_differ_in_each_seed() -> None:
+    here = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(3))
+    there = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(4))
+    assert set(here) == set(derived.NAMES)
+    assert not set(here) & set(names.CARRIED)
+    for name in derived.CERTIFICATES:
+        assert here[name] != there[name]
+    for place in (here, there):
+        certificate = KeyPair(place["kube-scheduler"]["kube-scheduler.crt"], b"").x509
+        certificate.verify_directly_issued_by(KeyPair(ALL["ca"]["ca.crt"], b"").x509)
+        assert b"kube-apiserver.shoot--dev--apple.svc" in place["kube-scheduler"]["kubeconfig"]
+
+
+def test_nothing_is_derived_again_while_it_is_fresh() -> None:
+    present = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(3))
+    assert derived.derive(ALL, present, namespace=SPACE, now=NOW) == {}
+
+
+def test_certificates_near_their_end_are_derived_again() -> None:
+    present = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(3))
+    due = derived.outdated(ALL, present, NOW + timedelta(days=61))
+    assert set(due) == set(derived.CERTIFICATES)
+
+
+def test_certificates_of_another_authority_are_derived_again() -> None:
+    present = derived.derive(generated(9), {}, namespace=SPACE, now=NOW, rng=random.Random(3))
+    due = derived.outdated(ALL, present, NOW)
+    assert set(due) == {name for name, one in derived.CERTIFICATES.items() if one.ca != names.CA_ETCD}
+
+
+@pytest.mark.parametrize(
+    "broken", [{}, {"ca.crt": b"x", "ca.key": b"y"}, {**ALL["ca"], "ca.key": ALL["ca-kubelet"]["ca.key"]}]
+)
+def test_a_carried_authority_that_is_broken_is_named_and_not_replaced(broken: Data) -> None:
+    with pytest.raises(Broken, match="it has no authority"):
+        derived.outdated({**ALL, "ca": broken}, derived.derive(ALL, {}, namespace=SPACE, now=NOW), NOW)
