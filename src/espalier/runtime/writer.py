@@ -87,6 +87,10 @@ class Writer:
         """The same, and these caches are told as well."""
         return Writer(self.client, {**self._caches, **caches}, self._field_manager, self._own_writes)
 
+    def by(self, client: Client) -> Writer:
+        """The same by another client of the same API server, such as one behind a fence."""
+        return Writer(client, self._caches, self._field_manager, self._own_writes)
+
     async def read(self, resource: Resource, key: Key) -> Object | None:
         """An object that no cache shows, from the API server; None when it is not there."""
         try:

@@ -1,0 +1,210 @@
+"""One attempt at what an extension resource asks for: what was observed of it, and how it is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from espalier.api.conditions import timestamp
+from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.operations import Condition, ErrorCode, OperationState, OperationType
+from espalier.api.meta import Observed, Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.errors import Conflict
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache
+from espalier.runtime.clock import Clock
+from espalier.runtime.fencing import fenced
+from espalier.runtime.mapping import ToKeys
+from espalier.runtime.writer import Writer
+from espalier.shoots.extension import names
+from espalier.shoots.extension.actuator import Actuator, Request
+from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
+from espalier.shoots.extension.lease import Leases
+from espalier.shoots.extension.operation import asked, operation_of
+from espalier.shoots.extension.saved_state import SavedState
+from espalier.shoots.extension.views import ClusterObject, ExtensionObject
+
+S = TypeVar("S")
+
+CONFLICTS = 5
+"""How often a status is written anew that somebody else's write came before."""
+
+
+def by_namespace(object_: Object) -> str:
+    """The Cluster of a shoot is named like the shoot's namespace."""
+    return object_.namespace
+
+
+@dataclass(frozen=True)
+class Extension(Generic[S]):
+    """What is special of one extension: its kind, its type, what it does and what it saves."""
+
+    resource: Resource
+    type: str
+    """Objects of another `spec.type` are another extension's."""
+    actuator: Actuator[S]
+    state: SavedState[S] | None = None
+    """What it saves. An extension that declares one never restores without it."""
+    cluster_of: Callable[[Object], str] = by_namespace
+    """Name of the Cluster whose lease counts; empty for what belongs to no shoot."""
+    watches: Sequence[tuple[Cache, ToKeys]] = ()
+    """What else brings a resource back whose operation waits."""
+    workers: int = 5
+    """How many resources are worked on at a time."""
+
+    @property
+    def name(self) -> str:
+        """Name of its controller."""
+        return f"{self.type}-{self.resource.kind.lower()}"
+
+
+@dataclass(frozen=True)
+class Tools(Generic[S]):
+    """What every attempt of one extension shares."""
+
+    extension: Extension[S]
+    cache: Cache
+    writer: Writer
+    leases: Leases
+    clock: Clock
+    longest: float
+    """Seconds after which an attempt is ended."""
+
+
+class _Status(Observed, frozen=True):
+    status: Tree | None = None
+
+
+class Attempt(Generic[S]):
+    """One attempt. `object` is as it was observed, or as a step of this attempt wrote it."""
+
+    def __init__(self, tools: Tools[S], found: Object) -> None:
+        self.tools = tools
+        self.object = found
+        self.seen = found.decode(ExtensionObject)
+        self.operation = operation_of(found.metadata, self.seen.status.last_operation)
+        self.cluster = tools.extension.cluster_of(found)
+        self.codes: Sequence[ErrorCode] = ()
+        """Of the error that ended it."""
+        self.status: Tree = {}
+        """What the operation told of itself, for the status."""
+
+    @property
+    def resource(self) -> Resource:
+        """The extension kind."""
+        return self.tools.extension.resource
+
+    @cached_property
+    def guard(self) -> Guard:
+        """Ends the operation when it may not go on."""
+        return Guard(self.verdict, self.tools.clock, self.tools.longest)
+
+    def verdict(self) -> Verdict:
+        """Whether the operation may go on, as far as is known now. Migrating needs no lease: it reaches no provider."""
+        if self.operation is OperationType.MIGRATE:
+            return Verdict(math.inf)
+        live = self.tools.cache.get(self.object.key)
+        if live is not None and asked(live.metadata.annotations) == keys.MIGRATE:
+            return Verdict(0, "Superseded", f"{self.operation} was ended, for the resource is to be migrated")
+        if not self.cluster:
+            return Verdict(math.inf)
+        lease = self.tools.leases.of(self.cluster)
+        return Verdict(lease.seconds, lease.reason, lease.message)
+
+    @property
+    def is_of_failed_shoot(self) -> bool:
+        """True if nothing of the shoot is retried."""
+        found = self._cluster_object
+        return found is not None and found.decode(ClusterObject).is_failed
+
+    def request(self) -> Request[S]:
+        """What the actuator is given. Raises `StateInvalid`."""
+        codec = self.tools.extension.state
+        return Request(
+            object=self.object,
+            operation=self.operation or OperationType.RECONCILE,
+            state=codec.decode(self.seen.status.state) if codec else None,
+            cluster=self._cluster_object,
+            writer=self.tools.writer.by(fenced(self.tools.writer.client, GuardFence(self.guard))),
+            guard=self.guard,
+            progress=self,
+        )
+
+    async def save(self, state: Any) -> None:
+        """Save a state at once. Raises `StateTooLarge`."""
+        if self.tools.extension.state is None:
+            raise TypeError(f"extension {self.tools.extension.name} declares no state")
+        await self.write({"state": self.tools.extension.state.encode(state)})
+
+    async def tell(self, progress: int, description: str) -> None:
+        """Tell how far the operation is."""
+        await self.write({"lastOperation": self.said(OperationState.PROCESSING, progress, description)})
+
+    def said(self, state: OperationState, progress: int, description: str) -> Tree:
+        """A `lastOperation` of now."""
+        return {
+            "type": str(self.operation),
+            "state": str(state),
+            "progress": progress,
+            "description": description,
+            "lastUpdateTime": timestamp(self.tools.clock.now()),
+        }
+
+    def changed(self, change: Tree) -> Tree:
+        """The status with these fields in it, None for one that shall not be there."""
+        merged = {**(self.object.decode(_Status).status or {}), **change}
+        return {name: value for name, value in merged.items() if value is not None}
+
+    def with_lease(self, *, valid: bool, reason: str = "", message: str = "") -> Tree:
+        """The status's conditions, that about the lease among them once it was invalid."""
+        present = self.object.decode(ExtensionObject).status.conditions
+        before = next((one for one in present if one.type == names.LEASE_VALID), None)
+        if valid and before is None:
+            return {}
+        status, reason = ("True", names.LEASE_VALID) if valid else ("False", reason)
+        if before is not None and (before.status, before.reason) == (status, reason):
+            return {}
+        now = timestamp(self.tools.clock.now())
+        said = Condition(names.LEASE_VALID, status, reason, message, last_transition_time=now, last_update_time=now)
+        others = [one for one in present if one.type != names.LEASE_VALID]
+        return {"conditions": msgspec.to_builtins([*others, said])}
+
+    async def write(self, change: Tree, *, is_first: bool = False) -> None:
+        """Write fields of the status. `is_first`: only if the object is still as it was observed; else `Conflict`."""
+        if is_first:
+            await self._write_first(change)
+            return
+        for _ in range(CONFLICTS):
+            try:
+                self.object = await self.tools.writer.status(self.resource, self.object, self.changed(change))
+                return
+            except Conflict:
+                await self.read_again()
+        raise Conflict.of(f"{self.resource.kind} {self.object.key} changes all the time")
+
+    async def read_again(self) -> None:
+        """Take the object as it is now. Raises `Conflict` when it is another one, or gone."""
+        key = self.object.key
+        live = await self.tools.writer.read(self.resource, key)
+        if live is None or live.metadata.uid != self.object.metadata.uid:
+            raise Conflict.of(f"{self.resource.kind} {key} is gone, or was made anew")
+        self.object = live
+
+    async def _write_first(self, change: Tree) -> None:
+        """Times are whole seconds: what is equal is not written, so it is read whether the object is as observed."""
+        observed = self.object
+        self.object = await self.tools.writer.status(self.resource, observed, self.changed(change))
+        if self.object is observed:
+            await self.read_again()
+            if self.object.resource_version != observed.resource_version:
+                raise Conflict.of(f"{self.resource.kind} {observed.key} was changed meanwhile")
+
+    @property
+    def _cluster_object(self) -> Object | None:
+        return self.tools.leases.clusters.get(Key("", self.cluster)) if self.cluster else None

@@ -1,0 +1,146 @@
+"""The controller of one extension: the frame around its actuator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from espalier.api.conditions import timestamp
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.operations import OperationState
+from espalier.api.printable import quoted
+from espalier.api.resource import Key
+from espalier.kube.errors import Conflict, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.component import Host
+from espalier.runtime.controller import Controller
+from espalier.runtime.fencing import Fenced
+from espalier.runtime.mapping import ToKeys
+from espalier.runtime.outcome import Fault, Outcome, Wait, fault_of
+from espalier.runtime.own_writes import OwnWrites
+from espalier.runtime.predicates import any_of, generation_changed
+from espalier.runtime.reconciler import Reconciled, Reconciler, Report
+from espalier.runtime.writer import NameTaken, Writer
+from espalier.shoots.extension.attempt import Attempt, Extension, Tools
+from espalier.shoots.extension.lease import Leases
+from espalier.shoots.extension.operation import operation_of
+from espalier.shoots.extension.steps import LEASE, steps_of
+from espalier.shoots.extension.views import ExtensionObject
+
+S = TypeVar("S")
+
+LONGEST_DESCRIPTION = 2000
+"""Characters of an error in a status."""
+
+_UNTOLD = frozenset({"PlanOutdated", "ShootFailed", "Superseded"})
+"""Reasons that say nothing of the operation."""
+
+
+def leases_of(host: Host, timing: Timing) -> Leases:
+    """The leases of the seed's clusters. One is made for all extensions of a program."""
+    return Leases(host.caches.of(Cluster.resource), host.manager.clock, timing)
+
+
+def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: Timing) -> Controller:
+    """The controller of an extension, with its watches."""
+    cache = host.caches.of(extension.resource)
+    own = OwnWrites()
+    tools = Tools(
+        extension,
+        cache,
+        Writer(host.client, {extension.resource: cache}, own_writes={extension.resource: own}),
+        leases,
+        host.manager.clock,
+        timing.longest_reconcile,
+    )
+    under_way: dict[Key, Attempt[S]] = {}
+
+    def observe(found: Object) -> Attempt[S] | None:
+        attempt = Attempt(tools, found)
+        if attempt.seen.spec.type != extension.type:
+            return None
+        under_way[found.key] = attempt
+        return attempt
+
+    reconciled = Reconciled(
+        extension.resource, cache.get, observe, steps_of, _report, unreadable=_unreadable, failed=_outdated
+    )
+    reconciler = Reconciler(reconciled, tools.writer, host.manager.recorder)
+
+    async def reconcile(key: Key) -> Outcome:
+        try:
+            return await reconciler.reconcile(key)
+        finally:
+            under_way.pop(key, None)
+
+    def look(old: Object | None, new: Object | None, _first: bool) -> None:
+        attempt = under_way.get((new or old).key) if new or old else None  # type: ignore[union-attr]
+        if attempt is not None:
+            attempt.guard.look()
+
+    controller = Controller(extension.name, reconcile, workers=extension.workers, rng=host.manager.rng)
+    controller.watch(cache, predicate=any_of(generation_changed, own.by_others))
+    controller.watch(leases.clusters, _waiting(extension, tools))
+    for watched, to_keys in extension.watches:
+        controller.watch(watched, to_keys)
+    cache.subscribe(look)
+    return controller
+
+
+def _waiting(extension: Extension[Any], tools: Tools[Any]) -> ToKeys:
+    """The resources of a Cluster for which something is due: its lease may be valid again."""
+
+    def to_keys(cluster: Object) -> Iterable[Key]:
+        namespace = cluster.name if extension.resource.namespaced else None
+        return [
+            found.key
+            for found in tools.cache.list(namespace)
+            if extension.cluster_of(found) == cluster.name and _is_due(found)
+        ]
+
+    return to_keys
+
+
+def _is_due(found: Object) -> bool:
+    return operation_of(found.metadata, found.decode(ExtensionObject).status.last_operation) is not None
+
+
+def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:
+    """What came of the attempt. A lease that is over is no error: the operation is as it was."""
+    match outcome:
+        case Wait(reason, message) if reason in LEASE:
+            return Report(attempt.changed(attempt.with_lease(valid=False, reason=reason, message=message)))
+        case Wait(reason, message) if reason not in _UNTOLD:
+            return Report(attempt.changed({"lastOperation": _still(attempt, OperationState.PROCESSING, message)}))
+        case Fault(_, message):
+            description = quoted(message, LONGEST_DESCRIPTION)
+            error: dict[str, Any] = {
+                "description": description,
+                "lastUpdateTime": timestamp(attempt.tools.clock.now()),
+            }
+            if attempt.codes:
+                error["codes"] = [str(code) for code in attempt.codes]
+            said = _still(attempt, OperationState.ERROR, description)
+            return Report(attempt.changed({"lastOperation": said, "lastError": error}))
+        case _:
+            return None
+
+
+def _still(attempt: Attempt[Any], state: OperationState, description: str) -> dict[str, Any]:
+    last = attempt.object.decode(ExtensionObject).status.last_operation
+    return attempt.said(state, last.progress if last else 1, description)
+
+
+def _unreadable(found: Object, error: Exception) -> tuple[Outcome, Report]:
+    message = f"the resource can't be read: {error}"
+    status = found.tree.get("status")
+    present = status if isinstance(status, dict) else {}
+    return Fault("Invalid", message, terminal=True), Report({**present, "lastError": {"description": message}})
+
+
+def _outdated(error: KubeError | NameTaken) -> Outcome:
+    """A step that was refused, for the resource is another one by now, is planned anew."""
+    if isinstance(error, Conflict | NotFound | Fenced):
+        return Wait("PlanOutdated", f"the world changed while this was planned: {error}", after=1.0)
+    return fault_of(error)

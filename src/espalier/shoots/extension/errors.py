@@ -1,0 +1,46 @@
+"""What ends an operation early."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.api.gardener.operations import ErrorCode
+
+
+class OperationFailed(Exception):
+    """An operation can't be done, or not now: told in `status.lastError`, and tried again.
+
+    The message says what was found, what is needed and what to do.
+    """
+
+    def __init__(self, message: str, *codes: ErrorCode, reason: str = "OperationFailed") -> None:
+        super().__init__(message)
+        self.codes: Sequence[ErrorCode] = codes
+        self.reason = reason
+
+
+class StateInvalid(OperationFailed):
+    """The saved state lacks, or is none that this extension wrote. Nothing is made in its place."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ErrorCode.RETRYABLE_CONFIGURATION, reason="StateInvalid")
+
+
+class StateTooLarge(OperationFailed):
+    """The state does not fit into the object; the one that was saved before stays."""
+
+    def __init__(self, size: int, largest: int) -> None:
+        super().__init__(
+            f"status.state: found {size / 2**20:.2f} MiB, allowed: up to {largest / 2**20:.2f} MiB, for an object has "
+            "to fit into a request of etcd; the state that was saved before is kept: have the extension save less",
+            ErrorCode.CONFIGURATION,
+            reason="StateTooLarge",
+        )
+
+
+class Stopped(Exception):
+    """The operation may not go on: `reason` is CamelCase. It is no failure; who catches it has nothing to save."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

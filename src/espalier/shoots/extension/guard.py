@@ -1,0 +1,131 @@
+"""What stands between an operation and its provider: calls are checked, and what would outlive its lease is ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import structlog
+
+from espalier.kube import wire
+from espalier.runtime.clock import Clock
+from espalier.runtime.fencing import READS, Fence, Fenced
+from espalier.shoots.extension.errors import Stopped
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LOOK = 5.0
+"""Seconds between two looks at the clocks: a timer is not moved by a clock that is set, or a machine that slept."""
+
+CANCELLED = 10.0
+"""Seconds that a cancelled operation has to clear up. One that goes on reaches its provider no longer."""
+
+_log = structlog.get_logger("espalier.extension")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an operation may go on: for so many `seconds` at least, or the reason why not."""
+
+    seconds: float
+    reason: str = ""
+    message: str = ""
+
+
+class Guard:
+    """Guards one attempt at an operation. `judge` is asked before each call, and again whenever its time is over."""
+
+    def __init__(self, judge: Callable[[], Verdict], clock: Clock, longest: float) -> None:
+        self._judge = judge
+        self._clock = clock
+        self._longest = longest
+        self._until = clock.monotonic() + longest
+        self._woken = asyncio.Event()
+        self._stopped: Stopped | None = None
+
+    def look(self) -> None:
+        """Something changed: judge anew at once."""
+        self._woken.set()
+
+    def check(self) -> None:
+        """Raise `Stopped` if the operation may not go on. Once it was stopped, it stays so."""
+        self._verdict()
+
+    async def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call the provider. Raises `Stopped` instead if the operation may not go on."""
+        self.check()
+        return await function(*args, **kwargs)
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, which is cancelled when it may not go on. Raises `Stopped` then.
+
+        Also raised when `work` was refused a call and ended as if nothing was.
+        """
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                seconds = min(self._verdict().seconds, LOOK)
+                self._woken.clear()
+                woken = asyncio.ensure_future(self._woken.wait())
+                try:
+                    await asyncio.wait((task, woken), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    woken.cancel()
+            if self._stopped is not None:
+                raise self._stopped
+            return task.result()
+        finally:
+            self._stopped = self._stopped or Stopped("Ended", "the operation has ended")
+            await _end(task)
+
+    def _verdict(self) -> Verdict:
+        if self._stopped is not None:
+            raise self._stopped
+        verdict = self._judge()
+        left = self._until - self._clock.monotonic()
+        if not verdict.reason and left <= 0:
+            verdict = Verdict(
+                0, "OperationTooLong", f"the operation took longer than {self._longest:g} s; it is retried"
+            )
+        if verdict.reason:
+            self._stopped = Stopped(verdict.reason, verdict.message)
+            raise self._stopped
+        return Verdict(min(verdict.seconds, left))
+
+
+class GuardFence(Fence):
+    """Lets writes to the seed out while the operation may go on."""
+
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(lambda: 0.0)
+        self._guard = guard
+
+    @property
+    def open(self) -> bool:
+        """True if writes may leave now."""
+        try:
+            self._guard.check()
+        except Stopped:
+            return False
+        return True
+
+    def check(self, request: wire.Request) -> None:
+        """Raise `Fenced` when the request is a write and the operation may not go on."""
+        if request.method not in READS and not self.open:
+            raise Fenced(f"{request.method} {request.path} was not sent: the operation was stopped")
+
+
+async def _end(task: asyncio.Future[Any]) -> None:
+    if task.done():
+        if not task.cancelled():
+            task.exception()  # seen: it was raised, or the operation was stopped
+        return
+    task.cancel()
+    await asyncio.wait((task,), timeout=CANCELLED)
+    if not task.done():
+        _log.error("a cancelled operation goes on; it reaches its provider no longer")
+    elif not task.cancelled():
+        task.exception()

@@ -1,0 +1,117 @@
+"""Leases of clusters: until when extensions of this seed may act on a shoot.
+
+A gardenlet renews `Cluster.spec.leaseExpiration` as long as it reads in the garden that the shoot is its seed's. Leases
+are only ever extended, so one that a cache shows late ends early, and no live read is needed.
+
+Two clocks have to agree. The time of day says when the lease ends, and may be set; the time since boot, which also goes
+on while a machine is suspended, says how long ago the lease was seen to change, and can't be set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.leases import parse_micro_time
+from espalier.api.resource import Key
+from espalier.kube.errors import UNREADABLE
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache
+from espalier.runtime.clock import Clock
+from espalier.shoots.extension.views import ClusterObject
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What is known of a lease at a moment: valid for so many `seconds` more, or the reason why it is not."""
+
+    seconds: float
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def is_valid(self) -> bool:
+        """True if extensions may act."""
+        return self.seconds > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    expiration: str
+    ends: float
+    """By the time since boot."""
+
+
+class Leases:
+    """The leases of all clusters of a seed, out of one cache of Clusters."""
+
+    def __init__(self, clusters: Cache, clock: Clock, timing: Timing) -> None:
+        self.clusters = clusters
+        self._clock = clock
+        self._timing = timing
+        self._seen: dict[str, _Seen] = {}
+        clusters.subscribe(self._changed)
+
+    def of(self, name: str) -> Lease:
+        """The lease of a cluster, now."""
+        cluster = self.clusters.get(Key("", name))
+        if cluster is None:
+            return _invalid("ClusterMissing", f"Cluster {name} is not there: its gardenlet has to make it")
+        expires = expiration_of(cluster)
+        seen = self._seen.get(name)
+        if expires is None or seen is None:
+            what = (
+                "spec.leaseExpiration: found none that can be read, allowed: a time such as 2026-01-01T00:00:00.000000Z"
+            )
+            return _invalid("LeaseMissing", f"Cluster {name}: {what}; its gardenlet has to write it")
+        remaining = (expires - self._clock.now()).total_seconds()
+        if remaining > self._timing.lease_validity + self._timing.clock_skew:
+            return _invalid(
+                "ClockSkew",
+                f"Cluster {name}: spec.leaseExpiration is {remaining:.0f} s ahead, allowed: lease validity "
+                f"{self._timing.lease_validity:g} s and clock skew {self._timing.clock_skew:g} s; the clock of this "
+                "machine is behind, or that of its gardenlet ahead: set it right",
+            )
+        seconds = min(remaining, seen.ends - self._clock.monotonic())
+        if seconds <= 0:
+            return _invalid(
+                "LeaseExpired",
+                f"the lease of cluster {name} expired at {seen.expiration}: nothing is done until its gardenlet renews "
+                "it, which it does once it has read in the garden that the shoot is still of this seed",
+            )
+        return Lease(seconds)
+
+    def _changed(self, old: Object | None, new: Object | None, _first: bool) -> None:
+        if new is None:
+            if old is not None:
+                self._seen.pop(old.name, None)
+            return
+        expires = expiration_of(new)
+        if expires is None:
+            self._seen.pop(new.name, None)
+            return
+        found = _text(new)
+        present = self._seen.get(new.name)
+        if present is not None and present.expiration == found:
+            return
+        valid = (expires - self._clock.now()).total_seconds()
+        self._seen[new.name] = _Seen(found, self._clock.monotonic() + min(valid, self._timing.lease_validity))
+
+
+def expiration_of(cluster: Object) -> datetime | None:
+    """The moment at which the lease of a Cluster ends; None where there is none that can be read."""
+    return parse_micro_time(_text(cluster))
+
+
+def _text(cluster: Object) -> str:
+    try:
+        return cluster.decode(ClusterObject).spec.lease_expiration
+    except (msgspec.ValidationError, *UNREADABLE):
+        return ""
+
+
+def _invalid(reason: str, message: str) -> Lease:
+    return Lease(0.0, reason, message)

@@ -1,0 +1,43 @@
+"""Which operation an extension resource asks for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.operations import LastOperation, OperationType
+from espalier.api.meta import ObjectMeta
+
+_RESUMED = (OperationType.CREATE, OperationType.MIGRATE, OperationType.RESTORE)
+"""What was begun as one of these ends as it, whatever became of the annotation."""
+
+
+def asked(annotations: Mapping[str, str]) -> str:
+    """The operation that the annotation asks for; empty without one."""
+    return annotations.get(keys.OPERATION) or annotations.get(keys.OLDER_OPERATION) or ""
+
+
+def operation_of(metadata: ObjectMeta, last: LastOperation | None) -> OperationType | None:
+    """The operation that is due; None where nothing is.
+
+    A resource that was migrated is another seed's. It is left alone, also when it changes or is deleted, until somebody
+    asks for `migrate` or `restore`.
+    """
+    wanted = asked(metadata.annotations)
+    if wanted == keys.MIGRATE:
+        return OperationType.MIGRATE
+    is_done = last is None or last.finished
+    if last is not None and last.type == OperationType.MIGRATE and is_done:
+        is_restored = wanted == keys.RESTORE and metadata.deletion_timestamp is None
+        return OperationType.RESTORE if is_restored else None
+    if metadata.deletion_timestamp is not None:
+        return OperationType.DELETE
+    if wanted == keys.RESTORE:
+        return OperationType.RESTORE
+    if wanted == keys.WAIT_FOR_STATE:
+        return None
+    if last is None:
+        return OperationType.CREATE
+    if not is_done:
+        return next((one for one in _RESUMED if one == last.type), OperationType.RECONCILE)
+    return OperationType.RECONCILE if wanted == keys.RECONCILE else None

@@ -1,0 +1,51 @@
+"""`status.state`: typed for the extension, any JSON value for everybody else."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from espalier.kube.errors import UNREADABLE
+from espalier.shoots.extension.errors import StateInvalid, StateTooLarge
+
+S = TypeVar("S")
+
+LARGEST_STATE = 1_400 * 1024
+"""Bytes of a state. An object has to fit into the 1.5 MiB that etcd takes; the rest is for what is beside the state."""
+
+
+class SavedState(Generic[S]):
+    """How a state of this type is saved: as JSON, or `as_text`, a string that holds JSON (Terraform's way).
+
+    A resource whose extension declares one is never restored without it.
+    """
+
+    def __init__(self, type: type[S], *, as_text: bool = False, largest: int = LARGEST_STATE) -> None:
+        self._type = type
+        self._as_text = as_text
+        self._largest = largest
+
+    def encode(self, state: S) -> Any:
+        """The value of `status.state`. Raises `StateTooLarge`."""
+        raw = msgspec.json.encode(state)
+        value: Any = raw.decode() if self._as_text else msgspec.json.decode(raw)
+        size = len(msgspec.json.encode(value))
+        if size > self._largest:
+            raise StateTooLarge(size, self._largest)
+        return value
+
+    def decode(self, value: Any) -> S | None:
+        """The state; None where there is none. Raises `StateInvalid` for what this extension can't have saved."""
+        if value is None:
+            return None
+        try:
+            if self._as_text:
+                text = msgspec.convert(value, str)
+                return msgspec.json.decode(text, type=self._type)
+            return msgspec.convert(value, self._type)
+        except UNREADABLE as error:
+            message = (
+                f"status.state: {error}; allowed: what this extension saved; restore it from a backup of the ShootState"
+            )
+            raise StateInvalid(message) from None

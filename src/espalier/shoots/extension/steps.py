@@ -1,0 +1,192 @@
+"""The steps of an operation, in order, and which of them each operation has."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.operations import ErrorCode, OperationState, OperationType
+from espalier.kube.errors import Conflict, KubeError
+from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.steps import Step
+from espalier.shoots.extension.actuator import Result
+from espalier.shoots.extension.attempt import CONFLICTS, Attempt
+from espalier.shoots.extension.errors import OperationFailed, StateInvalid, Stopped
+from espalier.shoots.extension.operation import asked
+
+LEASE = frozenset({"LeaseExpired", "LeaseMissing", "ClusterMissing", "ClockSkew"})
+"""Reasons of a resource that is left alone, because its seed may have lost the shoot."""
+
+_BEGUN = 1
+_log = structlog.get_logger("espalier.extension")
+
+
+async def check_shoot(attempt: Attempt[Any]) -> Outcome:
+    """Nothing is done for a shoot that is not retried."""
+    if attempt.is_of_failed_shoot:
+        return Wait("ShootFailed", "the Shoot has failed: it is retried once its spec changes, or somebody asks for it")
+    return Continue()
+
+
+async def check_lease(attempt: Attempt[Any]) -> Outcome:
+    """The seed holds the shoot: else the resource is left alone."""
+    verdict = attempt.verdict()
+    return Wait(verdict.reason, verdict.message) if verdict.reason else Continue()
+
+
+async def hold(attempt: Attempt[Any]) -> Outcome:
+    """Keep the resource until all that is made for it is deleted, or another seed's."""
+    attempt.object = await attempt.tools.writer.add_finalizer(
+        attempt.resource, attempt.object, keys.finalizer(attempt.resource.kind)
+    )
+    return Continue()
+
+
+async def begin(attempt: Attempt[Any]) -> Outcome:
+    """Say that the operation is under way.
+
+    Written to the resource as it was observed, and no other: if it is to be migrated meanwhile, of which a cache that
+    was cut off knows nothing yet, the write is refused, and the provider is not called.
+    """
+    said = attempt.said(OperationState.PROCESSING, _BEGUN, f"{attempt.operation} is under way")
+    await attempt.write({"lastOperation": said, **attempt.with_lease(valid=True)}, is_first=True)
+    return Continue()
+
+
+async def take_request(attempt: Attempt[Any]) -> Outcome:
+    """The request to reconcile is taken: it does not stay, and a later one is another request."""
+    if asked(attempt.object.metadata.annotations) == keys.RECONCILE:
+        attempt.object = await attempt.tools.writer.merge(attempt.resource, attempt.object, _without_request())
+    return Continue()
+
+
+async def reconcile(attempt: Attempt[Any]) -> Outcome:
+    """What the extension does to reconcile."""
+    return await _act(attempt, lambda: attempt.tools.extension.actuator.reconcile(attempt.request()))
+
+
+async def restore(attempt: Attempt[Any]) -> Outcome:
+    """What the extension does to restore. One that needs a state is not asked without it."""
+    if attempt.tools.extension.state is not None and attempt.seen.status.state is None:
+        missing = StateInvalid(
+            "status.state: found nothing, but it is needed to restore; nothing is made in its place: have the state "
+            "written from the ShootState, or ask for gardener.cloud/operation=reconcile to begin without one"
+        )
+        return _failed(attempt, missing)
+    return await _act(attempt, lambda: attempt.tools.extension.actuator.restore(attempt.request()))
+
+
+async def migrate(attempt: Attempt[Any]) -> Outcome:
+    """What the extension clears up in the seed."""
+    tools = attempt.tools
+    return await _act(attempt, lambda: tools.extension.actuator.migrate(attempt.object, tools.writer))
+
+
+async def delete(attempt: Attempt[Any]) -> Outcome:
+    """What the extension deletes."""
+    return await _act(attempt, lambda: attempt.tools.extension.actuator.delete(attempt.request()))
+
+
+async def succeed(attempt: Attempt[Any]) -> Outcome:
+    """Say that it is done, and how it ended."""
+    said = attempt.said(OperationState.SUCCEEDED, 100, f"{attempt.operation} succeeded")
+    generation = attempt.seen.metadata.generation
+    await attempt.write(
+        {**attempt.status, "lastOperation": said, "lastError": None, "observedGeneration": generation or None}
+    )
+    return Continue()
+
+
+async def end_request(attempt: Attempt[Any]) -> Outcome:
+    """The request was done: it goes, unless it is another one by now. A migrated resource is let go with it."""
+    for _ in range(CONFLICTS):
+        live = attempt.object
+        metadata: dict[str, Any] = {}
+        if _request_of(live.metadata.annotations) == _request_of(attempt.seen.metadata.annotations):
+            metadata |= _without_request()["metadata"]
+        finalizer = keys.finalizer(attempt.resource.kind)
+        if attempt.operation is OperationType.MIGRATE and finalizer in live.metadata.finalizers:
+            metadata["finalizers"] = [one for one in live.metadata.finalizers if one != finalizer]
+        try:
+            attempt.object = await attempt.tools.writer.merge(attempt.resource, live, {"metadata": metadata})
+            return Done()
+        except Conflict:
+            await attempt.read_again()
+    return Wait("PlanOutdated", "the resource changes all the time", after=1.0)
+
+
+async def let_go(attempt: Attempt[Any]) -> Outcome:
+    """Everything was deleted: nothing holds the resource."""
+    finalizer = keys.finalizer(attempt.resource.kind)
+    await attempt.tools.writer.remove_finalizer(attempt.resource, attempt.object, finalizer)
+    return Done()
+
+
+_ASKED = (check_shoot, check_lease, hold, begin)
+
+OPERATIONS: dict[OperationType, tuple[Step[Attempt[Any]], ...]] = {
+    OperationType.CREATE: (*_ASKED, take_request, reconcile, succeed),
+    OperationType.RECONCILE: (*_ASKED, take_request, reconcile, succeed),
+    OperationType.RESTORE: (*_ASKED, restore, succeed, end_request),
+    OperationType.MIGRATE: (begin, migrate, succeed, end_request),
+    OperationType.DELETE: (check_shoot, check_lease, begin, delete, succeed, let_go),
+}
+
+
+def steps_of(attempt: Attempt[Any]) -> Sequence[Step[Attempt[Any]]]:
+    """The steps of what is due. A resource without the finalizer has nothing to be deleted."""
+    if attempt.operation is None:
+        return ()
+    is_held = keys.finalizer(attempt.resource.kind) in attempt.object.metadata.finalizers
+    return OPERATIONS[attempt.operation] if is_held or attempt.operation is not OperationType.DELETE else ()
+
+
+async def _act(attempt: Attempt[Any], act: Any) -> Outcome:
+    """Do it within its lease, and tell how it ended."""
+    try:
+        ended = await attempt.guard.run(_begun(act))
+        if isinstance(ended, Wait):
+            return ended
+        if isinstance(ended, Result):
+            codec = attempt.tools.extension.state
+            if ended.state is not None and codec is None:
+                raise TypeError(f"extension {attempt.tools.extension.name} declares no state, but saved one")
+            state = {} if ended.state is None or codec is None else {"state": codec.encode(ended.state)}
+            attempt.status = {**ended.status, **state}
+        return Continue()
+    except Stopped as stopped:
+        return Wait(stopped.reason, str(stopped), after=1.0 if stopped.reason == "OperationTooLong" else None)
+    except OperationFailed as error:
+        return _failed(attempt, error)
+    except msgspec.ValidationError as error:
+        return _failed(attempt, OperationFailed(str(error), ErrorCode.CONFIGURATION, reason="Invalid"))
+    except KubeError as error:
+        return fault_of(error)
+    except Exception as error:
+        _log.exception("an operation failed by a bug of its extension", extension=attempt.tools.extension.name)
+        return Fault(
+            "InternalError", f"{type(error).__name__} in extension {attempt.tools.extension.name}; see its log"
+        )
+
+
+async def _begun(act: Any) -> Any:
+    """An actuator may fail before it awaits anything."""
+    work: Awaitable[Any] = act()
+    return await work
+
+
+def _failed(attempt: Attempt[Any], error: OperationFailed) -> Fault:
+    attempt.codes = error.codes
+    return Fault(error.reason, str(error))
+
+
+def _without_request() -> dict[str, Any]:
+    return {"metadata": {"annotations": dict.fromkeys((keys.OPERATION, keys.OLDER_OPERATION, keys.TIMESTAMP))}}
+
+
+def _request_of(annotations: dict[str, str]) -> tuple[str, str | None]:
+    return asked(annotations), annotations.get(keys.TIMESTAMP)

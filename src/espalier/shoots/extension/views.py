@@ -1,0 +1,57 @@
+"""Extension resources and Clusters, as far as every extension reads them, whatever else is in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from espalier.api.gardener.operations import Condition, LastOperation, OperationState
+from espalier.api.meta import ObjectMeta, Observed
+
+
+class Status(Observed, frozen=True):
+    """The part of a status that all kinds have. `state` is what the extension saved, undecoded."""
+
+    last_operation: LastOperation | None = None
+    state: Any = None
+    conditions: list[Condition] = msgspec.field(default_factory=list)
+
+
+class Spec(Observed, frozen=True):
+    """The part of a spec that all kinds have."""
+
+    type: str = ""
+
+
+class ExtensionObject(Observed, frozen=True):
+    """An object of any extension kind."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: Spec = Spec()
+    status: Status = msgspec.field(default_factory=Status)
+
+
+class _ShootStatus(Observed, frozen=True):
+    last_operation: LastOperation | None = None
+
+
+class _Shoot(Observed, frozen=True):
+    status: _ShootStatus = _ShootStatus()
+
+
+class _ClusterSpec(Observed, frozen=True):
+    lease_expiration: str = ""
+    shoot: _Shoot | None = None
+
+
+class ClusterObject(Observed, frozen=True):
+    """A `Cluster`: until when its seed may act on the shoot, and how the shoot is."""
+
+    spec: _ClusterSpec = _ClusterSpec()
+
+    @property
+    def is_failed(self) -> bool:
+        """True if the Shoot is not retried: nor is anything of it."""
+        operation = self.spec.shoot.status.last_operation if self.spec.shoot else None
+        return operation is not None and operation.state == OperationState.FAILED

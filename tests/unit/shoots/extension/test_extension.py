@@ -1,0 +1,371 @@
+"""An extension from its author's side: what his actuator is asked, when it is not asked, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.operations import ErrorCode
+from espalier.kube.objects import Object
+from espalier.runtime.component import Component, Host
+from espalier.runtime.outcome import Wait
+from espalier.runtime.virtual import Simulation
+from espalier.runtime.writer import Writer
+from espalier.shoots.extension import (
+    Extension,
+    OperationFailed,
+    Request,
+    Result,
+    SavedState,
+    controller_of,
+    leases_of,
+)
+from tests.support.extensions import TIMING, Seed, failed, is_gone, new_seed, running, settle, succeeded
+from tests.unit.runtime.simulated import simulate
+
+POND = Infrastructure.resource
+
+
+class Water(msgspec.Struct):
+    pond: str
+
+
+@dataclass
+class Provider:
+    """What the author's actuator calls: it keeps ponds, and a log."""
+
+    ponds: list[str] = field(default_factory=list)
+    log: list[tuple[float, str]] = field(default_factory=list)
+    breaks: bool = False
+    takes: float = 0.0
+
+    @property
+    def calls(self) -> list[str]:
+        return [call for _, call in self.log]
+
+    async def dig(self, name: str) -> str:
+        await self._called(f"dig {name}")
+        if name not in self.ponds:
+            self.ponds.append(name)
+        return name
+
+    async def fill(self, name: str) -> None:
+        await self._called(f"fill {name}")
+
+    async def _called(self, call: str) -> None:
+        self.log.append((asyncio.get_running_loop().time(), call))
+        await asyncio.sleep(self.takes)
+        if self.breaks:
+            raise OperationFailed("the spade broke; get another one", ErrorCode.DEPENDENCIES)
+
+
+class Ponds:
+    """An author's actuator."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self.migrated: list[str] = []
+        self.size = 0
+
+    async def reconcile(self, request: Request[Water]) -> Result[Water] | Wait:
+        pond = await request.call(self.provider.dig, request.object.namespace)
+        await request.save(Water(pond))
+        await request.call(self.provider.fill, pond)
+        return Result(Water(pond + "~" * self.size), status={"nodesCIDR": "10.0.0.0/16"})
+
+    async def restore(self, request: Request[Water]) -> Result[Water] | Wait:
+        assert request.state is not None
+        if request.state.pond not in self.provider.ponds:
+            raise OperationFailed(f"pond {request.state.pond} is not there")
+        await request.call(self.provider.fill, request.state.pond)
+        return Result(request.state)
+
+    async def migrate(self, object: Object, writer: Writer) -> Wait | None:
+        self.migrated.append(object.name)
+        return None
+
+    async def delete(self, request: Request[Water]) -> Wait | None:
+        await request.call(self.provider.fill, "up")
+        self.provider.ponds.clear()
+        return None
+
+
+@dataclass
+class Story:
+    seed: Seed
+    provider: Provider
+    actuator: Ponds
+
+    def component(self) -> Component:
+        def build(host: Host) -> None:
+            leases = leases_of(host, TIMING)
+            extension = Extension(POND, "garden", self.actuator, SavedState(Water))
+            host.manager.add(controller_of(extension, host, leases, TIMING))
+
+        return Component("ponds", build)
+
+    async def make(self, **options: Any) -> None:
+        await self.seed.make(POND, "pond", {"type": "garden"}, **options)
+
+    async def until(self, holds: Any) -> dict[str, Any]:
+        return await self.seed.until(POND, "pond", holds)
+
+
+async def begin(simulation: Simulation) -> Story:
+    provider = Provider()
+    seed = await new_seed(simulation, [Infrastructure])
+    return Story(seed, provider, Ponds(provider))
+
+
+def status_of(tree: dict[str, Any]) -> dict[str, Any]:
+    return dict(tree["status"])
+
+
+def test_a_new_resource_is_created_and_says_so() -> None:
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        await one.seed.renew()
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            tree = await one.until(succeeded("Create"))
+        status = status_of(tree)
+        assert one.provider.calls == ["dig shoot--garden--rose", "fill shoot--garden--rose"]
+        assert status["state"] == {"pond": "shoot--garden--rose"}
+        assert (status["observedGeneration"], status["nodesCIDR"]) == (1, "10.0.0.0/16")
+        assert status["lastOperation"]["progress"] == 100
+        assert tree["metadata"]["finalizers"] == ["extensions.gardener.cloud/infrastructure"]
+
+    simulate(story)
+
+
+def test_a_settled_resource_is_neither_called_for_nor_written() -> None:
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        one.seed.keep_renewing()
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            tree = await one.until(succeeded("Create"))
+            await one.seed.patch(POND, "pond", {"spec": {"region": "elsewhere"}})
+            await settle(3600)
+            later = (await one.seed.get(POND, "pond")).tree
+        assert later["status"] == tree["status"]
+        assert len(one.provider.calls) == 2
+
+    simulate(story)
+
+
+def test_a_failure_is_told_with_its_codes_and_tried_again() -> None:
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        one.seed.keep_renewing()
+        one.provider.breaks = True
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            tree = await one.until(failed)
+            assert tree["status"]["lastError"]["codes"] == ["ERR_INFRA_DEPENDENCIES"]
+            assert "get another one" in tree["status"]["lastError"]["description"]
+            one.provider.breaks = False
+            tree = await one.until(succeeded("Create"))
+        assert "lastError" not in tree["status"]
+
+    simulate(story)
+
+
+def test_migrate_stops_a_resource_in_an_error_loop_for_good() -> None:
+    """G28: no further call, also when the spec is touched, the controller restarts, or a reconcile is asked for."""
+
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        one.seed.keep_renewing()
+        one.provider.breaks = True
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            await settle(300)
+            await one.seed.ask(POND, "pond", "migrate")
+            before = len(one.provider.calls)
+            tree = await one.until(succeeded("Migrate"))
+            assert not tree["metadata"].get("finalizers")
+            await one.seed.patch(POND, "pond", {"spec": {"region": "elsewhere"}})
+            await one.seed.ask(POND, "pond", "reconcile")
+            await settle(300)
+        async with running(one.seed, [one.component()]):
+            await settle(300)
+            await one.seed.delete(POND, "pond")
+            await one.until(is_gone)
+        assert (len(one.provider.calls), one.actuator.migrated) == (before, ["pond"])
+
+    simulate(story)
+
+
+def test_migrate_ends_a_call_that_is_under_way() -> None:
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        one.seed.keep_renewing()
+        one.provider.takes = 60
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            await settle(10)
+            await one.seed.ask(POND, "pond", "migrate")
+            await one.until(succeeded("Migrate"))
+        assert one.provider.calls == ["dig shoot--garden--rose"]
+        assert simulation.clock.monotonic() < 20
+
+    simulate(story)
+
+
+def test_restore_takes_over_what_the_state_names() -> None:
+    """G24: adopted, not made; the state is as it was."""
+
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        await one.seed.renew()
+        one.provider.ponds = ["old"]
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="restore", state={"pond": "old"})
+            tree = await one.until(succeeded("Restore"))
+        assert tree["status"]["state"] == {"pond": "old"}
+        assert one.provider.calls == ["fill old"]
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("state", [None, {"pound": 1}, {"pond": 7}, "text", [], {"pond": None}])
+def test_restore_without_a_state_that_can_be_read_is_an_error_and_makes_nothing(state: Any) -> None:
+    """G24: and once the state is right, it goes on by itself."""
+
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        one.seed.keep_renewing()
+        one.provider.ponds = ["old"]
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="restore", state=state)
+            tree = await one.until(failed)
+            assert "status.state" in tree["status"]["lastError"]["description"]
+            assert tree["metadata"]["annotations"][keys.OPERATION] == "restore"
+            assert one.provider.calls == []
+            await one.seed.patch(POND, "pond", {"status": {"state": {"pond": "old"}}}, "status")
+            await one.until(succeeded("Restore"))
+
+    simulate(story)
+
+
+def test_the_annotation_stays_while_a_restore_is_half_done() -> None:
+    """G27: a restart repeats the restore."""
+
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        one.seed.keep_renewing()
+        one.provider.ponds, one.provider.takes = ["old"], 50
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="restore", state={"pond": "old"})
+            await settle(10)
+        assert (await one.seed.get(POND, "pond")).metadata.annotations[keys.OPERATION] == "restore"
+        async with running(one.seed, [one.component()]):
+            await one.until(succeeded("Restore"))
+        assert one.provider.calls == ["fill old", "fill old"]
+
+    simulate(story)
+
+
+def test_without_a_valid_lease_a_resource_is_skipped_and_says_why() -> None:
+    """G78: no error state; renewed, it is reconciled."""
+
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        await one.seed.renew(seconds=-1)
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            await settle(600)
+            status = status_of((await one.seed.get(POND, "pond")).tree)
+            assert one.provider.calls == []
+            assert set(status) == {"conditions"}
+            (condition,) = status["conditions"]
+            assert (condition["type"], condition["status"], condition["reason"]) == (
+                "LeaseValid",
+                "False",
+                "LeaseExpired",
+            )
+            await one.seed.renew()
+            tree = await one.until(succeeded("Create"))
+            assert tree["status"]["conditions"][0]["status"] == "True"
+
+    simulate(story)
+
+
+def test_an_operation_that_would_outlive_its_lease_is_ended() -> None:
+    """G78: what began in time does not act after the lease; it is no error, and goes on when the lease is renewed."""
+
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        await one.seed.renew(seconds=30)
+        one.provider.takes = 20
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            await settle(600)
+            assert one.provider.calls == ["dig shoot--garden--rose", "fill shoot--garden--rose"]
+            tree = (await one.seed.get(POND, "pond")).tree
+            assert (tree["status"]["lastOperation"]["state"], "lastError" in tree["status"]) == ("Processing", False)
+            assert tree["status"]["conditions"][0]["reason"] == "LeaseExpired"
+            one.seed.keep_renewing()
+            await one.until(succeeded("Create"))
+
+    simulate(story)
+
+
+def test_retries_end_with_the_lease() -> None:
+    """G79: gardenlet cut from the garden, extension in an error loop."""
+
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        renewing = one.seed.keep_renewing()
+        one.provider.breaks = True
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            await settle(1000)
+            renewing.cancel()
+            ends = simulation.clock.monotonic() + TIMING.lease_validity
+            await settle(3600)
+        assert one.provider.log[-1][0] < ends
+        assert one.provider.log[-1][0] > 1000
+
+    simulate(story)
+
+
+def test_a_delete_is_called_for_only_within_the_lease() -> None:
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        await one.seed.renew()
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            await one.until(succeeded("Create"))
+            await settle(600)
+            await one.seed.delete(POND, "pond")
+            await settle(600)
+            assert one.provider.calls[2:] == []
+            await one.seed.renew()
+            await one.until(is_gone)
+        assert one.provider.calls[2:] == ["fill up"]
+
+    simulate(story)
+
+
+def test_a_state_that_is_too_large_is_told_and_the_earlier_one_stays() -> None:
+    """G22."""
+
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        one.seed.keep_renewing()
+        one.actuator.size = 4 * 2**20
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            tree = await one.until(failed)
+        assert tree["status"]["state"] == {"pond": "shoot--garden--rose"}
+        assert "found 4.00 MiB, allowed: up to 1.37 MiB" in tree["status"]["lastError"]["description"]
+
+    simulate(story)
