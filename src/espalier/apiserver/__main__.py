@@ -19,6 +19,7 @@ from pathlib import Path
 import structlog
 
 from espalier.apiserver.builtin import KINDS
+from espalier.apiserver.encryption import Encryption
 from espalier.apiserver.etcd_keys import PREFIX, Keys
 from espalier.apiserver.etcd_store import LOST_AFTER, EtcdStore, StoreLost
 from espalier.apiserver.http import HttpShell
@@ -67,6 +68,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="without etcd, end after this (%(default)g)",
     )
+    etcd.add_argument(
+        "--encryption-provider-config", type=Path, metavar="FILE", help="EncryptionConfiguration of what is stored"
+    )
     serving = parser.add_argument_group("serving")
     serving.add_argument("--bind-address", default="127.0.0.1", help="address to listen on (%(default)s)")
     serving.add_argument("--secure-port", type=int, default=6443, help="0 takes a free one (%(default)s)")
@@ -82,7 +86,9 @@ async def _serve(asked: argparse.Namespace) -> int:
         asyncio.get_running_loop().add_signal_handler(each, stop.set)
     tls = TlsFiles(asked.etcd_cafile, asked.etcd_certfile, asked.etcd_keyfile)
     client = connect(*asked.etcd_servers.split(","), tls=tls if tls.paths else None)
-    store = EtcdStore(client, Keys(KINDS, asked.etcd_prefix), lost_after=asked.etcd_lost_after)
+    encryption = Encryption.read(asked.encryption_provider_config) if asked.encryption_provider_config else None
+    keys = Keys(KINDS, asked.etcd_prefix)
+    store = EtcdStore(client, keys, lost_after=asked.etcd_lost_after, encryption=encryption)
     async with AsyncExitStack() as stack:
         webhooks = HttpWebhooks()
         stack.push_async_callback(webhooks.close)

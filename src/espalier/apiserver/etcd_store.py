@@ -19,6 +19,7 @@ import structlog
 
 from espalier.api.resource import Key
 from espalier.apiserver import content, failures
+from espalier.apiserver.encryption import CannotDecrypt, Encryption, require_clear
 from espalier.apiserver.etcd_keys import Foreign, Keys, stored_object, versioned
 from espalier.apiserver.store import HISTORY, Change, Store, Write
 from espalier.etcd.client import Client
@@ -48,10 +49,16 @@ class StoreLost(Exception):
 
 
 class EtcdStore(Store):
-    """Objects in the etcd of a client, which is closed with the store, and a copy in memory."""
+    """Objects in the etcd of a client, which is closed with the store, and a copy in memory.
 
-    def __init__(self, client: Client, keys: Keys, *, lost_after: float = LOST_AFTER) -> None:
+    With an `encryption` objects are written to etcd as that says, like kube-apiserver does; each when it is written.
+    """
+
+    def __init__(
+        self, client: Client, keys: Keys, *, lost_after: float = LOST_AFTER, encryption: Encryption | None = None
+    ) -> None:
         super().__init__()
+        self._encryption = encryption
         self._client = client
         self._keys = keys
         self._end = prefix_end(keys.prefix)
@@ -112,9 +119,11 @@ class EtcdStore(Store):
         path = self._keys.of(write.table, write.key)
         before = int(write.before.resource_version) if write.before is not None else 0
         asked = _Asked(write)
+        if self._encryption is not None:
+            asked.stored = self._encryption.seal(write.table, path, asked.value)
         self._asked[path].append(asked)
         try:
-            operation = DeleteRange(path) if write.deleted else Put(path, asked.value)
+            operation = DeleteRange(path) if write.deleted else Put(path, asked.stored)
             done = await self._client.do(Txn((mod_revision(path, "=", before),), (operation,)))
             self._check_same(done.header)
             await self._reach(done.header.revision, ask=not done.succeeded)
@@ -188,7 +197,8 @@ class EtcdStore(Store):
                 for item in page.items:
                     place = self._keys.place(item.key)
                     if place is not None:
-                        read = stored_object(item.key, place.key, item.value, item.mod_revision)
+                        value = self._clear(place.table, item.key, item.value)
+                        read = stored_object(item.key, place.key, value, item.mod_revision)
                         tables[place.table][place.key] = read
         self._compacted = self.revision = self.durable = revision
         for name, objects in tables.items():
@@ -237,7 +247,17 @@ class EtcdStore(Store):
                 return Change(revision, table, key, before, asked.made(revision), deleted)
         if before is not None and deleted:
             return Change(revision, table, key, before, _at_revision(before, revision), deleted)
-        return Change(revision, table, key, before, stored_object(path, key, event.item.value, revision), deleted)
+        value = self._clear(table, path, event.item.value)
+        return Change(revision, table, key, before, stored_object(path, key, value, revision), deleted)
+
+    def _clear(self, table: str, path: bytes, value: bytes) -> bytes:
+        try:
+            if self._encryption is not None:
+                return self._encryption.unseal(table, path, value)
+            require_clear(path, value)
+        except CannotDecrypt as error:
+            raise Foreign(str(error)) from None
+        return value
 
     async def _reach(self, revision: int, *, ask: bool) -> None:
         """Wait until all changes up to a revision were brought; `ask` at once if there may be no event of it."""
@@ -360,10 +380,12 @@ class _Asked:
         self._write = write
         self._made: Object | None = None
         self.value = write.encoded(0)
+        self.stored = self.value
+        """As etcd has it."""
 
     def is_of(self, before: Object | None, value: bytes | None) -> bool:
         """True if this write makes an event: of an object that was `before`, which is `value` now (None: deleted)."""
-        wanted = None if self._write.deleted else self.value
+        wanted = None if self._write.deleted else self.stored
         return self._write.before is before and wanted == value
 
     def made(self, revision: int) -> Object:

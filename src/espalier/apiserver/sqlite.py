@@ -18,6 +18,8 @@ from typing import NamedTuple
 import apsw
 
 from espalier.api.resource import Key
+from espalier.apiserver.encryption import PREFIX as ENCRYPTED
+from espalier.apiserver.encryption import CannotDecrypt, Encryption, require_clear
 from espalier.apiserver.failures import Full
 from espalier.apiserver.store import Change, Store
 from espalier.kube.objects import Object
@@ -34,6 +36,9 @@ _SCHEMA = """
 """
 _NEW = (("format", FORMAT), ("revision", 1), ("compacted", 0))
 
+
+_SCRUB = "scrub"
+"""In the state while the file may still have what was stored in another way."""
 
 _LEAST_SPACE = 64 * 1024
 """Free bytes that SQLite needs to open a database."""
@@ -65,11 +70,15 @@ class SqliteStore(Store):
 
     When the file can't be written any more (the disk is full), unacknowledged writes are rolled back, and the store
     becomes read-only: writes raise `Full`.
+
+    With an `encryption` the file has objects only as that says. What is stored in another way, by an earlier key or in
+    clear, is stored anew at the start.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, encryption: Encryption | None = None) -> None:
         super().__init__()
         self._path = path
+        self._encryption = encryption
         self._connection: apsw.Connection | None = None
         self._pending: list[Change] = []
         self._garbage: list[int] = []
@@ -130,12 +139,40 @@ class SqliteStore(Store):
                 connection.executemany("INSERT OR IGNORE INTO state VALUES (?, ?)", _NEW)
             state = dict(connection.execute("SELECT name, value FROM state"))
             query = 'SELECT revision, "table", namespace, name, deleted, body FROM log ORDER BY revision'
-            rows = [_Row(*row) for row in connection.execute(query)]
+            rows = self._decrypted(connection, [_Row(*row) for row in connection.execute(query)])
         except BaseException:
             connection.close()
             raise
         self._connection = connection
         return state, rows
+
+    def _decrypted(self, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
+        """Rows with their objects in clear. Raises `Unusable`."""
+        try:
+            if self._encryption is None:
+                for row in rows:
+                    if row.body.startswith(ENCRYPTED):
+                        require_clear(_path(row), row.body)
+                return rows
+            return self._stored_anew(self._encryption, connection, rows)
+        except CannotDecrypt as error:
+            raise Unusable(f"{self._path} can't be read: {error}") from error
+
+    def _stored_anew(self, encryption: Encryption, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
+        clear = [row._replace(body=encryption.unseal(row.table, _path(row), row.body)) for row in rows]
+        stale = [one for row, one in zip(rows, clear, strict=True) if encryption.is_stale(row.table, row.body)]
+        if stale:
+            with connection:
+                connection.executemany(
+                    "UPDATE log SET body = ? WHERE revision = ?",
+                    [(encryption.seal(row.table, _path(row), row.body), row.revision) for row in stale],
+                )
+                connection.execute("INSERT OR REPLACE INTO state VALUES (?, 1)", (_SCRUB,))
+        if connection.execute("SELECT 1 FROM state WHERE name = ?", (_SCRUB,)).get:
+            connection.execute("VACUUM")  # earlier versions are still in free parts of pages
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute("DELETE FROM state WHERE name = ?", (_SCRUB,))
+        return clear
 
     def _load(self, row: _Row) -> None:
         table, key = self.table(row.table), Key(row.namespace, row.name)
@@ -188,7 +225,7 @@ class SqliteStore(Store):
         with connection:
             connection.executemany(
                 "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",
-                [(each.revision, each.table, *each.key, each.deleted, each.after.raw) for each in changes],
+                [(each.revision, each.table, *each.key, each.deleted, self._stored(each)) for each in changes],
             )
             if garbage:
                 connection.executemany("DELETE FROM log WHERE revision = ?", [(revision,) for revision in garbage])
@@ -196,6 +233,13 @@ class SqliteStore(Store):
                 "UPDATE state SET value = ? WHERE name = ?",
                 [(changes[-1].revision, "revision"), (compacted, "compacted")],
             )
+
+    def _stored(self, change: Change) -> bytes:
+        raw = change.after.raw
+        if self._encryption is None:
+            return raw
+        row = _Row(change.revision, change.table, *change.key, change.deleted, raw)
+        return self._encryption.seal(change.table, _path(row), raw)
 
     def _fail(self, error: Exception) -> None:
         """Roll back unacknowledged writes."""
@@ -207,6 +251,11 @@ class SqliteStore(Store):
             self._tables[change.table].undo(change)
         self._writing, self._pending = [], []
         self.revision = self.durable
+
+
+def _path(row: _Row) -> bytes:
+    """Where an object is, for encryption that is bound to it."""
+    return "/".join(("/registry", row.table, *filter(None, (row.namespace, row.name)))).encode()
 
 
 def _check(path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Control planes of shoots: a garden, seeds, and the flows that create, move and delete what runs there."""
+"""Garden, seeds and shoots: control planes of shoots run in seeds, and move between them (Gardener's kinds)."""

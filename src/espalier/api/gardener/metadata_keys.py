@@ -41,6 +41,12 @@ SOURCE_EPOCH = DOMAIN + "source-epoch"
 FOUNDING = DOMAIN + "founding"
 """On the Etcd of a shoot's first epoch, "true": no backups are no reason not to start."""
 
+SEED = DOMAIN + "seed"
+"""Label of ShootStates: the seed that keeps it up to date. Its gardenlet watches no others."""
+
+SHOOT_UID = DOMAIN + "shoot-uid"
+"""Label of Secrets with a shoot's state: the UID of the Shoot in the garden."""
+
 FINALIZER_PREFIX = "extensions.gardener.cloud/"
 
 

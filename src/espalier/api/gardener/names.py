@@ -22,6 +22,10 @@ AGENT_SERVICE = "etcd-main-agent"
 
 AGENT_PORT = 8080
 
+STATE_NAMESPACE = "shoot-states"
+"""Namespace of the garden with the state that is too large for ShootStates: project members may read the Secrets of
+their own namespaces."""
+
 LONGEST_NAMESPACE = 63
 """Characters: a technical ID is the name of a namespace."""
 

@@ -53,6 +53,10 @@ class ExtensionState(Part):
     purpose: Annotated[str, Meta(description="Purpose of the resource, where its kind has any.")] = ""
     state: Annotated[RawExtension, Meta(description="Any JSON, as the extension wrote it.")] = None  # type: ignore[assignment]
     state_ref: StateReference | None = None
+    epoch: Annotated[int, Meta(ge=0, description="Ownership epoch of the seed that wrote it.")] = 0
+    outdated: Annotated[
+        str, Meta(description="Why the resource's present state is not here. Such an entry restores nothing.")
+    ] = ""
     resources: Annotated[
         list[NamedReference], Meta(description="Objects that belong to the state.", extra_json_schema=ATOMIC)
     ] = []

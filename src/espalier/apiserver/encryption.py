@@ -1,0 +1,263 @@
+"""Encryption at rest, by Kubernetes' EncryptionConfiguration: what a store writes, and what it reads.
+
+The format is kube-apiserver's: `k8s:enc:<provider>:v1:<key>:` and then what the provider makes. The first provider of a
+kind writes, all of them read; so keys are exchanged by putting the new one first, and taking the old one away when
+nothing is stored with it any more.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+from cryptography.hazmat.primitives.padding import PKCS7
+
+from espalier.api.violations import ManifestError
+from espalier.api.yaml_trees import trees
+from espalier.apiserver import secretbox
+
+PREFIX = b"k8s:enc:"
+_LONGEST_LABEL = 200
+"""Bytes of prefix, provider and key name."""
+
+
+class EncryptionError(ValueError):
+    """A configuration can't be used; the message tells the field and what is allowed."""
+
+
+class CannotDecrypt(ValueError):
+    """What is stored can't be read with this configuration."""
+
+
+class _Key(msgspec.Struct, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+    secret: str
+
+
+class _Keys(msgspec.Struct, forbid_unknown_fields=True):
+    keys: Annotated[list[_Key], msgspec.Meta(min_length=1)]
+
+
+class _Provider(msgspec.Struct, forbid_unknown_fields=True):
+    aesgcm: _Keys | None = None
+    aescbc: _Keys | None = None
+    secretbox: _Keys | None = None
+    identity: dict[str, Any] | None = None
+    kms: dict[str, Any] | None = None
+
+
+class _Resources(msgspec.Struct, forbid_unknown_fields=True):
+    resources: Annotated[list[str], msgspec.Meta(min_length=1)]
+    providers: Annotated[list[_Provider], msgspec.Meta(min_length=1)]
+
+
+class _Configuration(msgspec.Struct):
+    resources: Annotated[list[_Resources], msgspec.Meta(min_length=1)]
+    kind: str = ""
+    api_version: str = msgspec.field(default="", name="apiVersion")
+
+
+class _Sealing(Protocol):
+    """One key of one provider. `path` is where the object is: a text that was moved is not accepted, by some."""
+
+    label: bytes
+
+    def seal(self, clear: bytes, path: bytes) -> bytes:
+        """The text of what is clear."""
+
+    def unseal(self, text: bytes, path: bytes) -> bytes:
+        """What a text says. Raises `CannotDecrypt`."""
+
+
+class Encryption:
+    """A configuration that can be used."""
+
+    def __init__(self, configuration: Mapping[str, Any]) -> None:
+        """Raises `EncryptionError`."""
+        try:
+            parsed = msgspec.convert(configuration, _Configuration)
+        except msgspec.ValidationError as error:
+            raise EncryptionError(f"the encryption configuration is invalid: {error}") from None
+        if parsed.kind != "EncryptionConfiguration":
+            message = "found kind {!r}; allowed: EncryptionConfiguration of apiserver.config.k8s.io/v1"
+            raise EncryptionError(f"the encryption configuration is invalid: {message.format(parsed.kind)}")
+        self._rules = [
+            (tuple(one.resources), tuple(_sealings(place, one))) for place, one in enumerate(parsed.resources)
+        ]
+        self._by_table: dict[str, tuple[_Sealing, ...]] = {}
+
+    @classmethod
+    def read(cls, file: Path) -> Encryption:
+        """The configuration in a file, as YAML. Raises `EncryptionError`, `OSError`."""
+        try:
+            (tree,) = trees(file.read_text(), str(file))
+        except (ManifestError, UnicodeDecodeError, ValueError) as error:
+            raise EncryptionError(f"{file} is no encryption configuration: {error}") from None
+        return cls(tree)
+
+    def seal(self, table: str, path: bytes, clear: bytes) -> bytes:
+        """An object of a kind as it is to be stored."""
+        first = self._of(table)[0]
+        return first.label + first.seal(clear, path)
+
+    def unseal(self, table: str, path: bytes, stored: bytes) -> bytes:
+        """An object as it was before it was stored. Raises `CannotDecrypt`."""
+        for sealing in self._of(table):
+            if stored.startswith(sealing.label) and (sealing.label or not stored.startswith(PREFIX)):
+                return sealing.unseal(stored[len(sealing.label) :], path)
+        raise CannotDecrypt(
+            f"{path.decode(errors='replace')} is stored {_told(stored)}, and the encryption configuration has no "
+            "provider with that for it; add it behind the first one"
+        )
+
+    def is_stale(self, table: str, stored: bytes) -> bool:
+        """True if an object would be stored in another way today."""
+        label = self._of(table)[0].label
+        return not stored.startswith(label) if label else stored.startswith(PREFIX)
+
+    def _of(self, table: str) -> tuple[_Sealing, ...]:
+        found = self._by_table.get(table)
+        if found is None:
+            rules = (sealings for names, sealings in self._rules if any(_covers(name, table) for name in names))
+            found = self._by_table[table] = next(rules, (_Identity(),))
+        return found
+
+
+def require_clear(path: bytes, stored: bytes) -> None:
+    """Raise `CannotDecrypt` for an object that is encrypted where there is no configuration."""
+    if stored.startswith(PREFIX):
+        where = path.decode(errors="replace")
+        raise CannotDecrypt(f"{where} is stored {_told(stored)}; start the server with its encryption configuration")
+
+
+def _covers(name: str, table: str) -> bool:
+    """True if a rule is for a table: `secrets`, `shootstates.core.gardener.cloud`, `*.<group>`, `*.` (core), `*.*`."""
+    plural, _, group = name.partition(".")
+    if plural != "*":
+        return name == table
+    return group == "*" or group == table.partition(".")[2]
+
+
+def _told(stored: bytes) -> str:
+    if not stored.startswith(PREFIX):
+        return "in clear"
+    parts = stored[:_LONGEST_LABEL].split(b":")
+    provider, key = (parts[place].decode(errors="replace") if len(parts) > place else "?" for place in (2, 4))
+    return f"with provider {provider} and key {key!r}"
+
+
+def _sealings(place: int, rule: _Resources) -> Iterator[_Sealing]:
+    makers: Mapping[str, tuple[Callable[[bytes, bytes], _Sealing], Sequence[int]]] = {
+        "aesgcm": (_Gcm, (16, 24, 32)),
+        "aescbc": (_Cbc, (16, 24, 32)),
+        "secretbox": (_Box, (secretbox.KEY,)),
+    }
+    for number, provider in enumerate(rule.providers):
+        field = f"resources[{place}].providers[{number}]"
+        named = [name for name in provider.__struct_fields__ if getattr(provider, name) is not None]
+        if len(named) != 1:
+            raise EncryptionError(f"{field}: found {' and '.join(named) or 'nothing'}; allowed: exactly one provider")
+        (name,) = named
+        if name == "kms":
+            raise EncryptionError(f"{field}: kms is not supported; allowed: aesgcm, aescbc, secretbox, identity")
+        if name == "identity":
+            yield _Identity()
+            continue
+        make, sizes = makers[name]
+        for index, key in enumerate(getattr(provider, name).keys):
+            yield make(_label(name, key.name), _secret(f"{field}.{name}.keys[{index}].secret", key.secret, sizes))
+
+
+def _label(provider: str, key: str) -> bytes:
+    if ":" in key:
+        raise EncryptionError(f"the key name {key!r} has a colon, which ends names in what is stored; choose another")
+    return PREFIX + f"{provider}:v1:{key}:".encode()
+
+
+def _secret(field: str, text: str, sizes: Sequence[int]) -> bytes:
+    try:
+        secret = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise EncryptionError(f"{field}: it is not in base64") from None
+    if len(secret) not in sizes:
+        raise EncryptionError(f"{field}: found {len(secret)} bytes; allowed: {', '.join(map(str, sizes))}")
+    return secret
+
+
+class _Identity:
+    label = b""
+
+    def seal(self, clear: bytes, path: bytes) -> bytes:
+        return clear
+
+    def unseal(self, text: bytes, path: bytes) -> bytes:
+        return text
+
+
+class _Gcm:
+    """AES-GCM with a random nonce: exchange its keys every 200,000 writes, as Kubernetes says."""
+
+    def __init__(self, label: bytes, key: bytes) -> None:
+        self.label = label
+        self._cipher = AESGCM(key)
+
+    def seal(self, clear: bytes, path: bytes) -> bytes:
+        nonce = os.urandom(12)
+        return nonce + self._cipher.encrypt(nonce, clear, path)
+
+    def unseal(self, text: bytes, path: bytes) -> bytes:
+        try:
+            return self._cipher.decrypt(text[:12], text[12:], path)
+        except (InvalidTag, ValueError):
+            raise _damaged(path) from None
+
+
+class _Cbc:
+    """AES-CBC. It proves nothing of who wrote."""
+
+    def __init__(self, label: bytes, key: bytes) -> None:
+        self.label = label
+        self._algorithm = AES(key)
+
+    def seal(self, clear: bytes, path: bytes) -> bytes:
+        start = os.urandom(16)
+        padding, encryptor = PKCS7(128).padder(), Cipher(self._algorithm, CBC(start)).encryptor()
+        return start + encryptor.update(padding.update(clear) + padding.finalize()) + encryptor.finalize()
+
+    def unseal(self, text: bytes, path: bytes) -> bytes:
+        try:
+            padding, decryptor = PKCS7(128).unpadder(), Cipher(self._algorithm, CBC(text[:16])).decryptor()
+            return padding.update(decryptor.update(text[16:]) + decryptor.finalize()) + padding.finalize()
+        except ValueError:
+            raise _damaged(path) from None
+
+
+class _Box:
+    def __init__(self, label: bytes, key: bytes) -> None:
+        self.label = label
+        self._key = key
+
+    def seal(self, clear: bytes, path: bytes) -> bytes:
+        nonce = os.urandom(secretbox.NONCE)
+        return nonce + secretbox.seal(self._key, nonce, clear)
+
+    def unseal(self, text: bytes, path: bytes) -> bytes:
+        try:
+            return secretbox.unseal(self._key, text[: secretbox.NONCE], text[secretbox.NONCE :])
+        except (secretbox.Forged, struct.error):
+            raise _damaged(path) from None
+
+
+def _damaged(path: bytes) -> CannotDecrypt:
+    return CannotDecrypt(f"{path.decode(errors='replace')} was stored with another key of the same name, or is damaged")

@@ -1,0 +1,47 @@
+"""BackupEntries of the garden: whose they are, and when a source entry may be there: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from espalier.api.gardener import metadata_keys, names, ownership
+from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.responsibility import migrating, restoring
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.violations import Violation
+from espalier.shoots.admission import messages
+
+
+def violations(old: BackupEntry | None, new: BackupEntry, shoots: Iterable[Shoot]) -> Iterator[Violation]:
+    """What is wrong with an entry. `shoots` are those of its namespace."""
+    name = new.metadata.name
+    shoot = next((one for one in shoots if _entry_of(one) == names.original_backup_entry(name)), None)
+    if old is not None:
+        if old.spec.bucket_name != new.spec.bucket_name:
+            yield Violation("spec.bucketName", new.spec.bucket_name, old.spec.bucket_name, messages.ENTRY_BUCKET_STAYS)
+        return
+    if shoot is None:
+        yield Violation("metadata.name", name, "shoot--<project>--<shoot>--<uid>", messages.ENTRY_NAME)
+    elif names.is_source_backup_entry(name):
+        yield from _source(new, shoot)
+
+
+def _source(entry: BackupEntry, shoot: Shoot) -> Iterator[Violation]:
+    try:
+        owned = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP))
+    except OwnershipError as error:
+        yield Violation("metadata.name", entry.metadata.name, "", str(error))
+        return
+    source, current = owned.predecessor, owned.current
+    if source is None or current is None or not (restoring(shoot) or migrating(shoot)):
+        yield Violation("metadata.name", entry.metadata.name, "", messages.SOURCE_NOT_NEEDED)
+        return
+    if entry.spec.bucket_name != source.bucket:
+        yield Violation("spec.bucketName", entry.spec.bucket_name, source.bucket, messages.SOURCE_BUCKET)
+    if entry.spec.seed_name != current.seed:
+        yield Violation("spec.seedName", entry.spec.seed_name or "nothing", current.seed, messages.SOURCE_SEED)
+
+
+def _entry_of(shoot: Shoot) -> str:
+    return names.backup_entry(shoot.status.technical_id, shoot.status.uid or shoot.metadata.uid)

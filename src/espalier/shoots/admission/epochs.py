@@ -1,0 +1,75 @@
+"""Writes of our annotations on Shoots: by the garden and by gardenlets, each its own part: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from espalier.api.gardener import metadata_keys, ownership
+from espalier.api.gardener.ownership import Ownership, OwnershipError
+from espalier.api.violations import Violation, shown
+from espalier.kube.wire import User
+from espalier.shoots.admission import messages, users
+
+FIELD = f"metadata.annotations[{metadata_keys.OWNERSHIP}]"
+
+
+def violations(old: Mapping[str, str], new: Mapping[str, str], user: User) -> Iterator[Violation]:
+    """What a user may not write of the annotations of a Shoot."""
+    changed = [
+        key
+        for key in dict.fromkeys((*old, *new))
+        if key.startswith(metadata_keys.DOMAIN) and old.get(key) != new.get(key)
+    ]
+    if not changed:
+        return
+    seed = users.seed_of(user)
+    if not users.is_garden(user) and seed is None:
+        for key in changed:
+            field = f"metadata.annotations[{key}]"
+            yield Violation(field, _text(new.get(key)), _text(old.get(key)), messages.NOT_YOURS)
+    elif metadata_keys.OWNERSHIP in changed:
+        yield from _epochs(old.get(metadata_keys.OWNERSHIP), new.get(metadata_keys.OWNERSHIP), seed)
+
+
+def _epochs(old: str | None, new: str | None, seed: str | None) -> Iterator[Violation]:
+    try:
+        after = ownership.parse(new)
+    except OwnershipError as error:
+        yield Violation(FIELD, "", "", str(error))
+        return
+    try:
+        before = ownership.parse(old)
+    except OwnershipError:
+        if seed is not None:
+            yield Violation(FIELD, _text(new), "", messages.NOT_YOUR_EPOCH)
+        return  # the garden may put right what nobody can read
+    if seed is not None and not _starts(before, after, seed):
+        yield Violation(FIELD, _text(new), _text(old), messages.NOT_YOUR_EPOCH)
+    elif seed is None and not _goes_on(before, after):
+        yield Violation(FIELD, _text(new), _text(old), messages.EPOCHS_STAY)
+
+
+def _starts(before: Ownership, after: Ownership, seed: str) -> bool:
+    current = before.current
+    return current is not None and current.seed == seed and after == before.start(current.epoch, seed)
+
+
+def _goes_on(before: Ownership, after: Ownership) -> bool:
+    """True if epochs that remain are the same, but may have started, new ones follow, and none is lost that counts."""
+    known = {epoch.epoch: epoch for epoch in before.epochs}
+    newest = before.current.epoch if before.current is not None else 0
+    for epoch in after.epochs:
+        same = known.get(epoch.epoch)
+        if same is None and epoch.epoch <= newest:
+            return False
+        if same is not None and (
+            (same.seed, same.bucket) != (epoch.seed, epoch.bucket) or same.started > epoch.started
+        ):
+            return False
+    if before.current is not None and after.of(before.current.epoch) is None:
+        return False
+    return before.last_started is None or after.of(before.last_started.epoch) is not None
+
+
+def _text(value: str | None) -> str:
+    return "nothing" if value is None else shown(value)

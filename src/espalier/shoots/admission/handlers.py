@@ -1,0 +1,137 @@
+"""The admission webhooks of the garden, and of seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from espalier.api import schema
+from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.kinds import KubeObject
+from espalier.api.resource import Key
+from espalier.api.violations import Violation
+from espalier.kube.objects import Object
+from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.webhooks import Webhooks
+from espalier.shoots.admission import backup_entries, etcds, messages, shoot_states, shoots
+from espalier.shoots.admission.shoots import Garden
+
+_PATH = "/validate-core-gardener-cloud"
+VALIDATE_SHOOT = f"{_PATH}-v1beta1-shoot"
+VALIDATE_BACKUP_ENTRY = f"{_PATH}-v1beta1-backupentry"
+VALIDATE_SHOOT_STATE = f"{_PATH}-v1alpha1-shootstate"
+VALIDATE_ETCD = "/validate-druid-gardener-cloud-v1alpha1-etcd"
+
+WEBHOOKS = (
+    AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT),
+    AdmissionWebhook("validate", BackupEntry.resource, VALIDATE_BACKUP_ENTRY),
+    AdmissionWebhook("validate", ShootState.resource, VALIDATE_SHOOT_STATE, (*WRITES, "DELETE")),
+)
+"""The garden's webhooks."""
+
+SEED_WEBHOOKS = (AdmissionWebhook("validate", Etcd.resource, VALIDATE_ETCD, failure_policy="Ignore"),)
+"""Those of a seed. The controllers of Etcds ask the same before they act."""
+
+BY_SEED = "seed"
+
+K = TypeVar("K", bound=KubeObject)
+
+_NOT_READY = AdmissionResponse(
+    False, "the garden has just started and has not read everything yet; try again", 503, "ServiceUnavailable"
+)
+
+
+class Admission:
+    """The handlers. They look at caches alone."""
+
+    def __init__(self, caches: Caches) -> None:
+        self._shoots = caches.of(Shoot.resource, indexes={BY_SEED: seeds_of})
+        self._seeds = caches.of(Seed.resource)
+        self._profiles = caches.of(CloudProfile.resource)
+        self.garden = Garden(
+            lambda name: _typed(self._seeds, name, Seed),
+            lambda name: _typed(self._profiles, name, CloudProfile),
+            lambda seed: len(self._shoots.by_index(BY_SEED, seed)),
+        )
+        """What the rules ask, also for controllers."""
+
+    def serve(self, webhooks: Webhooks) -> None:
+        """Offer the handlers at their paths."""
+        webhooks.handle(VALIDATE_SHOOT, self.shoot)
+        webhooks.handle(VALIDATE_BACKUP_ENTRY, self.backup_entry)
+        webhooks.handle(VALIDATE_SHOOT_STATE, self.shoot_state)
+
+    def shoot(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Judge a write of a Shoot."""
+        return self._judge(request, Shoot, lambda new: shoots.violations(request.old, new, request.user, self.garden))
+
+    def backup_entry(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Judge a write of a BackupEntry."""
+
+        def found(new: Object) -> Iterator[Violation]:
+            old = request.old.decode(BackupEntry) if request.old is not None else None
+            there = [one.decode(Shoot) for one in self._shoots.list(new.namespace)]
+            return backup_entries.violations(old, new.decode(BackupEntry), there)
+
+        return self._judge(request, BackupEntry, found)
+
+    def shoot_state(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Judge a write of a ShootState, and hold it while its Shoot is there."""
+        if request.operation != "DELETE":
+            return self._judge(request, ShootState, lambda new: shoot_states.violations(new.decode(ShootState)))
+        if not self._shoots.synced:
+            return _NOT_READY
+        shoot = self._shoots.get(Key(request.namespace, request.name))
+        if shoot is None or shoot.metadata.deletion_timestamp is not None:
+            return AdmissionResponse()
+        return AdmissionResponse(False, f"ShootState {shoot.key} can't be deleted: {messages.STATE_HELD}")
+
+    def _judge(
+        self, request: AdmissionRequest, kind: type[KubeObject], found: Callable[[Object], Iterable[Violation]]
+    ) -> AdmissionResponse:
+        if not all(cache.synced for cache in (self._shoots, self._seeds, self._profiles)):
+            return _NOT_READY
+        return judged(request, kind, found)
+
+
+def judged(
+    request: AdmissionRequest, kind: type[KubeObject], found: Callable[[Object], Iterable[Violation]]
+) -> AdmissionResponse:
+    """The answer for an object of a kind. Deletions that are under way, and what changes nothing, always pass."""
+    new = request.object
+    if new is None:
+        return AdmissionResponse()
+    try:
+        violations = list(found(new))
+    except msgspec.MsgspecError as error:
+        wrong = [replace(one, found="") for one in schema.violations(kind, new.tree)]  # it may be of a secret
+        return AdmissionResponse.refuse(new, wrong or [Violation("", "", "", str(error))])
+    return AdmissionResponse.refuse(new, violations) if violations else AdmissionResponse()
+
+
+def etcd(request: AdmissionRequest) -> AdmissionResponse:
+    """Judge a write of an Etcd."""
+    return judged(request, Etcd, lambda new: etcds.violations(new.decode(Etcd)))
+
+
+SEED_HANDLERS: dict[str, Handler] = {VALIDATE_ETCD: etcd}
+
+
+def seeds_of(shoot: Object) -> Iterable[str]:
+    """Index: the seeds that a shoot has, and is to have."""
+    found = shoot.decode(Shoot)
+    return dict.fromkeys(filter(None, (found.spec.seed_name, found.status.seed_name)))
+
+
+def _typed(cache: Cache, name: str, kind: type[K]) -> K | None:
+    found = cache.get(Key("", name))
+    return found.decode(kind) if found is not None else None

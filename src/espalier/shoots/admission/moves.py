@@ -1,0 +1,97 @@
+"""Changes of a Shoot's `spec.seedName`: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from espalier.api import paths
+from espalier.api.gardener import metadata_keys, ownership
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.responsibility import created, migrating, restoring
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.violations import Violation, shown
+from espalier.shoots.admission import messages
+from espalier.shoots.admission.seeds import FIELD, is_lost
+
+_HIGH_AVAILABILITY = "spec.controlPlane.highAvailability"
+Tree = Mapping[str, Any]
+
+
+def begun(shoot: Shoot) -> bool:
+    """True if a move can't be taken back by naming the seed that has the shoot: resources are going, or gone."""
+    last = shoot.status.last_operation
+    if last is not None and last.type == OperationType.MIGRATE and not last.finished:
+        return True
+    try:
+        current = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP)).current
+    except OwnershipError:
+        return True
+    return current is not None and shoot.status.seed_name is not None and current.seed != shoot.status.seed_name
+
+
+def violations(old: Shoot, new: Shoot, source: Seed | None, destination: Seed | None) -> Iterator[Violation]:
+    """Why a shoot can't be moved, or changed while it moves.
+
+    `source` is the Seed that has it, `destination` the one that it was to move to before this write.
+    """
+    before, after = old.spec.seed_name, new.spec.seed_name
+    if before == after:
+        return
+    if before and not after:
+        yield Violation(FIELD, "nothing", before, messages.SEED_STAYS_SET)
+        return
+    if not before:
+        return
+    if old.metadata.deletion_timestamp is not None:
+        yield Violation(FIELD, str(after), before, messages.DELETED)
+        return
+    if not created(old) and not restoring(old):
+        last = old.status.last_operation
+        state = f"{last.type} {last.state}" if last is not None else "nothing yet"
+        yield Violation(FIELD, f"{after}, while the last operation is {state}", before, messages.NOT_CREATED)
+        return
+    moves = migrating(old) or restoring(old)
+    returns = after == old.status.seed_name and migrating(old)
+    if moves and (begun(old) or restoring(old)) and (returns or not is_lost(destination)):
+        yield Violation(FIELD, str(after), before, messages.MOVING)
+        return
+    if source is not None and source.spec.backup is None and not returns:
+        yield Violation(FIELD, f"{after}, from {source.metadata.name}", "", messages.SOURCE_WITHOUT_BACKUP)
+    if new.spec.control_plane is not None and new.spec.control_plane.high_availability is not None:
+        yield from highly_available(new)
+
+
+def highly_available(shoot: Shoot) -> Iterator[Violation]:
+    """A control plane with several members of etcd is refused by name."""
+    control_plane = shoot.spec.control_plane
+    if control_plane is None or control_plane.high_availability is None:
+        return
+    kind = control_plane.high_availability.failure_tolerance.type
+    yield Violation(_HIGH_AVAILABILITY, f"failure tolerance {kind}: replicas: 3 of etcd", "", messages.HIGHLY_AVAILABLE)
+
+
+def together(old: Shoot, old_tree: Tree, new: Shoot, new_tree: Tree, *, frees: bool = False) -> Iterator[Violation]:
+    """Other fields of spec that a write changes which moves the shoot, or while it moves.
+
+    Who `frees` may change them while it moves: what keeps a move from its end may be in the spec.
+    """
+    if old.metadata.deletion_timestamp is not None:
+        return
+    moves = bool(old.spec.seed_name) and old.spec.seed_name != new.spec.seed_name
+    if not moves and (frees or not (migrating(old) or restoring(old))):
+        return
+    message = messages.ONLY_THE_SEED if moves else messages.FROZEN
+    for path, before, after in paths.differences(_spec(old_tree), _spec(new_tree), ("spec",)):
+        if path != ("spec", "seedName"):
+            yield Violation(paths.render(path), _text(after), _text(before), message)
+
+
+def _spec(tree: Tree) -> Any:
+    return tree.get("spec") or {}
+
+
+def _text(value: Any) -> str:
+    return "nothing" if value is None else shown(value)

@@ -1,0 +1,83 @@
+"""Fitness of a seed for a shoot: pure, for admission, the scheduler, and whoever acts without a webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+import msgspec
+
+from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.seed import GARDENLET_READY, SHOOTS, Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.violations import Violation, shown
+from espalier.shoots.admission import messages
+
+FIELD = "spec.seedName"
+
+
+def unfit(
+    shoot: Shoot, name: str, seed: Seed | None, profile: CloudProfile | None = None, placed: int = 0
+) -> Iterator[Violation]:
+    """Why a seed can't have a shoot. `placed`: shoots that it has, or is to have, already.
+
+    That it is not ready is no reason: whoever moves a shoot waits for it (G35).
+    """
+    if seed is None:
+        yield Violation(FIELD, name, "", messages.NO_SUCH_SEED)
+        return
+    if seed.metadata.deletion_timestamp is not None:
+        yield Violation(FIELD, name, "", messages.SEED_DELETED)
+    if seed.spec.backup is None:
+        yield Violation(FIELD, name, "", messages.SEED_WITHOUT_BACKUP)
+    for taint in seed.spec.taints:
+        if not any(one.key == taint.key and one.value in (None, taint.value) for one in shoot.spec.tolerations):
+            text = f"{taint.key}={taint.value}" if taint.value else taint.key
+            yield Violation(FIELD, f"{name} with taint {text}", "", messages.NOT_TOLERATED)
+    yield from _unselected(shoot, name, seed, profile)
+    takes = _number(seed.status.allocatable.get(SHOOTS))
+    if takes is not None and placed >= takes:
+        yield Violation(FIELD, f"{name} with {placed} shoots", f"fewer than {takes}", messages.FULL)
+    yield from _overlapping(shoot, name, seed)
+
+
+def is_lost(seed: Seed | None) -> bool:
+    """True if nothing can be expected of a seed: it is gone, is being deleted, or its gardenlet is not heard of."""
+    if seed is None or seed.metadata.deletion_timestamp is not None:
+        return True
+    return any(one.type == GARDENLET_READY and one.status in ("False", "Unknown") for one in seed.status.conditions)
+
+
+def _unselected(shoot: Shoot, name: str, seed: Seed, profile: CloudProfile | None) -> Iterator[Violation]:
+    chosen = [shoot.spec.seed_selector, profile.spec.seed_selector if profile is not None else None]
+    for selector in chosen:
+        if selector is not None and not selector.selects(seed.metadata.labels):
+            yield Violation(FIELD, name, shown(msgspec.to_builtins(selector)), messages.NOT_SELECTED)
+    types = profile.spec.seed_selector.provider_types if profile is not None and profile.spec.seed_selector else []
+    if types and "*" not in types and seed.spec.provider.type not in types:
+        yield Violation(FIELD, f"{name} of {seed.spec.provider.type}", ", ".join(types), messages.WRONG_PROVIDER)
+
+
+def _overlapping(shoot: Shoot, name: str, seed: Seed) -> Iterator[Violation]:
+    if seed.spec.networks is None or shoot.spec.networking is None:
+        return
+    for part in ("pods", "services", "nodes"):
+        theirs = _network(getattr(seed.spec.networks, part))
+        for other in ("pods", "services", "nodes"):
+            ours = _network(getattr(shoot.spec.networking, other))
+            if theirs is not None and ours is not None and theirs.version == ours.version and theirs.overlaps(ours):
+                found = f"{name}: its {part} are {theirs}, the shoot's {other} {ours}"
+                yield Violation(FIELD, found, "", messages.OVERLAPPING)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return ip_network(text, strict=False) if text else None
+    except ValueError:
+        return None
+
+
+def _number(value: int | str | None) -> int | None:
+    if isinstance(value, str):
+        return int(value) if value.isdecimal() and len(value) < 10 else None
+    return value

@@ -1,0 +1,46 @@
+"""The shape of ShootStates: pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.violations import Violation
+from espalier.shoots.admission import messages
+
+
+def violations(state: ShootState) -> Iterator[Violation]:
+    """What is wrong with a ShootState. No value of a secret is ever named."""
+    metadata = state.metadata
+    owners = [owner for owner in metadata.owner_references if owner.kind == Shoot.resource.kind and owner.controller]
+    if [owner.name for owner in owners] != [metadata.name]:
+        found = ", ".join(owner.name for owner in owners) or "nothing"
+        yield Violation("metadata.ownerReferences", found, metadata.name, messages.STATE_OF_NO_SHOOT)
+    names: set[str] = set()
+    for place, secret in enumerate(state.gardenlet.secrets):
+        if secret.name in names:
+            yield Violation(f"gardenlet.secrets[{place}].name", secret.name, "", messages.TWICE)
+        names.add(secret.name)
+        for key, value in secret.data.items():
+            if not _is_base64(value):
+                yield Violation(f"gardenlet.secrets[{place}].data[{key}]", "", "", messages.NOT_BASE64)
+    entries: set[tuple[str, str, str]] = set()
+    for place, entry in enumerate(state.extensions):
+        key_of_entry = entry.kind, entry.name, entry.purpose
+        if key_of_entry in entries:
+            found = " ".join(filter(None, key_of_entry))
+            yield Violation(f"extensions[{place}]", found, "", messages.TWICE)
+        entries.add(key_of_entry)
+        if entry.state is not None and entry.state_ref is not None:
+            yield Violation(f"extensions[{place}].stateRef", "", "", messages.STATE_AND_REFERENCE)
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True

@@ -1,0 +1,73 @@
+"""All rules of a Shoot together, for a write and for whoever acts on a Shoot without webhooks: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.responsibility import migrating
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.violations import Violation
+from espalier.kube.objects import Object
+from espalier.kube.wire import User
+from espalier.shoots.admission import epochs, messages, moves, seeds, users
+
+
+class Garden(msgspec.Struct, frozen=True):
+    """What the rules ask of the garden."""
+
+    seed: Callable[[str], Seed | None]
+    profile: Callable[[str], CloudProfile | None] = lambda _name: None
+    placed: Callable[[str], int] = lambda _seed: 0
+    """Shoots that a seed has, or is to have."""
+
+
+def violations(old: Object | None, new: Object, user: User, garden: Garden) -> Iterator[Violation]:
+    """What is wrong with a write of a Shoot."""
+    shoot = new.decode(Shoot)
+    before = old.decode(Shoot) if old is not None else None
+    yield from epochs.violations(old.metadata.annotations if old else {}, new.metadata.annotations, user)
+    if before is None or old is None:
+        yield from moves.highly_available(shoot)
+    else:
+        if before.spec.control_plane != shoot.spec.control_plane:
+            yield from moves.highly_available(shoot)
+        yield from moves.together(before, old.tree, shoot, new.tree, frees=users.is_garden(user))
+    wanted = shoot.spec.seed_name
+    present = before.spec.seed_name if before is not None else None
+    if wanted == present:
+        return
+    if before is not None:
+        if present and not users.may_move(user):
+            yield Violation(seeds.FIELD, wanted or "nothing", present, messages.MAY_NOT_MOVE)
+            return
+        source = garden.seed(before.status.seed_name) if before.status.seed_name else None
+        found = list(moves.violations(before, shoot, source, garden.seed(present) if present else None))
+        yield from found
+        if found:
+            return
+    if wanted and not (before is not None and wanted == before.status.seed_name):  # it has room where it is
+        yield from unfit(shoot, wanted, garden)
+
+
+def unmovable(shoot: Shoot, garden: Garden) -> list[Violation]:
+    """Why a shoot that is to migrate can't go to its seed: for the garden's controllers, before anything is begun.
+
+    It says of an object that is there what admission says of a write, as far as that can be told afterwards.
+    """
+    wanted = shoot.spec.seed_name
+    if not migrating(shoot) or wanted is None:
+        return []
+    source = garden.seed(shoot.status.seed_name) if shoot.status.seed_name else None
+    stayed = msgspec.structs.replace(shoot, spec=msgspec.structs.replace(shoot.spec, seed_name=shoot.status.seed_name))
+    found = [] if moves.begun(shoot) else list(moves.violations(stayed, shoot, source, None))
+    return [*found, *unfit(shoot, wanted, garden)]
+
+
+def unfit(shoot: Shoot, seed: str, garden: Garden) -> Iterator[Violation]:
+    """Why a seed can't have a shoot."""
+    profile = garden.profile(shoot.spec.cloud_profile_name)
+    yield from seeds.unfit(shoot, seed, garden.seed(seed), profile, garden.placed(seed))

@@ -1,0 +1,35 @@
+"""Who writes, as far as admission asks: operators and controllers of the garden, gardenlets, everybody else."""
+
+from __future__ import annotations
+
+from espalier.api.gardener.names import GARDEN_NAMESPACE
+from espalier.kube.wire import User
+
+OPERATORS = "system:masters"
+GARDEN_ACCOUNTS = f"system:serviceaccounts:{GARDEN_NAMESPACE}"
+"""The group of the garden's controllers: service accounts of its namespace."""
+
+SEEDS = "gardener.cloud:system:seeds"
+"""The group of gardenlets."""
+
+SEED_USER = "gardener.cloud:system:seed:"
+"""Begins the name of a gardenlet's user; the name of its seed follows."""
+
+MOVERS = "gardener.cloud:system:movers"
+"""The group of those who may choose the seed of a shoot, beside operators."""
+
+
+def is_garden(user: User) -> bool:
+    """True for operators and the garden's controllers."""
+    return bool({OPERATORS, GARDEN_ACCOUNTS} & set(user.groups))
+
+
+def seed_of(user: User) -> str | None:
+    """The seed of a gardenlet; None for others."""
+    name = user.name.removeprefix(SEED_USER)
+    return name if SEEDS in user.groups and name != user.name and name else None
+
+
+def may_move(user: User) -> bool:
+    """True for those who may choose the seed of a shoot that has one."""
+    return is_garden(user) or MOVERS in user.groups

@@ -1,0 +1,33 @@
+"""Digests by which states are compared: equal for the same JSON value, however an API server writes it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from espalier.api import json_trees
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_WHOLE = 2.0**53
+
+
+def of_value(text: bytes) -> str:
+    """The digest of what a JSON text says. Go's API servers sort fields, and write 1.0 as 1."""
+    return of_text(_encode_sorted(_plain(json_trees.decode(text))))
+
+
+def of_text(text: bytes) -> str:
+    """The digest of a text as it is, in hexadecimal."""
+    return hashlib.sha256(text).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
+        return int(value)
+    return value

@@ -1,0 +1,142 @@
+"""A ShootState as JSON whose parts stay as they are: only what is changed is decoded and encoded.
+
+So nothing gets lost that others wrote, and states are the bytes that extensions wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+from msgspec import Raw
+
+from espalier.api import json_trees
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.shoot_state import ExtensionState, PersistedSecret
+from espalier.kube.objects import Object, encode_json
+from espalier.shoots.state import digests
+from espalier.shoots.state.found import StateKey
+
+_Parts = dict[str, Raw]
+_parts: Callable[[bytes], _Parts] = json_trees.decoder(_Parts)
+_texts: Callable[[bytes], dict[str, str]] = json_trees.decoder(dict[str, str])
+_items: Callable[[bytes], list[Raw]] = json_trees.decoder(list[Raw])
+_entry: Callable[[bytes], ExtensionState] = json_trees.decoder(ExtensionState)
+_secret: Callable[[bytes], PersistedSecret] = json_trees.decoder(PersistedSecret)
+
+
+class UnreadableShootState(ValueError):
+    """Parts of a ShootState are not what they must be."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An entry of `extensions`, decoded and as it was."""
+
+    state: ExtensionState
+    raw: bytes
+
+    @classmethod
+    def of(cls, state: ExtensionState) -> Entry:
+        """An entry that is new."""
+        return cls(state, encode_json(state))
+
+    @property
+    def key(self) -> StateKey:
+        """What it is for."""
+        return StateKey(self.state.kind, self.state.name, self.state.purpose)
+
+
+class Document:
+    """The parts of one ShootState. Changes are made here; `body` is what is then to be written."""
+
+    def __init__(self, raw: bytes) -> None:
+        try:
+            self._parts = _parts(raw)
+            self._gardenlet: _Parts = _parts(_given(self._parts, "gardenlet", b"{}"))
+            secrets = _items(_given(self._gardenlet, "secrets", b"[]"))
+            self.secrets = {one.name: one for one in map(_secret, map(bytes, secrets))}
+            self._raw_secrets = secrets
+            items = map(bytes, _items(_given(self._parts, "extensions", b"[]")))
+            self.entries = tuple(Entry(_entry(item), item) for item in items)
+        except msgspec.MsgspecError as error:
+            raise UnreadableShootState(f"the ShootState can't be read: {error}") from None
+
+    def add_secrets(self, secrets: Iterable[PersistedSecret]) -> None:
+        """Have these secrets too; those that are there stay as they are."""
+        new = {secret.name: secret for secret in secrets if secret.name not in self.secrets}
+        if not new:
+            return
+        self.secrets |= new
+        self._raw_secrets += [Raw(encode_json(secret)) for secret in new.values()]
+        self._gardenlet["secrets"] = Raw(encode_json(self._raw_secrets))
+        self._parts["gardenlet"] = Raw(encode_json(self._gardenlet))
+
+    def set_entries(self, entries: Iterable[Entry]) -> None:
+        """Have these entries."""
+        entries = tuple(entries)
+        if [entry.raw for entry in entries] == [entry.raw for entry in self.entries]:
+            return
+        self.entries = entries
+        self._parts["extensions"] = Raw(b"[" + b",".join(entry.raw for entry in self.entries) + b"]")
+
+    def mark(self, annotations: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        """Have these annotations and labels."""
+        metadata = _parts(bytes(self._parts["metadata"]))
+        for name, wanted in (("annotations", annotations), ("labels", labels)):
+            present = _texts(_given(metadata, name, b"{}"))
+            if present.items() >= wanted.items():
+                continue
+            metadata[name] = Raw(encode_json({**present, **wanted}))
+        self._parts["metadata"] = Raw(encode_json(metadata))
+
+    @property
+    def references(self) -> set[str]:
+        """Names of all Secrets that entries refer to."""
+        return {name for entry in self.entries if entry.state.state_ref for name in entry.state.state_ref.secrets}
+
+    @property
+    def body(self) -> bytes:
+        """The JSON of the whole object."""
+        return encode_json(self._parts)
+
+    @property
+    def size_without_entries(self) -> int:
+        """Bytes of all but the entries."""
+        others = {name: part for name, part in self._parts.items() if name != "extensions"}
+        return len(encode_json(others))
+
+
+def digested(object_: Object) -> Object:
+    """A cached ShootState: of secrets the names, of states the digests. A transform: the object is its own."""
+    try:
+        document = Document(object_.raw)
+        entries = [_digested(entry.state) for entry in document.entries]
+    except (UnreadableShootState, msgspec.MsgspecError):
+        entries = []  # whoever acts on it reads it live, and says what is wrong
+    object_.metadata.managed_fields = None  # type: ignore[assignment]  # absent is None
+    head = msgspec.to_builtins(object_.head)
+    return Object(encode_json({**head, "extensions": entries}), object_.head)
+
+
+def _digested(state: ExtensionState) -> ExtensionState:
+    if state.state is None:
+        return state
+    return msgspec.structs.replace(state, state=Raw(encode_json(digests.of_value(bytes(state.state)))))
+
+
+def digest_of(cached: ExtensionState) -> str:
+    """The digest of an entry of a cached ShootState: of the value, or of the text where it is in Secrets."""
+    if cached.state_ref is not None:
+        return cached.state_ref.sha256
+    return str(msgspec.json.decode(cached.state)) if cached.state is not None else ""
+
+
+def epoch_of(object_: Object) -> int:
+    """The epoch of the seed that wrote a ShootState last; 0 where none says so."""
+    found = object_.metadata.annotations.get(metadata_keys.EPOCH, "")
+    return int(found) if found.isdecimal() and len(found) < 17 else 0
+
+
+def _given(parts: _Parts, name: str, default: bytes) -> bytes:
+    found = bytes(parts.get(name, Raw(default)))
+    return default if found == b"null" else found

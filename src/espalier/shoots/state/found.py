@@ -1,0 +1,77 @@
+"""The state of an extension resource, as it is found in a seed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.extension import Extended
+from espalier.api.gardener.responsibility import order
+from espalier.api.printable import quoted
+from espalier.kube.objects import Object
+from espalier.shoots.state import digests
+from espalier.shoots.state.limits import LARGEST_STATE, MIB
+
+_NULL = b"null"
+
+
+class StateKey(NamedTuple):
+    """What an entry of a ShootState is for: two resources of a kind differ in name, and some in purpose."""
+
+    kind: str
+    name: str = ""
+    purpose: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" + (f" (purpose {self.purpose})" if self.purpose else "")
+
+
+class FoundState(msgspec.Struct, frozen=True, dict=True):
+    """The state of one resource. Its text is never looked into, but to compare it."""
+
+    key: StateKey
+    text: bytes = b""
+    """JSON; empty where the extension keeps no state."""
+    problem: str = ""
+    """Why the state can't be carried."""
+    waits: bool = False
+    """True while an order says that the resource is still to get its state: what is there now means nothing."""
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of the value."""
+        return digests.of_value(self.text)
+
+    @cached_property
+    def text_digest(self) -> str:
+        """The digest of the text."""
+        return digests.of_text(self.text)
+
+
+def state_of(resource: Object, kind: type[Extended]) -> FoundState:
+    """The state of a resource of this kind."""
+    key = StateKey(kind.resource.kind, resource.name)
+    try:
+        extended = resource.decode(kind)
+    except msgspec.MsgspecError as error:
+        return FoundState(key, problem=f"the resource can't be read: {quoted(str(error), 200)}")
+    purpose = getattr(extended.spec, "purpose", "")
+    key = key._replace(purpose=purpose)
+    waits = order(resource.metadata) in (metadata_keys.RESTORE, metadata_keys.WAIT_FOR_STATE)
+    text = bytes(extended.status.state) if extended.status.state is not None else b""
+    if not text or text == _NULL:
+        return FoundState(key, waits=waits)
+    if len(text) > LARGEST_STATE:
+        size, limit = len(text) / MIB, LARGEST_STATE // MIB
+        return FoundState(
+            key, problem=f"its state has {size:.1f} MiB, at most {limit} MiB are carried; have the extension keep less"
+        )
+    try:
+        json_trees.require_flat(text)
+    except json_trees.TooDeep as error:
+        return FoundState(key, problem=f"its state can't be carried: {error}")
+    return FoundState(key, text, waits=waits)

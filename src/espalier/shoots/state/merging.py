@@ -1,0 +1,135 @@
+"""The entries that a ShootState shall have, out of those that it has and the states in the seed: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+import msgspec
+from msgspec import Raw
+
+from espalier.api.gardener import metadata_keys, ownership
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.responsibility import operation_of_shoot, seed_of
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.api.meta import Tree
+from espalier.kube.objects import encode_json
+from espalier.shoots.state import digests, pieces
+from espalier.shoots.state.document import Entry, digest_of
+from espalier.shoots.state.found import FoundState, StateKey
+from espalier.shoots.state.limits import LARGEST_INLINE, LARGEST_SHOOT_STATE
+
+_OVERHEAD = 64 * 1024
+"""Bytes for what the API server adds: managed fields, above all."""
+
+
+class Mode(Enum):
+    """What the absence of a state in the seed means."""
+
+    EXACT = "exact"
+    """That there is none: the shoot is settled in this seed."""
+    MERGE = "merge"
+    """Nothing: resources are made, restored, migrated or deleted just now."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What a seed has to do for the ShootState of a shoot."""
+
+    mode: Mode
+    epoch: int
+
+
+def task_of(shoot: Shoot, seed: str) -> Task | None:
+    """The task of a seed; None where another one has the shoot, or it can't be told."""
+    if seed_of(shoot) != seed:
+        return None
+    try:
+        current = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP)).current
+    except OwnershipError:
+        return None  # nobody acts: admission says what is wrong
+    if current is not None and current.seed != seed:
+        return None
+    settled = operation_of_shoot(shoot) is OperationType.RECONCILE
+    return Task(Mode.EXACT if settled else Mode.MERGE, current.epoch if current else 0)
+
+
+def is_current(cached: Sequence[ExtensionState], found: Sequence[FoundState], mode: Mode) -> bool:
+    """True if a cached ShootState has all states of a seed, so that nothing has to be read or written."""
+    entries = {StateKey(one.kind, one.name, one.purpose): one for one in cached}
+    return not _forgotten(entries, found, mode) and all(_is_stored(entries.get(one.key), one, mode) for one in found)
+
+
+def merged(
+    entries: Sequence[Entry], found: Sequence[FoundState], task: Task, shoot_uid: str, others: int
+) -> tuple[list[Entry], list[Tree]]:
+    """All entries, and the Secrets of those that are too large. `others`: bytes of the other parts of the ShootState.
+
+    What did not change stays as it is, and where it is.
+    """
+    by_key = {entry.key: entry for entry in entries}
+    for key in _forgotten(by_key, found, task.mode):
+        del by_key[key]
+    for one in found:
+        entry = _next(by_key.get(one.key), one, task)
+        if entry is not None:
+            by_key[one.key] = entry
+    secrets: list[Tree] = []
+    inline = {key: len(entry.raw) for key, entry in by_key.items() if entry.state.state is not None}
+    size = others + _OVERHEAD + sum(len(entry.raw) for entry in by_key.values())
+    for key in sorted(inline, key=lambda key: -inline[key]):
+        if inline[key] <= LARGEST_INLINE and size <= LARGEST_SHOOT_STATE:
+            break
+        state = by_key[key].state
+        reference, made = pieces.split(bytes(state.state), shoot_uid, task.epoch)
+        by_key[key] = Entry.of(msgspec.structs.replace(state, state=None, state_ref=reference))
+        secrets += made
+        size += len(by_key[key].raw) - inline[key]
+    return list(by_key.values()), secrets
+
+
+def _forgotten(entries: Iterable[StateKey], found: Sequence[FoundState], mode: Mode) -> list[StateKey]:
+    """Entries of resources that are gone, or keep no state any more.
+
+    A namespace that somebody emptied is no reason to forget: only while others of its resources are there.
+    """
+    if mode is Mode.MERGE or not found:
+        return []
+    kept = {one.key for one in found if one.text or one.problem or one.waits}
+    return [key for key in entries if key not in kept]
+
+
+def _next(present: Entry | None, one: FoundState, task: Task) -> Entry | None:
+    """The entry of a resource, None for none."""
+    cached = present.state if present is not None else None
+    if cached is not None and cached.state is not None:
+        cached = msgspec.structs.replace(cached, state=Raw(encode_json(digests.of_value(bytes(cached.state)))))
+    if _is_stored(cached, one, task.mode):
+        return present
+    if one.problem:
+        state = (
+            present.state
+            if present is not None
+            else ExtensionState(kind=one.key.kind, name=one.key.name, purpose=one.key.purpose)
+        )
+        return Entry.of(msgspec.structs.replace(state, outdated=one.problem))
+    return Entry.of(_state(one, task.epoch))
+
+
+def _state(one: FoundState, epoch: int) -> ExtensionState:
+    kind, name, purpose = one.key
+    return ExtensionState(kind=kind, name=name, purpose=purpose, state=Raw(one.text), epoch=epoch)
+
+
+def _is_stored(cached: ExtensionState | None, one: FoundState, mode: Mode) -> bool:
+    """True if nothing of a resource has to be written."""
+    if one.waits:
+        return True
+    if one.problem:
+        return cached is not None and cached.outdated == one.problem
+    if not one.text:
+        return cached is None or mode is Mode.MERGE
+    if cached is None or cached.outdated:
+        return False
+    return digest_of(cached) == (one.text_digest if cached.state_ref is not None else one.digest)

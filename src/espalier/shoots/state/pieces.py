@@ -1,0 +1,82 @@
+"""State that is in Secrets: compressed, in pieces, under names that tell its content.
+
+A changed state gets new names, so whoever follows a reference finds all of one state or none of it; and no epoch uses
+the Secrets of another, which its gardenlet may delete. What is read is checked by size and digest.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Sequence
+
+from espalier.api.core import SECRET
+from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.shoot_state import StateReference
+from espalier.api.meta import Tree
+from espalier.kube.objects import Object
+from espalier.shoots.state import digests
+from espalier.shoots.state.limits import LARGEST_STATE, PIECE
+
+STATE_TYPE = metadata_keys.DOMAIN + "state"
+"""Type of the Secrets."""
+
+_KEY = "state"
+
+
+class TruncatedState(ValueError):
+    """The pieces of a state are not all there, or not its own: it restores nothing."""
+
+
+def split(text: bytes, shoot_uid: str, epoch: int = 0) -> tuple[StateReference, list[Tree]]:
+    """A reference to a state, and the Secrets that have it."""
+    digest = digests.of_text(text)
+    packed = zlib.compress(text, 6)
+    pieces = [packed[start : start + PIECE] for start in range(0, len(packed), PIECE)]
+    labels = {metadata_keys.SHOOT_UID: shoot_uid, metadata_keys.EPOCH: str(epoch)}
+    name = f"{shoot_uid}--{epoch}-{digest[:32]}"
+    secrets = [_secret(f"{name}--{place}", piece, labels) for place, piece in enumerate(pieces)]
+    reference = StateReference(
+        secrets=[str(secret["metadata"]["name"]) for secret in secrets], size=len(text), sha256=digest
+    )
+    return reference, secrets
+
+
+def join(reference: StateReference, pieces: Sequence[Tree | None]) -> bytes:
+    """The state of a reference, out of its Secrets in order (None: not there). Raises `TruncatedState`."""
+    if reference.size > LARGEST_STATE:
+        raise TruncatedState(f"it is said to have {reference.size} bytes, more than {LARGEST_STATE}")
+    missing = [name for name, piece in zip(reference.secrets, pieces, strict=True) if piece is None]
+    if missing:
+        raise TruncatedState(f"Secrets of namespace {names.STATE_NAMESPACE} are missing: {', '.join(missing[:3])}")
+    try:
+        packed = b"".join(base64.b64decode(str(piece["data"][_KEY]), validate=True) for piece in pieces if piece)
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(packed, reference.size + 1)  # not a byte more than is expected
+    except (KeyError, TypeError, binascii.Error, zlib.error):
+        raise TruncatedState("its Secrets do not hold a compressed state") from None
+    if len(text) != reference.size or not unpacking.eof or digests.of_text(text) != reference.sha256:
+        raise TruncatedState("what its Secrets hold is not the state that was written: size or digest differ")
+    return text
+
+
+def epoch_of(secret: Object) -> int:
+    """The ownership epoch whose gardenlet made a Secret."""
+    found = secret.metadata.labels.get(metadata_keys.EPOCH, "0")
+    return int(found) if found.isdecimal() else 0
+
+
+def _secret(name: str, piece: bytes, labels: dict[str, str]) -> Tree:
+    return {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {
+            "name": name,
+            "namespace": names.STATE_NAMESPACE,
+            "labels": labels,
+        },
+        "type": STATE_TYPE,
+        "immutable": True,
+        "data": {_KEY: base64.b64encode(piece).decode()},
+    }

@@ -1,0 +1,168 @@
+"""ShootStates in the garden: made, filled and claimed by the gardenlet that has the shoot, and let go at its end.
+
+Every write names the version that was read, so none overwrites what another gardenlet wrote meanwhile: it gets a
+`Conflict`. A gardenlet whose epoch is over gets `EpochOver`: the shoot has moved on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from espalier.api.core import SECRET
+from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import FINALIZER, PersistedSecret, ShootState
+from espalier.api.meta import Tree
+from espalier.kube.client import Client
+from espalier.kube.errors import AlreadyExists, Conflict, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache
+from espalier.runtime.writer import Writer, found_by_owner
+from espalier.shoots.state import pieces
+from espalier.shoots.state.document import Document, epoch_of
+from espalier.shoots.state.stored import StaleState, StoredState
+
+_ATTEMPTS = 5
+
+
+class EpochOver(Exception):
+    """A newer epoch has the ShootState: this seed writes nothing into it any more."""
+
+
+class ShootStates:
+    """ShootStates of a garden, for the gardenlet of one seed. `cache` is told what was written."""
+
+    def __init__(self, client: Client, seed: str, cache: Cache | None = None) -> None:
+        self._client = client
+        self._seed = seed
+        self._writer = Writer(client, {ShootState.resource: cache} if cache is not None else {})
+
+    async def read(self, shoot: Object) -> Object | None:
+        """The ShootState of a Shoot, from the API server. Raises `StaleState` for one of another Shoot of the name."""
+        try:
+            found = await self._client.get(ShootState.resource, shoot.name, shoot.namespace)
+        except NotFound:
+            return None
+        owners = [owner.uid for owner in found.metadata.owner_references if owner.kind == Shoot.resource.kind]
+        if owners and shoot.metadata.uid not in owners:
+            raise StaleState(
+                f"ShootState {found.key} belongs to an earlier Shoot of the name; wait until it is deleted"
+            )
+        return found
+
+    async def ensure(self, shoot: Object, epoch: int = 0) -> Object:
+        """The ShootState of a Shoot, made if there is none: before the first secret appears in the seed."""
+        found = await self.read(shoot)
+        if found is None:
+            created = await self._writer.create(ShootState.resource, _new(shoot, self._marks(epoch)))
+            found = created if created is not None else await self.read(shoot)
+        if found is None:
+            raise Conflict.of(f"ShootState {shoot.key} was deleted while it was made")
+        return found
+
+    async def persist(
+        self, shoot: Object, secrets: Sequence[PersistedSecret], epoch: int = 0
+    ) -> dict[str, PersistedSecret]:
+        """Store secrets that were generated, and return all that are stored: what was there before stays.
+
+        Deploy what this returns, not what was generated: a gardenlet that crashed may have stored others before, and
+        without secrets it tells which are still to be generated.
+        """
+        found = await self.change(shoot, epoch, lambda document: document.add_secrets(secrets))
+        return Document(found.raw).secrets
+
+    async def claim(self, shoot: Object, epoch: int) -> StoredState:
+        """What is stored, for the gardenlet of a new epoch: from now on, those of earlier epochs write nothing.
+
+        Raises `EpochOver`, and `StaleState` when there is no ShootState.
+        """
+        if await self.read(shoot) is None:
+            raise StaleState(f"there is no ShootState {shoot.key}: nothing is known of the shoot's control plane")
+        found = await self.change(shoot, epoch, lambda _document: None)
+        return await StoredState.read(self._client, found)
+
+    async def release(self, shoot: Object) -> None:
+        """Have the ShootState, and all Secrets that it refers to, deleted: the control plane of the Shoot is gone."""
+        found = await self.read(shoot)
+        if found is not None:
+            await self._writer.delete(ShootState.resource, found, found_by_owner)
+            live = await self.read(shoot)
+            if live is not None:
+                await self._writer.remove_finalizer(ShootState.resource, live, FINALIZER)
+        await self.sweep(shoot, (), sys.maxsize)
+
+    async def change(
+        self,
+        shoot: Object,
+        epoch: int,
+        edit: Callable[[Document], None],
+        secrets: Callable[[], Iterable[Tree]] = tuple,
+    ) -> Object:
+        """Make a change of a ShootState, once more if another write came first. `secrets` are written before it."""
+        for attempt in range(_ATTEMPTS):
+            found = await self.ensure(shoot, epoch)
+            if epoch_of(found) > epoch:
+                raise EpochOver(f"ShootState {found.key} is kept by epoch {epoch_of(found)}; this is epoch {epoch}")
+            document = Document(found.raw)
+            before = document.body
+            edit(document)
+            for secret in secrets():
+                await self._create_piece(secret)
+            document.mark(*self._marks(epoch))
+            if document.body == before:
+                return found
+            try:
+                return await self._writer.replace(ShootState.resource, document.body)
+            except Conflict:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _marks(self, epoch: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        annotations = {metadata_keys.EPOCH: str(epoch)} if epoch else {}
+        return annotations, {metadata_keys.SEED: self._seed}
+
+    async def _create_piece(self, secret: Tree) -> None:
+        try:
+            await self._client.create(SECRET, secret)
+        except AlreadyExists:
+            return  # its name tells its content, and it is checked when it is read
+
+    async def sweep(self, shoot: Object, used: Collection[str], epoch: int) -> None:
+        """Delete Secrets with state of a shoot that no reference names: also those that a crash left.
+
+        Not those of a newer epoch. Only for whoever writes references: others may have made Secrets for the next one.
+        """
+        labels = f"{metadata_keys.SHOOT_UID}={shoot.metadata.uid}"
+        found = await self._client.list(SECRET, names.STATE_NAMESPACE, labels=labels)
+        unused = [one for one in found.items if one.name not in used and pieces.epoch_of(one) <= epoch]
+        await asyncio.gather(*(self._writer.delete(SECRET, one, found_by_owner) for one in unused))
+
+
+def _new(shoot: Object, marks: tuple[Mapping[str, str], Mapping[str, str]]) -> Tree:
+    annotations, labels = marks
+    owner = {
+        "apiVersion": Shoot.resource.api_version,
+        "kind": Shoot.resource.kind,
+        "name": shoot.name,
+        "uid": shoot.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = {
+        "name": shoot.name,
+        "namespace": shoot.namespace,
+        "annotations": dict(annotations),
+        "labels": dict(labels),
+        "finalizers": [FINALIZER],
+        "ownerReferences": [owner],
+    }
+    return {
+        "apiVersion": ShootState.resource.api_version,
+        "kind": ShootState.resource.kind,
+        "metadata": metadata,
+        "gardenlet": {"secrets": []},
+        "extensions": [],
+    }

@@ -1,0 +1,89 @@
+"""The reading side: a shoot's state as a destination gets it, each part checked before it is given out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from espalier.api.core import SECRET
+from espalier.api.gardener import names
+from espalier.api.gardener.shoot_state import ExtensionState, PersistedSecret, StateReference
+from espalier.api.meta import Tree
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.shoots.state import pieces
+from espalier.shoots.state.document import Document, epoch_of
+from espalier.shoots.state.found import StateKey
+from espalier.shoots.state.pieces import TruncatedState
+
+
+class StaleState(ValueError):
+    """A state that is not, or may not be, the last one of its resource: it restores nothing."""
+
+
+class StoredState:
+    """All that is stored of a shoot's control plane, at the moment when it was read."""
+
+    def __init__(self, shoot_state: Object, pieces_by_name: Mapping[str, Tree]) -> None:
+        """Raises `UnreadableShootState`."""
+        document = Document(shoot_state.raw)
+        self.secrets: Mapping[str, PersistedSecret] = document.secrets
+        """Secrets that are never generated again, by name."""
+        self.epoch = epoch_of(shoot_state)
+        self._entries = {entry.key: entry.state for entry in document.entries}
+        self._pieces = pieces_by_name
+
+    @classmethod
+    async def read(cls, client: Client, shoot_state: Object) -> StoredState:
+        """With the Secrets that the ShootState refers to."""
+        found: dict[str, Tree] = {}
+        for entry in Document(shoot_state.raw).entries:
+            for name in entry.state.state_ref.secrets if entry.state.state_ref else ():
+                try:
+                    found[name] = (await client.get(SECRET, name, names.STATE_NAMESPACE)).tree
+                except NotFound:
+                    continue  # `state_for` tells who asks for it
+        return cls(shoot_state, found)
+
+    @property
+    def keys(self) -> tuple[StateKey, ...]:
+        """The resources that have an entry."""
+        return tuple(self._entries)
+
+    def state_for(self, kind: str, name: str, purpose: str = "") -> bytes | None:
+        """The JSON of a resource's state; None where it keeps none: it is then reconciled as if it were new.
+
+        Raises `StaleState`, `TruncatedState`: then nothing must be made, for what is there would be made twice.
+        """
+        key = StateKey(kind, name, purpose)
+        entry = self._entries.get(key) or self._unnamed(key)
+        if entry is None:
+            return None
+        if entry.outdated:
+            raise StaleState(f"the state of {key} is not the present one: {entry.outdated}")
+        if entry.epoch > self.epoch:
+            raise StaleState(f"the state of {key} was written in epoch {entry.epoch}, after epoch {self.epoch}")
+        if entry.state_ref is not None:
+            return self._joined(key, entry.state_ref)
+        state = bytes(entry.state) if entry.state is not None else b"null"
+        return None if state == b"null" else state
+
+    def problems(self) -> list[str]:
+        """Why the state can't be restored as it is; empty if it can. Says all at once, before anything is begun."""
+        found = []
+        for key in self._entries:
+            try:
+                self.state_for(*key)
+            except (StaleState, TruncatedState) as error:
+                found.append(str(error))
+        return found
+
+    def _unnamed(self, key: StateKey) -> ExtensionState | None:
+        """An entry as in the proposal, which names no resource: a kind has one for each purpose."""
+        return self._entries.get(key._replace(name=""))
+
+    def _joined(self, key: StateKey, reference: StateReference) -> bytes:
+        try:
+            return pieces.join(reference, [self._pieces.get(name) for name in reference.secrets])
+        except TruncatedState as error:
+            raise TruncatedState(f"the state of {key} is not whole: {error}") from None

@@ -1,0 +1,255 @@
+"""Encryption at rest, as Kubernetes configures it."""
+
+from __future__ import annotations
+
+import base64
+import random
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
+from espalier.api.crd import crd_of
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.apiserver import secretbox
+from espalier.apiserver.encryption import CannotDecrypt, Encryption, EncryptionError
+from espalier.apiserver.server import Server
+from espalier.apiserver.sqlite import SqliteStore, Unusable
+from espalier.kube.client import Client
+from espalier.kube.inprocess import InProcessTransport
+
+CA_KEY = b"-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\n"
+ENCODED = base64.b64encode(CA_KEY)
+
+
+def key(name: str, size: int = 32) -> dict[str, str]:
+    return {"name": name, "secret": base64.b64encode(random.Random(name).randbytes(size)).decode()}
+
+
+def provider(name: str, *keys: str) -> dict[str, Any]:
+    return {name: {"keys": [key(one) for one in keys]}} if name != "identity" else {"identity": {}}
+
+
+def configuration(*providers: dict[str, Any], resources: tuple[str, ...] = ("secrets",)) -> dict[str, Any]:
+    rule = {"resources": list(resources), "providers": list(providers)}
+    return {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": [rule]}
+
+
+GARDEN = ("secrets", "shootstates.core.gardener.cloud")
+PROVIDERS = ("aesgcm", "aescbc", "secretbox")
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+@given(clear=st.binary(max_size=500))
+def test_what_was_sealed_is_unsealed_to_the_same(name: str, clear: bytes) -> None:
+    encryption = Encryption(configuration(provider(name, "one")))
+    stored = encryption.seal("secrets", b"/a", clear)
+    assert stored.startswith(f"k8s:enc:{name}:v1:one:".encode())
+    assert encryption.unseal("secrets", b"/a", stored) == clear
+    assert len(clear) < 8 or clear not in stored
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+@given(st.data())
+def test_what_was_damaged_is_never_read_as_something_else(name: str, data: st.DataObject) -> None:
+    encryption = Encryption(configuration(provider(name, "one")))
+    stored = bytearray(encryption.seal("secrets", b"/a", b"x" * 40))
+    label = len(f"k8s:enc:{name}:v1:one:")
+    if name == "aescbc":  # it only tells damage of the padding
+        stored = stored[: data.draw(st.integers(label, len(stored) - 1))]
+    else:
+        stored[data.draw(st.integers(label, len(stored) - 1))] ^= 1 + data.draw(st.integers(0, 254))
+    if name == "aescbc":
+        with suppress(CannotDecrypt):
+            assert encryption.unseal("secrets", b"/a", bytes(stored)) != b"x" * 40
+        return
+    with pytest.raises(CannotDecrypt, match="/a was stored with another key"):
+        encryption.unseal("secrets", b"/a", bytes(stored))
+
+
+def test_an_object_in_the_place_of_another_is_not_accepted_by_gcm() -> None:
+    encryption = Encryption(configuration(provider("aesgcm", "one")))
+    with pytest.raises(CannotDecrypt):
+        encryption.unseal("secrets", b"/b", encryption.seal("secrets", b"/a", b"x"))
+
+
+def test_secretbox_is_that_of_nacl() -> None:
+    """The example of NaCl's own tests."""
+    box = secretbox.seal(
+        bytes.fromhex("1b27556473e985d462cd51197a9a46c76009549eac6474f206c4ee0844f68389"),
+        bytes.fromhex("69696ee955b62b73cd62bda875fc73d68219e0036b7a0b37"),
+        bytes.fromhex(
+            "be075fc53c81f2d5cf141316ebeb0c7b5228c52a4c62cbd44b66849b64244ffce5ecbaaf33bd751a1ac728d45e6c6129"
+            "6cdc3c01233561f41db66cce314adb310e3be8250c46f06dceea3a7fa1348057e2f6556ad6b1318a024a838f21af1fde"
+            "048977eb48f59ffd4924ca1c60902e52f0a089bc76897040e082f937763848645e0705"
+        ),
+    )
+    assert box.hex() == (
+        "f3ffc7703f9400e52a7dfb4b3d3305d98e993b9f48681273c29650ba32fc76ce48332ea7164d96a4476fb8c531a1186a"
+        "c0dfc17c98dce87b4da7f011ec48c97271d2c20f9b928fe2270d6fb863d51738b48eeee314a7cc8ab932164548e526ae"
+        "90224368517acfeabd6bb3732bc0e9da99832b61ca01b6de56244a9e88d5f9b37973f622a43d14a6599b1f654cb45a74"
+        "e355a5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("resources", "table", "encrypted"),
+    [
+        (("secrets",), "secrets", True),
+        (("secrets",), "configmaps", False),
+        (("shootstates.core.gardener.cloud",), "shootstates.core.gardener.cloud", True),
+        (("*.core.gardener.cloud",), "shootstates.core.gardener.cloud", True),
+        (("*.core.gardener.cloud",), "secrets", False),
+        (("*.",), "configmaps", True),
+        (("*.",), "deployments.apps", False),
+        (("*.*",), "configmaps", True),
+        (("*.*",), "deployments.apps", True),
+    ],
+)
+def test_the_first_rule_for_a_kind_counts(resources: tuple[str, ...], table: str, encrypted: bool) -> None:
+    encryption = Encryption(configuration(provider("aesgcm", "one"), resources=resources))
+    assert encryption.seal(table, b"/a", b"{}").startswith(b"k8s:enc:") is encrypted
+
+
+def test_an_earlier_key_reads_and_the_first_one_writes() -> None:
+    old = Encryption(configuration(provider("aescbc", "old")))
+    both = Encryption(configuration(provider("aesgcm", "new"), provider("aescbc", "old"), provider("identity")))
+    stored = old.seal("secrets", b"/a", b"{}")
+    assert both.unseal("secrets", b"/a", stored) == b"{}"
+    assert both.unseal("secrets", b"/a", b"{}") == b"{}"
+    assert both.is_stale("secrets", stored)
+    assert both.is_stale("secrets", b"{}")
+    assert not both.is_stale("secrets", both.seal("secrets", b"/a", b"{}"))
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({}, "the encryption configuration is invalid"),
+        ({"resources": []}, "the encryption configuration is invalid"),
+        ({**configuration(provider("identity")), "kind": "Secret"}, "found kind 'Secret'"),
+        (configuration({"aesgcm": {"keys": []}}), "the encryption configuration is invalid"),
+        (
+            configuration({"kms": {"name": "x"}}),
+            r"resources\[0\].providers\[0\]: kms is not supported; allowed: aesgcm",
+        ),
+        (configuration({}), "found nothing; allowed: exactly one provider"),
+        (configuration({**provider("identity"), **provider("aescbc", "x")}), "found aescbc and identity"),
+        (configuration({"aescbc": {"keys": [{"name": "x", "secret": "?"}]}}), r"keys\[0\].secret: it is not in base64"),
+        (configuration({"secretbox": {"keys": [key("x", 16)]}}), "found 16 bytes; allowed: 32"),
+        (configuration({"aesgcm": {"keys": [{**key("x"), "name": "a:b"}]}}), "has a colon"),
+    ],
+)
+def test_a_configuration_that_can_not_be_used_is_refused_with_the_field(tree: dict[str, Any], message: str) -> None:
+    with pytest.raises(EncryptionError, match=message) as caught:
+        Encryption(tree)
+    assert key("x")["secret"] not in str(caught.value)
+
+
+def test_the_configuration_is_read_as_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "encryption.yaml"
+    file.write_bytes(msgspec.yaml.encode(configuration(provider("aesgcm", "one"))))
+    assert Encryption.read(file).seal("secrets", b"/a", b"{}").startswith(b"k8s:enc:aesgcm")
+    file.write_text("- : [")
+    with pytest.raises(EncryptionError, match="is no encryption configuration"):
+        Encryption.read(file)
+
+
+@asynccontextmanager
+async def opened(path: Path, *providers: dict[str, Any]) -> AsyncIterator[Client]:
+    encryption = Encryption(configuration(*providers, resources=GARDEN)) if providers else None
+    server = Server(SqliteStore(path, encryption), now=lambda: datetime.now(UTC), random=random.Random(1))
+    await server.start()
+    try:
+        yield Client(InProcessTransport(server))
+    finally:
+        await server.close()
+
+
+def shoot_state(name: str = "x") -> dict[str, Any]:
+    secret = {"name": "ca", "data": {"ca.key": ENCODED.decode()}}
+    return {"metadata": {"name": name, "namespace": "default"}, "gardenlet": {"secrets": [secret]}}
+
+
+def raw_bytes(path: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(path.parent.glob(f"{path.name}*")))
+
+
+def in_clear(path: Path) -> bool:
+    raw = raw_bytes(path)
+    return any(text in raw for text in (CA_KEY, ENCODED, ENCODED[8:40], base64.b64encode(ENCODED)))
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_no_key_of_a_shoot_state_is_in_the_file_of_the_store(tmp_path: Path, name: str) -> None:
+    """G19."""
+    path = tmp_path / "garden.db"
+    async with opened(path, provider(name, "one")) as client:
+        await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(ShootState))
+        made = await client.create(ShootState.resource, shoot_state())
+        await client.create(CONFIG_MAP, {"metadata": {"name": "plain", "namespace": "default"}, "data": {"a": "b"}})
+        assert not in_clear(path)
+    assert not in_clear(path)
+    with sqlite3.connect(path) as connection:
+        bodies = dict(connection.execute("SELECT name, body FROM log"))
+    assert bodies["x"].startswith(f"k8s:enc:{name}:v1:one:".encode())
+    assert bodies["plain"].startswith(b"{")
+    async with opened(path, provider(name, "one")) as client:
+        assert (await client.get(ShootState.resource, "x", "default")).raw == made.raw
+
+
+async def test_what_was_stored_in_clear_is_encrypted_at_the_next_start_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "garden.db"
+    async with opened(path) as client:
+        await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(ShootState))
+        await client.create(ShootState.resource, shoot_state())
+        await client.create(
+            SECRET, {"metadata": {"name": "s", "namespace": "default"}, "data": {"k": ENCODED.decode()}}
+        )
+    assert in_clear(path)
+    async with opened(path, provider("aesgcm", "one"), provider("identity")) as client:
+        assert not in_clear(path)
+        assert (await client.get(ShootState.resource, "x", "default")).tree["gardenlet"] == shoot_state()["gardenlet"]
+
+
+async def test_keys_are_exchanged_by_a_start_with_both(tmp_path: Path) -> None:
+    path = tmp_path / "garden.db"
+    async with opened(path, provider("aescbc", "old")) as client:
+        await client.create(
+            SECRET, {"metadata": {"name": "s", "namespace": "default"}, "data": {"k": ENCODED.decode()}}
+        )
+    async with opened(path, provider("secretbox", "new"), provider("aescbc", "old")):
+        pass
+    async with opened(path, provider("secretbox", "new")) as client:
+        assert (await client.get(SECRET, "s", "default")).tree["data"] == {"k": ENCODED.decode()}
+    async with opened(path, provider("identity"), provider("secretbox", "new")):
+        pass
+    async with opened(path) as client:
+        assert (await client.get(SECRET, "s", "default")).tree["data"] == {"k": ENCODED.decode()}
+
+
+@pytest.mark.parametrize("providers", [(), ({"aesgcm": {"keys": [key("other")]}},)])
+async def test_without_the_key_nothing_starts_and_nothing_is_changed(
+    tmp_path: Path, providers: tuple[dict[str, Any], ...]
+) -> None:
+    path = tmp_path / "garden.db"
+    async with opened(path, provider("aesgcm", "one")) as client:
+        await client.create(
+            SECRET, {"metadata": {"name": "s", "namespace": "default"}, "data": {"k": ENCODED.decode()}}
+        )
+    with sqlite3.connect(path) as connection:
+        before = connection.execute("SELECT * FROM log").fetchall()
+    message = "/registry/secrets/default/s is stored with provider aesgcm and key 'one'"
+    with pytest.raises(Unusable, match=message):
+        async with opened(path, *providers):
+            pass
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT * FROM log").fetchall() == before

@@ -1,0 +1,136 @@
+"""BackupEntries, ShootStates and Etcds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.gardener import etcd, ownership
+from espalier.api.gardener.backups import BackupEntry, BackupEntrySpec
+from espalier.api.gardener.operations import LastOperation
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.shoot import Provider, Shoot, ShootSpec, ShootStatus
+from espalier.api.gardener.shoot_state import (
+    ExtensionState,
+    GardenletState,
+    PersistedSecret,
+    ShootState,
+    StateReference,
+)
+from espalier.api.meta import ObjectMeta, OwnerReference
+from espalier.shoots.admission import backup_entries, etcds, messages, shoot_states
+
+ENTRY, SOURCE = "shoot--core--x--1", "source-shoot--core--x--1"
+
+
+def shoot(operation: str = "Restore", state: str = "Processing", owned: Ownership | None = None) -> Shoot:
+    owned = owned if owned is not None else Ownership().add("a", "x").start(1, "a").add("b", "y")
+    return Shoot(
+        metadata=ObjectMeta(name="x", annotations={"espalier.gardener.cloud/ownership": owned.render()}),
+        spec=ShootSpec(provider=Provider(type="local"), seed_name="b"),
+        status=ShootStatus(
+            seed_name="b", technical_id="shoot--core--x", uid="1", last_operation=LastOperation(operation, state)
+        ),
+    )
+
+
+def entry(name: str = ENTRY, bucket: str = "x", seed: str | None = "b") -> BackupEntry:
+    return BackupEntry(metadata=ObjectMeta(name=name), spec=BackupEntrySpec(bucket_name=bucket, seed_name=seed))
+
+
+def judged(new: BackupEntry, old: BackupEntry | None = None, *shoots: Shoot) -> list[str]:
+    return [one.message for one in backup_entries.violations(old, new, shoots or (shoot(),))]
+
+
+def test_an_entry_is_of_a_shoot_of_its_namespace() -> None:
+    assert judged(entry()) == []
+    assert judged(entry("shoot--core--x--2")) == [messages.ENTRY_NAME]
+    assert judged(entry("source-shoot--core--y--1")) == [messages.ENTRY_NAME]
+
+
+def test_the_bucket_of_an_entry_stays_and_its_seed_changes() -> None:
+    assert judged(entry(seed="c"), entry()) == []
+    assert judged(entry(bucket="y"), entry()) == [messages.ENTRY_BUCKET_STAYS]
+
+
+def test_a_source_entry_is_there_while_the_shoot_is_restored() -> None:
+    assert judged(entry(SOURCE)) == []
+    assert judged(entry(SOURCE), None, shoot("Reconcile", "Succeeded")) == [messages.SOURCE_NOT_NEEDED]
+    assert judged(entry(SOURCE), None, shoot(owned=Ownership().add("b", "y"))) == [messages.SOURCE_NOT_NEEDED]
+
+
+def test_a_source_entry_names_the_bucket_that_the_data_comes_from_and_the_seed_it_goes_to() -> None:
+    """Not the bucket of an epoch in between that never started."""
+    assert judged(entry(SOURCE, "y", "a")) == [messages.SOURCE_BUCKET, messages.SOURCE_SEED]
+    owned = Ownership().add("a", "x").start(1, "a").add("c", "z").add("b", "y")
+    assert judged(entry(SOURCE), None, shoot(owned=owned)) == []
+    assert judged(entry(SOURCE, "z"), None, shoot(owned=owned)) == [messages.SOURCE_BUCKET]
+
+
+def test_epochs_that_nobody_can_read_allow_no_source_entry() -> None:
+    broken = shoot()
+    broken.metadata.annotations = {"espalier.gardener.cloud/ownership": "nonsense"}
+    with pytest.raises(ownership.OwnershipError):
+        ownership.parse("nonsense")
+    (message,) = judged(entry(SOURCE), None, broken)
+    assert "these are no epochs" in message
+
+
+OWNER = OwnerReference(api_version="core.gardener.cloud/v1beta1", kind="Shoot", name="x", uid="1", controller=True)
+
+
+def state(owners: list[OwnerReference] | None = None, **parts: Any) -> ShootState:
+    return ShootState(
+        metadata=ObjectMeta(name="x", owner_references=owners if owners is not None else [OWNER]), **parts
+    )
+
+
+def wrong(found: ShootState) -> list[tuple[str, str]]:
+    return [(one.field, one.message) for one in shoot_states.violations(found)]
+
+
+def test_the_shape_of_a_shoot_state() -> None:
+    ca = PersistedSecret(name="ca", data={"ca.crt": "Yw=="})
+    two = [
+        ExtensionState(kind="ControlPlane", purpose="normal", state=msgspec.Raw(b"1")),
+        ExtensionState(kind="ControlPlane", purpose="exposure"),
+    ]
+    assert wrong(state(gardenlet=GardenletState(secrets=[ca]), extensions=two)) == []
+    assert wrong(state(gardenlet=GardenletState(secrets=[ca, ca]))) == [("gardenlet.secrets[1].name", messages.TWICE)]
+    assert wrong(state(extensions=[two[0], two[0]])) == [("extensions[1]", messages.TWICE)]
+    assert wrong(state([])) == [("metadata.ownerReferences", messages.STATE_OF_NO_SHOOT)]
+
+
+def test_no_value_of_a_secret_is_ever_told() -> None:
+    secret = PersistedSecret(name="ca", data={"ca.key": "a secret!"})
+    (found,) = shoot_states.violations(state(gardenlet=GardenletState(secrets=[secret])))
+    assert found.field == "gardenlet.secrets[0].data[ca.key]"
+    assert "a secret" not in str(found)
+
+
+def test_state_is_here_or_in_secrets() -> None:
+    both = ExtensionState(
+        kind="Worker", state=msgspec.Raw(b"1"), state_ref=StateReference(secrets=[], size=0, sha256="")
+    )
+    assert wrong(state(extensions=[both])) == [("extensions[0].stateRef", messages.STATE_AND_REFERENCE)]
+
+
+def etcd_of(replicas: int, **backup: Any) -> etcd.Etcd:
+    return etcd.Etcd(spec=etcd.EtcdSpec(replicas=replicas, backup=etcd.Backup(**backup)))
+
+
+def test_an_etcd_has_one_member() -> None:
+    assert list(etcds.violations(etcd_of(1))) == []
+    assert list(etcds.violations(etcd_of(0))) == []
+    (found,) = etcds.violations(etcd_of(3))
+    assert (found.field, found.found) == ("spec.replicas", "3")
+    assert "replicas: 3" in found.message
+
+
+def test_a_copy_goes_from_one_place_to_another() -> None:
+    one, other = (etcd.Store(container="c", prefix=prefix) for prefix in ("e/etcd-main/1", "e/etcd-main/2"))
+    assert list(etcds.violations(etcd_of(1, store=other, source_store=one))) == []
+    assert [v.message for v in etcds.violations(etcd_of(1, store=one, source_store=one))] == [messages.SAME_STORE]
+    assert [v.message for v in etcds.violations(etcd_of(1, source_store=one))] == [messages.SOURCE_STORE_ALONE]

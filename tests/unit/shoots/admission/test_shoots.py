@@ -1,0 +1,290 @@
+"""When a shoot may move, told as writes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.seed import Seed, SeedBackup, SeedNetworks, SeedProvider, SeedSpec, SeedStatus, SeedTaint
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import ObjectMeta, Tree
+from espalier.kube.objects import Object
+from espalier.kube.wire import ADMIN, User
+from espalier.shoots.admission import messages
+from espalier.shoots.admission.shoots import Garden, unmovable, violations
+
+MEMBER = User("alice", ("system:authenticated",))
+MOVER = User("bob", ("gardener.cloud:system:movers",))
+SCHEDULER = User("system:serviceaccount:garden:scheduler", ("system:serviceaccounts:garden",))
+
+
+def gardenlet(seed: str) -> User:
+    return User(f"gardener.cloud:system:seed:{seed}", ("gardener.cloud:system:seeds",))
+
+
+def seed(name: str, **changes: Any) -> Seed:
+    metadata = ObjectMeta(name=name, deletion_timestamp=changes.pop("deleted", None), labels=changes.pop("labels", {}))
+    status = SeedStatus(allocatable={"shoots": "3"}, conditions=changes.pop("conditions", []))
+    spec = SeedSpec(provider=SeedProvider(type="local"), **{"backup": SeedBackup(provider="local"), **changes})
+    return Seed(metadata=metadata, spec=spec, status=status)
+
+
+LOST = [Condition(type="GardenletReady", status="Unknown")]
+CHANGES: dict[str, dict[str, Any]] = {
+    "a": {},
+    "b": {},
+    "c": {},
+    "lost": {"conditions": LOST},
+    "going": {"deleted": "2026-01-01T00:00:00Z"},
+    "bare": {"backup": None},
+    "tainted": {"taints": [SeedTaint(key="seed.gardener.cloud/protected")]},
+    "overlapping": {"networks": SeedNetworks(pods="10.0.0.0/8")},
+}
+SEEDS = {name: seed(name, **changes) for name, changes in CHANGES.items()}
+FULL = {"c": 3}
+GARDEN = Garden(SEEDS.get, placed=lambda name: FULL.get(name, 0))
+
+
+def shoot(
+    wanted: str | None,
+    current: str | None = None,
+    operation: str = "Reconcile",
+    state: str = "Succeeded",
+    *,
+    owned: Ownership | None = None,
+    deleted: bool = False,
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
+) -> Object:
+    metadata: Tree = {"name": "x", "namespace": "garden-core", "annotations": dict(annotations or {})}
+    if owned is not None:
+        metadata["annotations"]["espalier.gardener.cloud/ownership"] = owned.render()
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    tree: Tree = {
+        "apiVersion": "core.gardener.cloud/v1beta1",
+        "kind": "Shoot",
+        "metadata": metadata,
+        "spec": {"provider": {"type": "local"}, "networking": {"pods": "10.4.0.0/16"}, **spec},
+        "status": {},
+    }
+    if wanted:
+        tree["spec"]["seedName"] = wanted
+    if current:
+        tree["status"] = {"seedName": current, "lastOperation": {"type": operation, "state": state}}
+    return Object(msgspec.json.encode(tree))
+
+
+def found(old: Object | None, new: Object, user: User = ADMIN) -> list[tuple[str, str]]:
+    return [(one.field, one.message) for one in violations(old, new, user, GARDEN)]
+
+
+def refused(message: str, field: str = "spec.seedName") -> list[tuple[str, str]]:
+    return [(field, message)]
+
+
+def moved(old: Object, to: str | None, **spec: Any) -> Object:
+    tree = old.tree
+    tree["spec"] = {**tree["spec"], **spec, "seedName": to}
+    if to is None:
+        del tree["spec"]["seedName"]
+    return Object(msgspec.json.encode(tree))
+
+
+SETTLED = shoot("a", "a")
+
+
+def test_a_settled_shoot_moves_to_another_seed() -> None:
+    assert found(SETTLED, moved(SETTLED, "b")) == []
+
+
+def test_naming_the_seed_it_has_is_no_move() -> None:
+    """G34."""
+    assert found(SETTLED, moved(SETTLED, "a"), MEMBER) == []
+
+
+@pytest.mark.parametrize(
+    ("seed", "message"),
+    [
+        ("unknown", messages.NO_SUCH_SEED),
+        ("going", messages.SEED_DELETED),
+        ("bare", messages.SEED_WITHOUT_BACKUP),
+        ("tainted", messages.NOT_TOLERATED),
+        ("overlapping", messages.OVERLAPPING),
+        ("c", messages.FULL),
+    ],
+)
+def test_a_seed_that_can_not_have_the_shoot_is_refused(seed: str, message: str) -> None:
+    assert found(SETTLED, moved(SETTLED, seed)) == refused(message)
+    assert found(None, shoot(seed)) == refused(message)
+
+
+def test_a_seed_that_is_not_ready_is_no_reason_to_refuse() -> None:
+    """G35: the move waits for it."""
+    assert found(SETTLED, moved(SETTLED, "lost")) == []
+
+
+def test_a_tolerated_taint_is_no_reason() -> None:
+    tolerant = shoot("a", "a", tolerations=[{"key": "seed.gardener.cloud/protected"}])
+    assert found(tolerant, moved(tolerant, "tainted")) == []
+
+
+def test_a_shoot_can_not_leave_a_seed_without_backups() -> None:
+    old = shoot("bare", "bare")
+    assert found(old, moved(old, "b")) == refused(messages.SOURCE_WITHOUT_BACKUP)
+
+
+def test_a_shoot_leaves_a_seed_that_is_not_even_there_any_more() -> None:
+    old = shoot("unknown", "unknown")
+    assert found(old, moved(old, "b")) == []
+
+
+@pytest.mark.parametrize(
+    "old", [shoot("a"), shoot("a", "a", "Create", "Processing"), shoot("a", "a", "Create", "Error")]
+)
+def test_a_shoot_whose_creation_is_not_finished_stays(old: Object) -> None:
+    """G33."""
+    assert found(old, moved(old, "b")) == refused(messages.NOT_CREATED)
+
+
+def test_a_shoot_that_is_deleted_stays() -> None:
+    old = shoot("a", "a", deleted=True)
+    assert found(old, moved(old, "b")) == refused(messages.DELETED)
+
+
+def test_a_shoot_never_goes_back_to_no_seed() -> None:
+    assert found(SETTLED, moved(SETTLED, None)) == refused(messages.SEED_STAYS_SET)
+
+
+def test_only_the_seed_may_change_in_the_write_that_moves_a_shoot() -> None:
+    new = moved(SETTLED, "b", hibernation={"enabled": True})
+    assert found(SETTLED, new) == refused(messages.ONLY_THE_SEED, "spec.hibernation")
+
+
+def test_members_of_a_project_do_not_choose_another_seed() -> None:
+    assert found(SETTLED, moved(SETTLED, "b"), MEMBER) == refused(messages.MAY_NOT_MOVE)
+    assert found(SETTLED, moved(SETTLED, "b"), gardenlet("a")) == refused(messages.MAY_NOT_MOVE)
+    assert found(SETTLED, moved(SETTLED, "b"), MOVER) == []
+
+
+def test_a_new_shoot_may_name_its_seed_and_the_scheduler_names_it_for_others() -> None:
+    assert found(None, shoot("a"), MEMBER) == []
+    unplaced = shoot(None)
+    assert found(unplaced, moved(unplaced, "a"), SCHEDULER) == []
+
+
+MOVING = shoot("b", "a", "Migrate", "Processing")
+WAITING = shoot("b", "a")
+RESTORING = shoot("b", "b", "Restore", "Processing")
+
+
+@pytest.mark.parametrize("old", [MOVING, RESTORING, shoot("b", "b", "Migrate", "Succeeded")])
+@pytest.mark.parametrize("to", ["a", "c"])
+def test_a_second_migration_waits_for_the_first(old: Object, to: str) -> None:
+    assert found(old, moved(old, to)) == refused(messages.MOVING)
+
+
+def test_a_move_that_has_not_begun_can_be_taken_back_or_go_elsewhere() -> None:
+    assert found(WAITING, moved(WAITING, "a")) == []
+    assert found(WAITING, moved(WAITING, "lost")) == []
+
+
+def test_a_move_whose_epoch_has_begun_can_not_be_taken_back() -> None:
+    old = shoot("b", "a", owned=Ownership().add("a", "x").start(1, "a").add("b", "y"))
+    assert found(old, moved(old, "a")) == refused(messages.MOVING)
+
+
+def test_a_shoot_whose_destination_is_lost_moves_on() -> None:
+    """A way out of every state."""
+    restoring, moving = shoot("lost", "lost", "Restore", "Processing"), shoot("lost", "a", "Migrate", "Error")
+    assert found(restoring, moved(restoring, "a")) == []
+    assert found(moving, moved(moving, "b")) == []
+
+
+@pytest.mark.parametrize("old", [MOVING, WAITING, RESTORING])
+def test_the_spec_is_frozen_while_a_shoot_moves(old: Object) -> None:
+    new = moved(old, "b", hibernation={"enabled": True})
+    assert found(old, new, MEMBER) == refused(messages.FROZEN, "spec.hibernation")
+    assert found(old, new, ADMIN) == []  # operators can put right what keeps it from its end
+
+
+def test_metadata_of_a_shoot_that_moves_can_be_written() -> None:
+    tree = MOVING.tree
+    tree["metadata"]["labels"] = {"a": "b"}
+    assert found(MOVING, Object(msgspec.json.encode(tree)), MEMBER) == []
+
+
+HA = {"highAvailability": {"failureTolerance": {"type": "zone"}}}
+
+
+def test_highly_available_control_planes_are_refused_by_name() -> None:
+    expected = refused(messages.HIGHLY_AVAILABLE, "spec.controlPlane.highAvailability")
+    assert found(None, shoot("a", controlPlane=HA)) == expected
+    there = shoot("a", "a", controlPlane=HA)
+    assert found(there, moved(there, "a", purpose="production")) == []
+    assert found(there, moved(there, "b")) == expected
+
+
+def annotated(key: str, value: str, owned: Ownership | None = None) -> Object:
+    return shoot("a", "a", owned=owned, annotations={key: value})
+
+
+ONE = Ownership().add("a", "x")
+
+
+def test_our_annotations_are_not_written_by_people() -> None:
+    new = annotated("espalier.gardener.cloud/other", "1")
+    assert found(SETTLED, new, MEMBER) == refused(
+        messages.NOT_YOURS, "metadata.annotations[espalier.gardener.cloud/other]"
+    )
+    assert found(new, SETTLED, MEMBER) != []
+    assert found(None, shoot("a", owned=ONE), MEMBER) != []
+    assert found(SETTLED, annotated("example.com/mine", "1"), MEMBER) == []
+
+
+FIELD = "metadata.annotations[espalier.gardener.cloud/ownership]"
+
+
+def test_the_garden_adds_epochs_and_a_gardenlet_starts_its_own() -> None:
+    old, started = shoot("a", "a", owned=ONE), shoot("a", "a", owned=ONE.start(1, "a"))
+    added = shoot("a", "a", owned=ONE.start(1, "a").add("b", "y"))
+    assert found(SETTLED, old, SCHEDULER) == []
+    assert found(old, started, gardenlet("a")) == []
+    assert found(started, added, SCHEDULER) == []
+    assert found(old, started, gardenlet("b")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
+    assert found(started, added, gardenlet("b")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
+    assert found(SETTLED, old, gardenlet("a")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
+
+
+def test_epochs_do_not_go_back() -> None:
+    two = ONE.start(1, "a").add("b", "y")
+    old = shoot("b", "a", owned=two)
+    for back in (ONE, ONE.start(1, "a"), ONE.add("b", "y"), Ownership(two.epochs[1:])):
+        assert found(old, shoot("b", "a", owned=back), SCHEDULER) == refused(messages.EPOCHS_STAY, FIELD), back
+    assert found(old, shoot("b", "a"), SCHEDULER) == refused(messages.EPOCHS_STAY, FIELD)
+
+
+def test_epochs_that_nobody_can_read_can_be_put_right_by_the_garden_alone() -> None:
+    broken = annotated("espalier.gardener.cloud/ownership", "[broken")
+    assert found(broken, shoot("a", "a", owned=ONE), SCHEDULER) == []
+    assert found(broken, shoot("a", "a", owned=ONE), gardenlet("a")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
+    assert found(SETTLED, broken, SCHEDULER)[0][0] == FIELD
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (shoot("b", "a"), None),
+        (shoot("going", "a"), messages.SEED_DELETED),
+        (shoot("b", "bare"), messages.SOURCE_WITHOUT_BACKUP),
+        (shoot("b", "a", "Create", "Processing"), messages.NOT_CREATED),
+        (shoot("b", "a", controlPlane=HA), messages.HIGHLY_AVAILABLE),
+        (shoot("a", "a"), None),
+    ],
+)
+def test_controllers_ask_the_same_where_no_webhook_did(case: Object, message: str | None) -> None:
+    assert [one.message for one in unmovable(case.decode(Shoot), GARDEN)] == ([message] if message else [])

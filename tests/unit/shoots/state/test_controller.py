@@ -1,0 +1,248 @@
+"""The synchronization controller: states of extensions in a seed follow into the garden (G31, G32)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from espalier.api.core import SECRET
+from espalier.api.gardener import names
+from espalier.api.gardener.control_plane import ControlPlane
+from espalier.api.gardener.extension import Extension
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.network import Network
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.kube.client import PatchType
+from espalier.shoots.state.limits import LARGEST_SHOOT_STATE, LARGEST_STATE, MIB
+from espalier.shoots.state.pieces import TruncatedState
+from espalier.shoots.state.stored import StaleState
+from tests.support.shoot_states import NAME, PROJECT, TECHNICAL_ID, World, json_of, told
+
+STATE = {"serial": 2**63 - 1, "nothing": None, "deep": [{"none": None}, [], {}], "ratio": 1.5, "text": "\u2028\n"}
+
+
+@told
+async def test_a_changed_state_follows_with_one_write(world: World) -> None:
+    """G31, and G16: whatever JSON it is."""
+    await world.set_state("first")
+    async with world.syncing():
+        assert await world.entries() == {"Infrastructure/infrastructure": "first"}
+        before = len(world.garden.changes)
+        await world.set_state(STATE)
+        await world.settled()
+        assert await world.entries() == {"Infrastructure/infrastructure": STATE}
+        assert len(world.garden.changes) == before + 1
+
+
+@told
+async def test_a_settled_shoot_causes_no_writes_also_after_a_restart(world: World) -> None:
+    """G32."""
+    for name, state in (("infrastructure", STATE), ("dns", None), ("large", json_of(600_000))):
+        await world.set_state(state, name, resource=Extension.resource)
+    async with world.syncing():
+        pass
+    before = len(world.garden.changes)
+    assert before
+    async with world.syncing():
+        await world.settled(30 * 60)
+        await world.set_state(STATE, "infrastructure", resource=Extension.resource)  # written again, and the same
+        await world.settled()
+    assert world.garden.changes[before:] == []
+
+
+@told
+async def test_an_extension_without_state_has_no_entry(world: World) -> None:
+    """G10."""
+    async with world.syncing():
+        await world.set_state(None, "network", resource=Network.resource)
+        await world.settled()
+        assert await world.entries() == {}
+
+
+@told
+async def test_control_planes_of_two_purposes_are_two_entries(world: World) -> None:
+    """G15."""
+    for name, purpose in (("my-shoot", "normal"), ("my-shoot-exposure", "exposure")):
+        body = {
+            "metadata": {"name": name, "namespace": TECHNICAL_ID},
+            "spec": {"type": "local", "purpose": purpose},
+            "status": {"state": purpose},
+        }
+        made = await world.seeds["a"].client.create(ControlPlane.resource, body)
+        await world.seeds["a"].client.replace(
+            ControlPlane.resource, {**made.tree, "status": {"state": purpose}}, subresource="status"
+        )
+    async with world.syncing():
+        found = [(one["purpose"], one["state"]) for one in (await world.shoot_state())["extensions"]]
+        assert found == [("normal", "normal"), ("exposure", "exposure")]
+
+
+@told
+async def test_the_entry_of_an_extension_that_was_removed_goes(world: World) -> None:
+    await world.set_state("kept")
+    await world.set_state("toy", "toy", resource=Extension.resource)
+    async with world.syncing():
+        assert len(await world.entries()) == 2
+        await world.seeds["a"].client.delete(Extension.resource, "toy", TECHNICAL_ID)
+        await world.settled()
+        assert await world.entries() == {"Infrastructure/infrastructure": "kept"}
+
+
+@told
+async def test_an_emptied_namespace_is_no_reason_to_forget(world: World) -> None:
+    await world.set_state("kept")
+    async with world.syncing():
+        await world.seeds["a"].client.delete(Infrastructure.resource, "infrastructure", TECHNICAL_ID)
+        await world.settled()
+        assert await world.entries() == {"Infrastructure/infrastructure": "kept"}
+
+
+@told
+async def test_a_migration_that_deletes_resources_leaves_their_state(world: World) -> None:
+    await world.set_state("last")
+    await world.set_state("toy", "toy", resource=Extension.resource)
+    async with world.syncing():
+        await world.set_shoot("b", "a", "Migrate", "Processing")
+        await world.set_state("from the migration")  # an extension may keep more while it lets go
+        await world.settled()
+        await world.seeds["a"].client.delete(Infrastructure.resource, "infrastructure", TECHNICAL_ID)
+        await world.set_state(None, "toy", resource=Extension.resource)
+        await world.settled()
+        expected = {"Infrastructure/infrastructure": "from the migration", "Extension/toy": "toy"}
+        assert await world.entries() == expected
+
+
+@told
+async def test_a_seed_that_lost_the_shoot_writes_nothing(world: World) -> None:
+    await world.set_state("last")
+    async with world.syncing():
+        owned = Ownership().add("a", "bucket-a").start(1, "a").add("b", "bucket-b")
+        await world.set_shoot("b", "b", "Migrate", "Succeeded", ownership=owned)
+        await world.set_state("too late")
+        await world.settled()
+        assert await world.entries() == {"Infrastructure/infrastructure": "last"}
+
+
+@told
+async def test_a_seed_whose_caches_are_behind_writes_nothing_once_the_next_epoch_has_claimed(world: World) -> None:
+    """The old gardenlet still believes that it has the shoot."""
+    await world.set_state("last")
+    async with world.syncing():
+        stored = await world.states("b").claim(await world.shoot(), 2)
+        await world.set_state("too late")
+        await world.settled(60)
+        assert stored.state_for("Infrastructure", "infrastructure") == b'"last"'
+        assert await world.entries() == {"Infrastructure/infrastructure": "last"}
+
+
+@told
+async def test_the_destination_goes_on_where_the_source_stopped(world: World) -> None:
+    await world.set_state("last")
+    async with world.syncing():
+        pass
+    owned = Ownership().add("a", "bucket-a").start(1, "a").add("b", "bucket-b")
+    await world.set_shoot("b", "b", "Restore", "Processing", ownership=owned)
+    await world.states("b").claim(await world.shoot(), 2)
+    body = {
+        "metadata": {
+            "name": "infrastructure",
+            "namespace": TECHNICAL_ID,
+            "annotations": {"gardener.cloud/operation": "restore"},
+        },
+        "spec": {"type": "local"},
+    }
+    async with world.syncing("b"):
+        client = world.seeds["b"].client
+        await client.create(Infrastructure.resource, body)
+        await world.set_state("half restored", seed="b")
+        await world.settled()
+        assert await world.entries() == {"Infrastructure/infrastructure": "last"}
+        patch = {"metadata": {"annotations": {"gardener.cloud/operation": None}}}
+        await client.patch(Infrastructure.resource, "infrastructure", TECHNICAL_ID, patch=patch, type=PatchType.MERGE)
+        await world.set_state("of the destination", seed="b")
+        await world.settled()
+        assert await world.entries() == {"Infrastructure/infrastructure": "of the destination"}
+        (entry,) = (await world.shoot_state())["extensions"]
+        assert entry["epoch"] == 2
+
+
+@pytest.mark.parametrize("mebibytes", [1.4, 1.9, 2.5, 5])
+def test_a_state_that_is_too_large_for_one_object_arrives_whole(mebibytes: float) -> None:
+    """G20: in Secrets, and whoever reads it sees no difference."""
+    state = json_of(int(mebibytes * MIB))
+
+    @told
+    async def story(world: World) -> None:
+        await world.set_state(state)
+        await world.set_state("small", "toy", resource=Extension.resource)
+        async with world.syncing():
+            shoot_state = await world.garden.client.get(ShootState.resource, NAME, PROJECT)
+            assert len(shoot_state.raw) < LARGEST_SHOOT_STATE
+            stored = await world.states("b").claim(await world.shoot(), 2)
+            found = stored.state_for("Infrastructure", "infrastructure")
+            assert found is not None
+            assert msgspec.json.decode(found) == state
+            assert stored.state_for("Extension", "toy") == b'"small"'
+
+    story()
+
+
+@told
+async def test_many_states_that_are_too_large_together_move_until_the_rest_fits(world: World) -> None:
+    for number in range(9):
+        await world.set_state(json_of(200_000 + number), f"toy-{number}", resource=Extension.resource)
+    async with world.syncing():
+        entries = await world.entries()
+        moved = [name for name, state in entries.items() if "secrets" in state]
+        assert 0 < len(moved) < 9
+        assert all(name in moved for name in ("Extension/toy-8", "Extension/toy-7"))  # the largest first
+
+
+@told
+async def test_only_the_secrets_of_the_state_that_is_there_remain(world: World) -> None:
+    """G21: and only what changed was written."""
+    await world.set_state(json_of(700_000))
+    async with world.syncing():
+        first = {one.name for one in (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items}
+        await world.set_state(json_of(800_000))
+        await world.settled()
+        second = {one.name for one in (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items}
+        assert len(second) == 1
+        assert not first & second
+        await world.set_state("small")
+        await world.settled()
+        assert (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items == []
+
+
+@told
+async def test_a_state_with_a_missing_piece_restores_nothing(world: World) -> None:
+    await world.set_state(json_of(2 * MIB))
+    async with world.syncing():
+        pass
+    secrets = (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items
+    assert len(secrets) > 1
+    await world.garden.client.delete(SECRET, secrets[-1].name, names.STATE_NAMESPACE)
+    stored = await world.states("b").claim(await world.shoot(), 2)
+    with pytest.raises(TruncatedState, match="state of Infrastructure infrastructure is not whole: Secrets of"):
+        stored.state_for("Infrastructure", "infrastructure")
+    assert len(stored.problems()) == 1
+
+
+@told
+async def test_a_state_that_can_not_be_carried_is_said_and_the_earlier_one_restores_nothing(world: World) -> None:
+    """G22: never a stale state."""
+    await world.set_state("earlier")
+    async with world.syncing():
+        await world.set_state("x" * LARGEST_STATE)
+        await world.settled()
+        (entry,) = (await world.shoot_state())["extensions"]
+        assert entry["state"] == "earlier"
+        assert entry["outdated"].startswith("its state has 16.0 MiB, at most 16 MiB are carried")
+        stored = await world.states().claim(await world.shoot(), 1)
+        with pytest.raises(StaleState, match="the state of Infrastructure infrastructure is not the present one"):
+            stored.state_for("Infrastructure", "infrastructure")
+        assert len(stored.problems()) == 1
+        await world.set_state("smaller again")
+        await world.settled()
+        assert await world.entries() == {"Infrastructure/infrastructure": "smaller again"}

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.operating_system_config import OperatingSystemConfig
+from espalier.kube.objects import Object
+from espalier.shoots.state.found import StateKey, state_of
+
+
+def resource(status: bytes, spec: bytes = b'{"type":"local"}', annotations: bytes = b"{}") -> Object:
+    metadata = b'{"name":"x","namespace":"n","annotations":' + annotations + b"}"
+    return Object(
+        b'{"kind":"Infrastructure","metadata":' + metadata + b',"spec":' + spec + b',"status":' + status + b"}"
+    )
+
+
+def test_a_state_is_the_bytes_that_the_extension_wrote() -> None:
+    found = state_of(resource(b'{"state":{"b":1.0,"a":null, "n":9223372036854775807}}'), Infrastructure)
+    assert found.text == b'{"b":1.0,"a":null, "n":9223372036854775807}'
+    assert found.key == StateKey("Infrastructure", "x")
+
+
+@pytest.mark.parametrize("status", [b"{}", b'{"state":null}'])
+def test_no_state_is_none(status: bytes) -> None:
+    assert state_of(resource(status), Infrastructure).text == b""
+
+
+def test_a_purpose_tells_resources_of_a_kind_apart() -> None:
+    found = state_of(resource(b"{}", b'{"type":"local","purpose":"provision"}'), OperatingSystemConfig)
+    assert found.key == StateKey("OperatingSystemConfig", "x", "provision")
+
+
+@pytest.mark.parametrize("order", [b"restore", b"wait-for-state"])
+def test_what_is_still_to_be_restored_says_nothing(order: bytes) -> None:
+    annotations = b'{"gardener.cloud/operation":"' + order + b'"}'
+    assert state_of(resource(b'{"state":1}', annotations=annotations), Infrastructure).waits
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        (b'{"state":' + b"[" * 200 + b"]" * 200 + b"}", "its state can't be carried: it is nested more than"),
+        (b'{"lastOperation":7}', "the resource can't be read"),
+        (b'{"state":' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
+    ],
+)
+def test_what_can_not_be_carried_has_a_problem_in_words(status: bytes, problem: str) -> None:
+    try:
+        hostile = resource(status)
+    except ValueError:
+        return  # it does not even get into a cache
+    found = state_of(hostile, Infrastructure)
+    assert found.problem.startswith(problem)
+    assert found.problem
+    assert len(found.problem) < 400

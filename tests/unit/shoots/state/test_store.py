@@ -1,0 +1,153 @@
+"""ShootStates in the garden: secrets that are generated once, claims of new epochs, deletion."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.api.core import SECRET
+from espalier.api.gardener import names
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import PersistedSecret, ShootState
+from espalier.kube.client import PatchType
+from espalier.kube.errors import NotFound
+from espalier.shoots.state.store import EpochOver
+from espalier.shoots.state.stored import StaleState
+from tests.support.shoot_states import NAME, PROJECT, World, json_of, told
+
+CA = PersistedSecret(name="ca", data={"ca.crt": "Yw==", "ca.key": "aw=="})
+OTHER_CA = PersistedSecret(name="ca", data={"ca.crt": "b3RoZXI="})
+KEYS = PersistedSecret(name="ssh-keypair", data={"id_rsa": "eA=="})
+
+
+@told
+async def test_a_shoot_state_is_owned_by_its_shoot_and_held(world: World) -> None:
+    """G12, G13."""
+    shoot = await world.shoot()
+    made = await world.states().ensure(shoot, 1)
+    assert (made.namespace, made.name) == (PROJECT, NAME)
+    assert made.metadata.finalizers == ["gardener"]
+    (owner,) = made.metadata.owner_references
+    assert (owner.api_version, owner.kind, owner.name) == ("core.gardener.cloud/v1beta1", "Shoot", NAME)
+    assert (owner.uid, owner.controller, owner.block_owner_deletion) == (shoot.metadata.uid, True, True)
+
+
+@told
+async def test_secrets_that_are_stored_win_over_those_that_are_generated_again(world: World) -> None:
+    """G30: a gardenlet that crashed between generation and deployment deploys the same CA afterwards."""
+    shoot = await world.shoot()
+    assert await world.states().persist(shoot, [CA], 1) == {"ca": CA}
+    assert await world.states().persist(shoot, [OTHER_CA, KEYS], 1) == {"ca": CA, "ssh-keypair": KEYS}
+    stored = (await world.shoot_state())["gardenlet"]["secrets"]
+    assert stored[0] == {"name": "ca", "data": CA.data}  # G14
+
+
+@told
+async def test_persisting_what_is_there_writes_nothing(world: World) -> None:
+    shoot = await world.shoot()
+    await world.states().persist(shoot, [CA], 1)
+    before = len(world.garden.changes)
+    await world.states().persist(shoot, [CA], 1)
+    await world.states().persist(shoot, [], 1)
+    assert len(world.garden.changes) == before
+
+
+@told
+async def test_two_that_persist_at_once_both_get_what_is_stored(world: World) -> None:
+    shoot = await world.shoot()
+    first, second = world.states(), world.states()
+    await first.ensure(shoot, 1)
+    one, other = await asyncio.gather(first.persist(shoot, [CA], 1), second.persist(shoot, [OTHER_CA, KEYS], 1))
+    final = await first.persist(shoot, [], 1)
+    assert one["ca"] == other["ca"] == final["ca"]
+    assert set(final) == {"ca", "ssh-keypair"}
+
+
+@told
+async def test_what_others_wrote_into_a_shoot_state_stays(world: World) -> None:
+    shoot = await world.shoot()
+    await world.states().ensure(shoot, 1)
+    foreign = {
+        "resources": [{"kind": "Secret", "name": "x", "data": {"deep": {"nothing": None, "number": 2**63 - 1}}}],
+        "extensions": [{"kind": "DNSProvider", "state": {"nothing": None}, "unknown": [None]}],
+        "gardenlet": {"unknown": {"a": 1}, "secrets": []},
+    }
+    live = await world.shoot_state()
+    await world.garden.client.replace(ShootState.resource, {**live, **foreign})
+    await world.states().persist(shoot, [CA], 1)
+    after = await world.shoot_state()
+    assert after["resources"] == foreign["resources"]
+    assert after["extensions"] == foreign["extensions"]
+    assert after["gardenlet"]["unknown"] == {"a": 1}
+
+
+@told
+async def test_an_epoch_that_is_over_writes_nothing(world: World) -> None:
+    shoot = await world.shoot()
+    await world.states("a").persist(shoot, [CA], 1)
+    stored = await world.states("b").claim(shoot, 2)
+    assert stored.secrets == {"ca": CA}
+    with pytest.raises(EpochOver, match="is kept by epoch 2; this is epoch 1"):
+        await world.states("a").persist(shoot, [KEYS], 1)
+
+
+@told
+async def test_a_claim_of_nothing_is_an_error_and_makes_nothing(world: World) -> None:
+    with pytest.raises(StaleState, match="there is no ShootState"):
+        await world.states("b").claim(await world.shoot(), 2)
+    with pytest.raises(NotFound):
+        await world.shoot_state()
+
+
+@told
+async def test_the_state_of_an_earlier_shoot_of_the_name_is_not_used(world: World) -> None:
+    await world.states().persist(await world.shoot(), [CA], 1)
+    await world.garden.client.delete(Shoot.resource, NAME, PROJECT)
+    spec = {"provider": {"type": "local"}, "seedName": "a"}
+    body = {"metadata": {"name": NAME, "namespace": PROJECT}, "spec": spec}
+    again = await world.garden.client.create(Shoot.resource, body)
+    with pytest.raises(StaleState, match="belongs to an earlier Shoot"):
+        await world.states().persist(again, [KEYS], 1)
+
+
+@told
+async def test_a_shoot_state_that_is_deleted_by_hand_is_held_and_still_kept_up_to_date(world: World) -> None:
+    """G13: also while a migration runs."""
+    await world.set_state("before")
+    async with world.syncing():
+        await world.garden.client.delete(ShootState.resource, NAME, PROJECT)
+        await world.set_shoot("b", "a", "Migrate", "Processing")
+        await world.set_state("after")
+        await world.settled()
+        assert await world.entries() == {"Infrastructure/infrastructure": "after"}
+        await world.states().persist(await world.shoot(), [CA], 1)
+        assert (await world.states("b").claim(await world.shoot(), 2)).secrets == {"ca": CA}
+
+
+@told
+async def test_at_the_end_of_a_shoot_its_state_goes_with_all_secrets(world: World) -> None:
+    await world.set_state(json_of(2_000_000))
+    async with world.syncing():
+        pass
+    shoot = await world.shoot()
+    await world.states().release(shoot)
+    with pytest.raises(NotFound):
+        await world.shoot_state()
+    assert (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items == []
+    await world.states().release(shoot)
+
+
+@told
+async def test_the_states_of_a_deleted_one_are_of_no_other_shoot(world: World) -> None:
+    """Ownership that can't be read stops the controller: nobody knows whose turn it is."""
+    await world.set_state("before")
+    patch = {"metadata": {"annotations": {"espalier.gardener.cloud/ownership": "[nonsense"}}}
+    await world.garden.client.patch(Shoot.resource, NAME, PROJECT, patch=patch, type=PatchType.MERGE)
+    async with world.syncing():
+        with pytest.raises(NotFound):
+            await world.shoot_state()
+    await world.set_shoot("a", "a", ownership=Ownership().add("a", "bucket-a"))
+    async with world.syncing():
+        assert await world.entries() == {"Infrastructure/infrastructure": "before"}
