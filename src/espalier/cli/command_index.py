@@ -28,6 +28,9 @@ COMMANDS: Mapping[str, Listed] = {
     "describe": Listed("describe", "Show the objects of a cluster, and what it waits for."),
     "down": Listed("up", "Stop the local environment."),
     "etcd-agent": Listed("etcd_agent", "Back up an etcd; list, verify, copy and restore its backups."),
+    "etcd-guard": Listed(
+        "etcd_guard", "Run an etcd when its agent says so, and let clients in for as long as the agent says."
+    ),
     "generate": Listed("generate", "Print a manifest to begin with, or the objects that would be written."),
     "get": Listed("get", "Show objects."),
     "image": Listed("image", "Build container images, without Docker."),

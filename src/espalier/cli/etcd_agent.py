@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from espalier.cli import flags
+from espalier.cli import etcd_election, flags
 from espalier.cli.commands import Group
 
 EXIT_CODES = """
@@ -102,6 +102,9 @@ async def verify(
     help="Then copy what is there, and exit with 4. Default: wait for ever.",
 )  # fmt: skip
 @click.option("--source-endpoint", default="", metavar="URL", help="Server of the source.")
+@etcd_election.epoch("Take over for this epoch: wait for the source by its sync objects.")
+@click.option("--source-epoch", type=flags.Number(1, 2**53), metavar="M", help="The epoch that owned the data last.")
+@click.option("--listen", default="", metavar="HOST:PORT", help="Where HTTP is answered, with --epoch.")
 @_endpoint
 @_format
 async def copy(
@@ -114,6 +117,11 @@ async def copy(
     wait_for_final_snapshot: bool,
     wait_for_final_snapshot_timeout: str,
     source_endpoint: str,
+    epoch: int | None,
+    cluster: str,
+    timing: Path | None,
+    source_epoch: int | None,
+    listen: str,
     endpoint: str,
     output_format: str,
 ) -> None:
@@ -121,10 +129,20 @@ async def copy(
 
     Credentials of the source have SOURCE_ before their variable's name. Final snapshots are not final in the target.
 
+    With --epoch it is the destination's part of a migration: it copies once the source has closed, and runs until
+    SIGTERM; /healthz is 200 when all is copied.
+
     \b
     Example:
       espalier etcd-agent copy s3://old/a gs://new/a --max-backups-to-copy 1
     """
+    if epoch is not None:
+        from espalier.cli import etcd_agent_takeover  # noqa: PLC0415  help need not load it
+
+        stores = etcd_agent_takeover.Stores(source, source_endpoint, target, endpoint)
+        await etcd_agent_takeover.copy(stores, epoch, source_epoch, cluster, timing, listen)
+        return
+    etcd_election.needs_epoch(cluster=cluster, timing=timing, source_epoch=source_epoch, listen=listen)
     from espalier.cli import etcd_agent_work  # noqa: PLC0415  help need not load it
 
     await etcd_agent_work.copy(
@@ -146,15 +164,7 @@ async def copy(
 @etcd_agent.command(epilog=EXIT_CODES)
 @click.argument("store", help=STORE)
 @click.option("--data-dir", required=True, metavar="DIR", help="The data directory to make, as etcd's --data-dir.")
-@click.option("--name", default="default", metavar="NAME", show_default=True, help="As etcd's --name.")
-@click.option(
-    "--initial-cluster", default="", metavar="NAME=URL", help="As etcd's, with commas. Default: this member alone."
-)
-@click.option("--initial-cluster-token", default="etcd-cluster", metavar="TOKEN", show_default=True, help="As etcd's.")
-@click.option(
-    "--initial-advertise-peer-urls", default="http://localhost:2380", metavar="URLS", show_default=True,
-    help="As etcd's, with commas.",
-)  # fmt: skip
+@etcd_election.membership
 @click.option("--replace", is_flag=True, help="Data that are there are kept as DIR.replaced.")
 @click.option("--partial", is_flag=True, help="Restore what can be, if something is missing or damaged.")
 @click.option(
@@ -262,6 +272,11 @@ async def restore(
     "--store-endpoint", "endpoint", default="", metavar="URL",
     help="Server of the store. Default: that of its credentials or provider.",
 )  # fmt: skip
+@etcd_election.epoch("Serve as the owner of this epoch; without it, backups are all that is done.")
+@click.option("--founding", is_flag=True, help="The epoch is the first of a new cluster.")
+@click.option("--data-dir", type=flags.FILE, metavar="DIR", help="etcd's --data-dir, which this restores.")
+@click.option("--guard", type=flags.FILE, metavar="PATH", help="Unix socket of `espalier etcd-guard --control`.")
+@etcd_election.membership
 async def run(
     *,
     store: str,
@@ -284,14 +299,29 @@ async def run(
     compression_policy: str,
     etcd_snapshot_timeout: str,
     endpoint: str,
+    epoch: int | None,
+    cluster: str,
+    timing: Path | None,
+    founding: bool,
+    data_dir: Path | None,
+    guard: Path | None,
+    name: str,
+    initial_cluster: str,
+    initial_cluster_token: str,
+    initial_advertise_peer_urls: str,
 ) -> None:
     """Back up an etcd that runs: full snapshots by schedule, and what changed in between every few seconds.
 
     Over HTTP it answers /snapshot/full, /snapshot/delta, /snapshot/latest, /healthz and /metrics. It ends with SIGTERM.
+    With --epoch it starts etcd behind its guard, restores its data, and gives them away in a migration.
 
     \b
-    Example:
+    Examples:
       espalier etcd-agent run s3://backups/a --schedule "0 * * * *"
+      espalier etcd-agent run s3://backups/a/1 --epoch 1 --founding \
+        --cluster shoot--team--a/3f1c --data-dir /var/etcd/data \
+        --guard /run/etcd/guard.sock \
+        --endpoints unix:///run/etcd/client.sock
     """
     from espalier.cli import etcd_agent_run  # noqa: PLC0415  help need not load it
 
@@ -317,5 +347,15 @@ async def run(
             delta_retention=delta_snapshot_retention_period,
             compression=compression_policy,
             snapshot_timeout=etcd_snapshot_timeout,
+            epoch=epoch,
+            cluster=cluster,
+            timing=timing,
+            founding=founding,
+            data_dir=data_dir,
+            guard=guard,
+            name=name,
+            initial_cluster=initial_cluster,
+            token=initial_cluster_token,
+            advertise_peer_urls=initial_advertise_peer_urls,
         )
     )

@@ -8,17 +8,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from espalier.cli import flags, output
+from espalier.api.etcd.timing import Timing
+from espalier.cli import etcd_election, flags, output
 from espalier.cli.etcd_agent_work import opened
 from espalier.cli.failures import Failure, Usage
 from espalier.etcd.credentials import CertificateError, TlsFiles
 from espalier.etcdbackup.agent import process
 from espalier.etcdbackup.agent.backups import Settings
 from espalier.etcdbackup.agent.serving import ServerFiles
+from espalier.etcdbackup.election import agent
+from espalier.etcdbackup.restore.members import membership
+from espalier.etcdbackup.running.process import Ownership, run_agent
 from espalier.etcdbackup.snapshots.names import Compression
 from espalier.etcdbackup.snapshots.retention import Exponential, Newest
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.etcdbackup.stores.retries import Retries
 from espalier.runtime.clock import SystemClock
 
 COMPRESSIONS = {one.word: one for one in Compression if one is not Compression.LZW}
@@ -49,23 +54,37 @@ class RunFlags:
     delta_retention: str
     compression: str
     snapshot_timeout: str
+    epoch: int | None = None
+    cluster: str = ""
+    timing: Path | None = None
+    founding: bool = False
+    data_dir: Path | None = None
+    guard: Path | None = None
+    name: str = ""
+    initial_cluster: str = ""
+    token: str = ""
+    advertise_peer_urls: str = ""
 
 
 async def run(given: RunFlags) -> None:
     """Back up until SIGTERM or SIGINT."""
-    options = _options(given)
+    options, ownership = _options(given), _ownership(given)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    store = opened(given.store, given.endpoint)
+    retries = None if ownership is None else retries_within(ownership.settings.timing)
+    store = opened(given.store, given.endpoint, retries=retries)
 
     def listening(port: int) -> None:
         scheme = "https" if options.server is not None else "http"
         output.say(f"backs up {options.etcd} into {store.where}; answers on {scheme}://{_shown(options.host)}:{port}")
 
     try:
-        await process.run(options, store, SystemClock(), stop, listening)
+        if ownership is None:
+            await process.run(options, store, SystemClock(), stop, listening)
+        else:
+            await run_agent(options, ownership, store, SystemClock(), stop, listening)
     except (OSError, ValueError, CertificateError) as error:
         raise Failure(str(error)) from None
     finally:
@@ -74,7 +93,7 @@ async def run(given: RunFlags) -> None:
 
 
 def _options(given: RunFlags) -> process.Options:
-    host, port = _address(given.listen)
+    host, port = flags.address(given.listen, "--listen")
     if (given.server_cert is None) is not (given.server_key is None):
         raise Usage("--server-cert and --server-key belong together: give both or none")
     if given.client_ca is not None and given.server_cert is None:
@@ -97,6 +116,35 @@ def _options(given: RunFlags) -> process.Options:
         raise Usage(str(error)) from None
 
 
+def _ownership(given: RunFlags) -> Ownership | None:
+    """With `--epoch` the agent decides whether etcd serves."""
+    if given.epoch is None:
+        etcd_election.needs_epoch(
+            cluster=given.cluster,
+            timing=given.timing,
+            founding=given.founding,
+            data_dir=given.data_dir,
+            guard=given.guard,
+        )
+        return None
+    found = etcd_election.election(given.epoch, given.cluster, given.timing)
+    if given.data_dir is None or given.guard is None:
+        raise Usage(
+            "--data-dir and --guard must be given with --epoch: etcd's data, and the control socket of its guard"
+        )
+    settings = agent.Settings(found.epoch, found.cluster, found.timing, given.founding)
+    try:
+        members = membership(given.name, given.initial_cluster, given.token, given.advertise_peer_urls)
+    except ValueError as error:
+        raise Usage(str(error)) from None
+    return Ownership(settings, given.guard, given.data_dir, members)
+
+
+def retries_within(timing: Timing) -> Retries:
+    """Limits of a store whose operations end within the time of the election: a try, and another one."""
+    return Retries(attempt=timing.store_timeout * 0.45, retries=1, longest_wait=timing.store_timeout * 0.1)
+
+
 def _settings(given: RunFlags) -> Settings:
     schedule = Schedule(
         full=given.schedule,
@@ -108,13 +156,6 @@ def _settings(given: RunFlags) -> Settings:
     policy = Exponential() if given.policy == POLICIES[0] else Newest(given.max_backups)
     kept = timedelta(seconds=flags.seconds(given.delta_retention, "--delta-snapshot-retention-period"))
     return Settings(schedule, Retention(policy, kept), COMPRESSIONS[given.compression])
-
-
-def _address(listen: str) -> tuple[str, int]:
-    host, _, port = listen.rpartition(":")
-    if not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise Usage(f"--listen: found {listen!r}, allowed is HOST:PORT such as 127.0.0.1:8080")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _shown(host: str) -> str:

@@ -23,6 +23,7 @@ from espalier.etcdbackup.snapshots.verification import Verdict
 from espalier.etcdbackup.snapshots.verification import verify as verify_set
 from espalier.etcdbackup.stores.errors import Corrupt, StoreError, Unavailable
 from espalier.etcdbackup.stores.opening import open_store
+from espalier.etcdbackup.stores.retries import Retries
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import SystemClock
 
@@ -176,10 +177,10 @@ def _copy_facts(source: Store, target: Store, done: Copied) -> dict[str, object]
     }
 
 
-def opened(url: str, endpoint: str, *, source: bool = False) -> Store:
+def opened(url: str, endpoint: str, *, source: bool = False, retries: Retries | None = None) -> Store:
     """The store of a URL. Raises `Usage` for one that is none."""
     try:
-        return open_store(url, os.environ, source=source, endpoint=endpoint)
+        return open_store(url, os.environ, source=source, endpoint=endpoint, retries=retries)
     except ValueError as error:
         raise Usage(str(error)) from None
 

@@ -160,3 +160,11 @@ def seconds(text: str, flag: str = "--timeout") -> float:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise Usage(f"{flag}: found {text!r}, allowed is a duration such as 90s, 5m or 1h30m")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def address(text: str, flag: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`; without a host, that of this machine alone. Raises `Usage`."""
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise Usage(f"{flag}: found {text!r}, allowed is HOST:PORT such as 127.0.0.1:8080")
+    return host.strip("[]") or "127.0.0.1", int(port)

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
@@ -65,6 +66,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Simulated seconds since the start."""
         return self._now
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As any loop, but a timer in the future is never called before time has passed.
+
+        One due within the clock's resolution would be, and who waits for what is left of a time would turn for ever.
+        """
+        if self._now < when < self._now + self._clock_resolution:
+            when = self._now + self._clock_resolution
+        return super().call_at(when, callback, *args, context=context)
 
     def select(self, timeout: float | None) -> list[Any]:
         """Pass the time until the next timer at once."""

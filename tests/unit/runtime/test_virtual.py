@@ -86,3 +86,18 @@ def test_a_timeout_is_simulated_as_well() -> None:
         return simulation.clock.monotonic()
 
     assert virtual.run(main, epoch=EPOCH, seed=1) == pytest.approx(30)
+
+
+def test_whoever_waits_for_what_is_left_of_a_time_comes_to_its_end() -> None:
+    async def main(simulation: Simulation) -> int:
+        due, turns = 0.1 + 0.2 + 20.7, 0
+        await asyncio.sleep(due - 1e-14)
+        while (left := due - simulation.clock.monotonic()) > 0:
+            woken = asyncio.ensure_future(asyncio.Event().wait())
+            await asyncio.wait((woken,), timeout=left)
+            woken.cancel()
+            turns += 1
+            assert turns < 10
+        return turns
+
+    virtual.run(main, epoch=EPOCH, seed=1)

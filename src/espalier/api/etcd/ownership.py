@@ -1,7 +1,7 @@
 """Sync objects: JSON files in a backup container by which the ownership of a shoot's etcd passes between seeds.
 
 An *ownership epoch* counts owners: the garden gives each seed that gets a shoot the next number, by compare-and-swap.
-Every epoch has two objects, at keys of its own:
+Every epoch has two objects at keys of its own, by which seeds agree:
 
 * the **first-start marker**, made once before its etcd starts for the first time. Only where it can be read does the
   absence of the other object mean anything: a wrong or emptied container has neither.
@@ -27,7 +27,8 @@ LARGEST = 256 * 1024
 
 Epoch = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
-T = TypeVar("T", bound="CopyOperation | FirstStart")
+T = TypeVar("T", bound="CopyOperation | FirstStart | Served")
+Mine = TypeVar("Mine", bound="FirstStart | Served")
 
 
 class Status(StrEnum):
@@ -81,6 +82,16 @@ class FirstStart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     nonce: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
+class Served(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Made before clients reach the etcd of an epoch for the first time. Until then nothing of it can be lost."""
+
+    epoch: Epoch
+    cluster: Name
+    revision: Annotated[int, msgspec.Meta(ge=1)]
+    """etcd's at that time: the epoch's own backups begin there."""
+    nonce: Annotated[str, msgspec.Meta(max_length=64)] = ""
+
+
 class Unreadable(msgspec.Struct, frozen=True):
     """An object is there, or something that answers for it, but not one that can be acted on."""
 
@@ -101,7 +112,12 @@ def first_start_key(epoch: int) -> str:
     return f"ownership/{epoch:08d}-first-start.json"
 
 
-def encoded(sync_object: CopyOperation | FirstStart) -> bytes:
+def served_key(epoch: int) -> str:
+    """The key of an epoch's served record, relative to the store's prefix."""
+    return f"ownership/{epoch:08d}-served.json"
+
+
+def encoded(sync_object: CopyOperation | FirstStart | Served) -> bytes:
     """The JSON of a sync object."""
     return msgspec.json.encode(sync_object)
 
@@ -116,8 +132,16 @@ def read_copy_operation(text: bytes, epoch: int) -> CopyOperation | Unreadable:
 
 def read_first_start(text: bytes, epoch: int, cluster: str) -> FirstStart | Unreadable:
     """The marker at the key of this epoch. That of another cluster is unreadable: the container is the wrong one."""
-    found = _read(text, FirstStart)
-    if isinstance(found, FirstStart) and (found.epoch, found.cluster) != (epoch, cluster):
+    return _of(_read(text, FirstStart), epoch, cluster)
+
+
+def read_served(text: bytes, epoch: int, cluster: str) -> Served | Unreadable:
+    """The served record at the key of this epoch."""
+    return _of(_read(text, Served), epoch, cluster)
+
+
+def _of(found: Mine | Unreadable, epoch: int, cluster: str) -> Mine | Unreadable:
+    if not isinstance(found, Unreadable) and (found.epoch, found.cluster) != (epoch, cluster):
         theirs = f"epoch {found.epoch} of {in_one_line(found.cluster)}"
         return Unreadable(f"it is of {theirs}, not of epoch {epoch} of {cluster}")
     return found

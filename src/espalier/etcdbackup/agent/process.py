@@ -50,7 +50,7 @@ async def run(
         await server.start()
         try:
             listening(server.port)
-            await _until(stop, backups.run(), *_reloading(options.server, context))
+            await until_stopped(stop, backups.run(), *reloading(options.server, context))
         finally:
             await server.stop()
 
@@ -62,11 +62,12 @@ def _clients(member: Member) -> tuple[str, ...]:
     return member.client_urls
 
 
-def _reloading(files: ServerFiles | None, context: ssl.SSLContext | None) -> list[Coroutine[object, object, object]]:
+def reloading(files: ServerFiles | None, context: ssl.SSLContext | None) -> list[Coroutine[object, object, object]]:
+    """The work of loading a certificate again, where there is one."""
     return [files.reloading(context)] if files is not None and context is not None else []
 
 
-async def _until(stop: asyncio.Event, *work: Coroutine[object, object, object]) -> None:
+async def until_stopped(stop: asyncio.Event, *work: Coroutine[object, object, object]) -> None:
     """Do all of it until `stop` is set. Raises what ends early."""
     tasks = [asyncio.create_task(one) for one in work]
     stopping = asyncio.create_task(stop.wait())

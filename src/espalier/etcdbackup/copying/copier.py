@@ -83,15 +83,17 @@ class Copier:
         """What source and target hold. Raises `StoreError`."""
         return await take_stock(self._source), await take_stock(self._target)
 
-    async def run(self, choice: Choice) -> Copied:
+    async def run(self, choice: Choice, *, is_listed: bool = False) -> Copied:
         """Copy what is chosen and not there yet. Whoever is interrupted runs it again.
+
+        `is_listed`: a list of what was copied decides on what is restored, whatever else the target holds.
 
         Raises `StoreError`: `Corrupt` when an object of the source is not whole, of which nothing is stored then;
         `Refused` when the target holds what a restore would prefer to the copy.
         """
         source, target = await self.take_stock()
         what = plan(source, target, choice, self._clock.now())
-        if what.in_the_way:
+        if what.in_the_way and not is_listed:
             names = ", ".join(stored.name for stored in what.in_the_way[:3])
             found = f"it holds {names}, which a restore would take rather than the copy"
             raise Refused(self._target.where, found, "copy to an empty prefix, or delete what is there")

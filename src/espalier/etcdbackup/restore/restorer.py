@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from espalier.etcd.backend import State
@@ -61,13 +62,23 @@ class Restored:
     """Objects that are damaged and were not needed, or given up (`partial`)."""
 
 
-async def restore(store: Store, folder: Path, options: Options, progress: Progress = silent) -> Restored:
+async def restore(
+    store: Store,
+    folder: Path,
+    options: Options,
+    progress: Progress = silent,
+    *,
+    stock: Inventory | None = None,
+    notes: Mapping[Path, bytes] = MappingProxyType({}),
+) -> Restored:
     """Restore the newest data that a store leads to. Whatever is raised, `folder` is as it was before.
+
+    `stock`: of the store, what may be used; None: all. `notes`: small files that come with the data.
 
     Raises `StoreError` (`Corrupt` names an object that is damaged), `RestoreError`, and `ValueError` where so many
     revisions can't be skipped.
     """
-    stock = await take_stock(store)
+    stock = await take_stock(store) if stock is None else stock
     candidates = plan.full_snapshots(stock, partial=options.partial)
     with side_folder(folder, replace=options.replace) as side:
         one = _Restore(store, stock, side, options, progress)
@@ -77,6 +88,8 @@ async def restore(store: Store, folder: Path, options: Options, progress: Progre
         if contents.revision <= 1:
             raise NothingToRestore(f"{full.name} is of an etcd without data; an empty data directory does the same")
         await asyncio.to_thread(side.write, WAL / wal.SEGMENT, wal.segment(options.members))
+        for name, note in notes.items():
+            await asyncio.to_thread(side.write, name, note)
         replaced = await _to_its_end(side.put_in_place)
     is_whole = contents.revision >= plan.target(stock)
     return Restored(full, tuple(one.applied), contents, is_whole, replaced, tuple(one.passed_over))

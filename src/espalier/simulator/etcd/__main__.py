@@ -20,7 +20,10 @@ from espalier.runtime.clock import SystemClock
 from espalier.simulator.etcd.core import DEFAULT_QUOTA
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.server import NotListening, ServerTls, serving
-from espalier.simulator.etcd.storage import SqliteStorage, Unusable, restore
+from espalier.simulator.etcd.storage import FILE_NAME, SqliteStorage, Unusable, restore
+
+RESTORED = Path("member/snap/db")
+"""etcd's database in its data directory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,6 +59,8 @@ async def _run(options: argparse.Namespace) -> int:
     storage, rng = SqliteStorage(options.data_dir), random.SystemRandom()
     if options.restore is not None:
         await asyncio.to_thread(_restore, storage, options.restore, rng)
+    elif not (options.data_dir / FILE_NAME).exists() and (options.data_dir / RESTORED).exists():
+        await asyncio.to_thread(_take_over, storage, options.data_dir / RESTORED, rng)
     member = Member(storage, SystemClock(), rng, quota=options.quota_backend_bytes)
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -73,6 +78,12 @@ async def _run(options: argparse.Namespace) -> int:
     finally:
         await member.close()
     return 1 if member.failed.is_set() else 0
+
+
+def _take_over(storage: SqliteStorage, database: Path, rng: random.Random) -> None:
+    """Begin with a data directory that was restored for etcd."""
+    with Database.open(database) as opened:
+        restore(storage, opened, rng)
 
 
 def _restore(storage: SqliteStorage, snapshot: Path, rng: random.Random) -> None:

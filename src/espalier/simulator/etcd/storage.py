@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 import apsw
 
-from espalier.etcd.backend import NEVER_COMPACTED, Record, read_records, read_state
+from espalier.etcd.backend import NEVER_COMPACTED, Record, State, read_records, read_state
 from espalier.etcd.bbolt.reading import Database
 from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.simulator.etcd.core import Batch, Identity, Stored
@@ -88,6 +88,12 @@ class MemoryStorage:
             alarms=batch.alarms,
             index=batch.index,
         )
+
+    def copy(self) -> MemoryStorage:
+        """Another one with the same content."""
+        same = MemoryStorage()
+        same._records, same._stored = dict(self._records), self._stored
+        return same
 
     def shrink(self) -> None:
         """Do nothing."""
@@ -169,12 +175,16 @@ def restore(storage: Storage, database: Database, rng: random.Random) -> None:
 
     Blocks. Raises `Unusable`, and `Damaged` for the database.
     """
+    fill(storage, read_records(database), read_state(database), rng)
+
+
+def fill(storage: Storage, records: Iterable[Record], state: State, rng: random.Random) -> None:
+    """Fill a storage in which nothing is. Blocks. Raises `Unusable`, and what `records` raises."""
     stored = storage.open(rng)
     try:
         if stored.index != Stored(stored.identity).index:
             raise Unusable("there are data already; restore a snapshot where there are none")
-        state = read_state(database)
-        store = Store(read_records(database))
+        store = Store(record for record in records if record.kv.key)  # one without marks revisions that were skipped
         store.revision = max(store.revision, state.revision)
         if state.compacted > 0:
             store.compact(state.compacted)  # what was scheduled when the snapshot was taken is done now

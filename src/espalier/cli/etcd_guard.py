@@ -1,0 +1,62 @@
+"""`espalier etcd-guard`: the parent of an etcd, and the door through which clients reach it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from espalier.cli import flags
+from espalier.cli.commands import Command
+from espalier.cli.failures import Usage
+
+
+@click.command(cls=Command)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, help="etcd and its flags, behind --.")
+@click.option(
+    "--listen", default="127.0.0.1:2379", metavar="HOST:PORT", show_default=True,
+    help="Where clients come in; port 0: a free one.",
+)  # fmt: skip
+@click.option(
+    "--etcd-socket", required=True, metavar="PATH", help="Unix socket on which that etcd listens for clients."
+)
+@click.option("--control", required=True, metavar="PATH", help="Unix socket for the agent. Its owner alone opens it.")
+@click.option(
+    "--liveness", default="", metavar="HOST:PORT", help="Where a liveness probe is answered. Default: nowhere."
+)
+@click.option("--stop-timeout", default="30s", metavar="DURATION", show_default=True, help="How long etcd has to end.")
+def etcd_guard(
+    *, command: tuple[str, ...], listen: str, etcd_socket: str, control: str, liveness: str, stop_timeout: str
+) -> None:
+    """Run an etcd when its agent says so, and let clients in for as long as the agent says.
+
+    etcd must listen for clients on a unix socket only; bytes are passed as they are, TLS too. When the guard dies,
+    etcd dies with it. It ends with SIGTERM, etcd first.
+
+    \b
+    Example:
+      espalier etcd-guard --etcd-socket /run/etcd/client.sock \\
+        --control /run/etcd/guard.sock --listen :2379 -- \\
+        etcd --listen-client-urls unix:///run/etcd/client.sock
+    """
+    program = shutil.which(command[0])
+    if program is None:
+        raise Usage(f"COMMAND: found {command[0]!r}, which is no program here; give its path")
+    host, port = flags.address(listen, "--listen")
+    given = {
+        "command": [program, *command[1:]],
+        "etcd": str(Path(etcd_socket).absolute()),
+        "control": str(Path(control).absolute()),
+        "host": host,
+        "port": port,
+        "liveness": list(flags.address(liveness, "--liveness")) if liveness else None,
+        "patience": flags.seconds(stop_timeout, "--stop-timeout"),
+    }
+    # What this command has loaded is not needed beside an etcd.
+    os.execv(  # noqa: S606 - no shell
+        sys.executable, [sys.executable, "-m", "espalier.etcdbackup.guard", json.dumps(given)]
+    )

@@ -1,0 +1,38 @@
+"""The guard without the rest of `espalier`: its options are one argument, as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from espalier.etcdbackup.guard.process import Options, run
+
+
+def main() -> int:
+    """Run it; return the exit code."""
+    given = json.loads(sys.argv[1])
+    liveness = given["liveness"]
+    options = Options(
+        given["command"],
+        Path(given["etcd"]),
+        Path(given["control"]),
+        given["host"],
+        given["port"],
+        (liveness[0], liveness[1]) if liveness else None,
+        given["patience"],
+    )
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    try:
+        asyncio.run(
+            run(options, lambda port: print(f"guards {options.etcd}; lets clients in on {host}:{port}", flush=True))
+        )
+    except OSError as error:
+        print(f"espalier: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

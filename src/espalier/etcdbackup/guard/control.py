@@ -1,0 +1,110 @@
+"""How the agent talks to the guard: lines of JSON over a unix socket that only its owner can open.
+
+    {"id": 1, "do": "open", "until": 1234.5}    {"id": 1}
+    {"id": 2, "do": "shut"}                     {"id": 2}       nothing is connected any more
+    {"id": 3, "do": "start"}                    {"id": 3, "running": true}
+    {"id": 4, "do": "stop"}                     {"id": 4}       it has ended
+    {"id": 5, "do": "state"}                    {"id": 5, "running": true}
+                                                {"ended": 0}    it has ended, by itself or not
+    anything else                               {"id": 6, "error": "..."}
+
+One agent is heard at a time, the one that came last: what one before had sent and nobody has read is of no account.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from espalier.etcdbackup.guard.child import Child
+from espalier.etcdbackup.guard.door import Door
+
+LONGEST_LINE = 4096
+
+
+class Control:
+    """The guard's side."""
+
+    def __init__(self, door: Door, child: Child) -> None:
+        self._door = door
+        self._child = child
+        child.ended = self._ended
+        self._agent: asyncio.StreamWriter | None = None
+        self._server: asyncio.Server | None = None
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    async def listen(self, path: Path) -> None:
+        """Listen. One that was left by a guard before is replaced. Raises `OSError`."""
+        path.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            self._server = await asyncio.start_unix_server(self._served, path, limit=LONGEST_LINE)
+        finally:
+            os.umask(before)
+
+    def _ended(self, code: int) -> None:
+        """etcd has ended. Its door is shut: what runs next may have other data."""
+        self._door.shut()
+        self._say(self._agent, {"ended": code})
+
+    def close(self) -> None:
+        """Hear nobody any more."""
+        if self._server is not None:
+            self._server.close()
+        if self._agent is not None:
+            self._agent.close()
+
+    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        before, self._agent = self._agent, writer
+        if before is not None:
+            before.close()
+        try:
+            while self._agent is writer and (line := await reader.readline()).endswith(b"\n"):
+                if self._agent is writer:
+                    await self._heard(writer, line)
+        except (ValueError, ConnectionError):
+            pass  # a line that is too long; the agent is gone
+        finally:
+            if self._agent is writer:
+                self._agent = None
+            writer.close()
+
+    async def _heard(self, writer: asyncio.StreamWriter, line: bytes) -> None:
+        answer: dict[str, Any] = {}
+        try:
+            request = json.loads(line)
+            answer["id"] = request["id"]
+            match request["do"]:
+                case "open":
+                    if self._child.is_running:
+                        self._door.open(float(request["until"]))
+                case "shut":
+                    self._door.shut()
+                case "start":
+                    await self._child.start()
+                    answer["running"] = True
+                case "stop":
+                    task = asyncio.create_task(self._stopped(writer, answer))
+                    self._stopping.add(task)
+                    task.add_done_callback(self._stopping.discard)
+                    return
+                case "state":
+                    answer["running"] = self._child.is_running
+                case other:
+                    raise ValueError(f"do: found {other!r}, allowed are open, shut, start, stop and state")
+        except (ValueError, KeyError, TypeError, RecursionError, OSError) as error:
+            answer["error"] = str(error)
+        self._say(writer, answer)
+
+    async def _stopped(self, writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:
+        await self._child.stop()
+        self._say(writer, answer)
+
+    def _say(self, writer: asyncio.StreamWriter | None, what: dict[str, Any]) -> None:
+        if writer is not None and not writer.is_closing():
+            with contextlib.suppress(ConnectionError):
+                writer.write(json.dumps(what).encode() + b"\n")

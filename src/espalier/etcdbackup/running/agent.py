@@ -1,0 +1,331 @@
+"""The agent of an epoch at work: what its machine decides becomes effects, and what these bring becomes events."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable
+from typing import NoReturn
+
+import structlog
+
+from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
+from espalier.api.etcd.ownership import FirstStart
+from espalier.etcd.errors import EtcdError
+from espalier.etcdbackup.agent.backups import PERIOD, Backups
+from espalier.etcdbackup.election import actions, agent, events
+from espalier.etcdbackup.restore.errors import RestoreError
+from espalier.etcdbackup.running.parts import NotStarted, Parts
+from espalier.etcdbackup.running.starting import Starting
+from espalier.etcdbackup.running.sync_objects import SyncObjects
+from espalier.etcdbackup.running.turns import Turns
+from espalier.etcdbackup.snapshots.malformed import Malformed
+from espalier.etcdbackup.snapshotter.full import take_full
+from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.stores.errors import StoreError
+from espalier.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+_EXPECTED = (NotStarted, EtcdError, StoreError, RestoreError, Malformed, OSError, TimeoutError, ValueError)
+
+
+class OtherEpoch(Exception):
+    """A call is for an agent of another epoch, so of another migration."""
+
+
+class AgentRun:
+    """The agent of one epoch. `run` does everything; the rest may be asked at any time, also before."""
+
+    def __init__(
+        self,
+        settings: agent.Settings,
+        parts: Parts,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        measures: Measures | None = None,
+    ) -> None:
+        self.backups: Backups
+        """Takes snapshots on demand, while this epoch serves."""
+        self._settings = settings
+        self._parts = parts
+        self._clock = clock
+        self._turns: Turns[events.AgentEvent] = Turns(clock)
+        self._state: agent.Agent | None = None
+        self._objects = SyncObjects(
+            parts.store, settings.epoch, settings.cluster, clock, rng, seconds=settings.timing.store_timeout
+        )
+        self._starting = Starting(settings, parts, self._objects)
+        self._marker: asyncio.Future[FirstStart] | None = None
+        self._trouble = "the agent has just started"
+        self._door = _Door(parts, self._turns)
+        self._bringing_up: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._backing_up: asyncio.Task[None] | None = None
+        self.backups = Backups(
+            parts.etcd,
+            lambda _member: parts.etcd,
+            parts.store,
+            clock,
+            parts.backups,
+            measures or Measures(),
+            may_delete=lambda: self.may_delete_snapshots,
+        )
+
+    # --- What can be asked ----------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """The answer of the readiness probe: clients are served, and the guard has said so lately."""
+        return self._state is not None and self._state.serves and self._clock.monotonic() < self._door.opened_until
+
+    @property
+    def may_delete_snapshots(self) -> bool:
+        """True while retention may delete."""
+        return self._state is not None and self._state.may_delete_snapshots
+
+    @property
+    def phase(self) -> str:
+        """The state of the machine, for people."""
+        return agent.Phase.STARTING.value if self._state is None else self._state.phase.value
+
+    @property
+    def trouble(self) -> str:
+        """Why it does not serve, as far as it is known; empty if it does."""
+        if self.ready:
+            return ""
+        return self._objects.trouble or self._trouble or f"it is {self.phase}"
+
+    def status(self) -> CopyOperationStatus:
+        """The answer of `copyop/status`."""
+        if self._state is None:
+            return CopyOperationStatus(self._settings.epoch, False, None, self.trouble)
+        told = agent.status(self._settings, self._state)
+        return CopyOperationStatus(told.epoch, told.initiated, told.copy_operation, self.trouble)
+
+    def initiate(self, body: InitiateCopyOperation) -> CopyOperationStatus:
+        """The answer of `copyop/initiate`: what is known now. Callers ask again. Raises `OtherEpoch`."""
+        if body.epoch != self._settings.epoch:
+            raise OtherEpoch(f"epoch: found {body.epoch}, allowed is {self._settings.epoch}, the epoch of this agent")
+        self._turns.arrived(events.InitiateCalled())
+        return self.status()
+
+    # --- Turns ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> NoReturn:
+        """Until cancelled; etcd runs on then, and its door shuts by itself. Raises faults of this program."""
+        self._marker = asyncio.get_running_loop().create_future()
+        try:
+            state = self._state = await self._begun()
+            self._turns.begin(self._door.run(), "door of etcd")
+            while True:
+                event, at = await self._turns.next(agent.due(self._settings, state))
+                before = state
+                state, what = agent.step(self._settings, state, event, at)
+                self._state = state
+                if state.phase is not before.phase:
+                    log.info("the agent's state changed", epoch=self._settings.epoch, state=state.phase.value)
+                self._seen(event)
+                for action in what:
+                    self._act(action)
+                self._back_up(state)
+        finally:
+            await self._turns.stop()
+
+    async def _begun(self) -> agent.Agent:
+        """The first state. An etcd that runs is one that starts: whether it may serve was perhaps never judged."""
+        guard, data = self._parts.guard, self._parts.data
+        runs = await guard.is_running()
+        if runs:
+            self._bring_up()
+        found = agent.Etcd.STARTING if runs else agent.Etcd.ENDED
+        return agent.start(self._settings, found, await data.is_present(), self._clock.monotonic())
+
+    def _seen(self, event: events.AgentEvent) -> None:
+        if isinstance(event, events.Observed):
+            marker = self._marker
+            if isinstance(event.marker, FirstStart):
+                if marker is not None and not marker.done():
+                    marker.set_result(event.marker)
+            elif marker is None or not marker.done():
+                self._trouble = _no_marker(self._settings, event)
+
+    def _act(self, action: actions.AgentAction) -> None:
+        turns, objects = self._turns, self._objects
+        match action:
+            case actions.Observe():
+                turns.begin(self._then(objects.observe()), "read of sync objects")
+            case actions.PutOperation():
+                turns.begin(self._then(objects.put_operation(action)), "put of a CopyOperation")
+            case actions.PutMarker(marker=marker):
+                turns.begin(self._then(objects.put_marker(marker)), "put of a first-start marker")
+            case actions.StartEtcd():
+                self._bring_up()
+            case actions.StopEtcd():
+                self._stopping = turns.begin(self._stopped(self._bringing_up), "end of etcd")
+            case actions.OpenDoor(until=until):
+                self._door.open(until)
+            case actions.ShutDoor():
+                self._door.shut()
+            case actions.TakeFinalSnapshot():
+                turns.begin(self._final(), "final snapshot")
+
+    async def _then(self, work: Awaitable[events.AgentEvent]) -> None:
+        self._turns.arrived(await work)
+
+    # --- etcd -------------------------------------------------------------------------------------------------------
+
+    def _bring_up(self) -> None:
+        self._bringing_up = self._turns.begin(self._brought_up(self._stopping), "start of etcd")
+
+    async def _brought_up(self, stopping: asyncio.Task[None] | None) -> None:
+        """Have etcd run and wait for its end."""
+        guard = self._parts.guard
+        try:
+            if stopping is not None:
+                await asyncio.wait((stopping,))
+            assert self._marker is not None  # noqa: S101 - `run` has made it
+            self._trouble = "etcd is being started"
+            await self._starting.run(await asyncio.shield(self._marker))
+        except _EXPECTED as error:
+            self._trouble = str(error)
+            log.warning("etcd was not started", epoch=self._settings.epoch, error=str(error))
+            await guard.stop()
+            self._turns.arrived(events.EtcdEnded())
+            return
+        self._trouble = ""
+        self._turns.arrived(events.EtcdStarted())
+        self._door.release()
+        await guard.ended()
+        self._trouble = "etcd has ended"
+        self._door.hold()
+        self._turns.arrived(events.EtcdEnded())
+
+    async def _stopped(self, bringing_up: asyncio.Task[None] | None) -> None:
+        """End etcd, whatever became of its start."""
+        self._door.hold()
+        is_told = bringing_up is not None and not bringing_up.cancel()
+        if bringing_up is not None:
+            await asyncio.wait((bringing_up,))
+        await self._parts.guard.stop()
+        if not is_told:
+            self._turns.arrived(events.EtcdEnded())
+
+    # --- Snapshots --------------------------------------------------------------------------------------------------
+
+    def _back_up(self, state: agent.Agent) -> None:
+        """Take backups while this epoch serves, and at no other time."""
+        backing_up = self._backing_up
+        if state.serves and (backing_up is None or backing_up.done()):
+            self._backing_up = self._turns.begin(self._backed_up(), "backups")
+        elif not state.serves and backing_up is not None:
+            backing_up.cancel()
+
+    async def _backed_up(self) -> None:
+        while True:
+            try:
+                await self.backups.run()
+            except OSError as error:  # no space for temporary files: no reason to end what serves
+                log.warning("backups have stopped, and are tried again", error=str(error))
+                await asyncio.sleep(PERIOD)
+
+    async def _final(self) -> None:
+        """Take the final snapshot, once no other is taken any more."""
+        timing = self._settings.timing
+        if self._backing_up is not None:
+            await asyncio.wait((self._backing_up,))
+        stored = 0
+
+        def progressed(size: int) -> None:
+            nonlocal stored
+            stored += size
+            self._turns.arrived(events.SnapshotProgressed(stored))
+
+        try:
+            async with asyncio.timeout(timing.snapshot_timeout):
+                origin = await self._parts.data.origin()
+                final = await take_full(
+                    self._parts.etcd,
+                    self._parts.store,
+                    self._clock,
+                    compression=self._parts.backups.compression,
+                    is_final=True,
+                    progress=progressed,
+                )
+        except _EXPECTED as error:
+            self._trouble = f"the final snapshot failed, and is tried again: {error}"
+            log.warning("the final snapshot failed", epoch=self._settings.epoch, error=str(error))
+            self._turns.arrived(events.SnapshotFailed())
+            return
+        log.info("the final snapshot is stored", epoch=self._settings.epoch, name=final.name)
+        complete = origin is None or origin.complete
+        self._turns.arrived(events.SnapshotStored(final.name, complete))
+
+
+class _Door:
+    """What the guard is told, in order; opened only for an etcd that was judged."""
+
+    def __init__(self, parts: Parts, turns: Turns[events.AgentEvent]) -> None:
+        self._guard = parts.guard
+        self._turns = turns
+        self.opened_until = float("-inf")
+        """The guard lets clients pass until then, for all that is known."""
+        self._until: float | None = None
+        self._is_shutting = False
+        self._is_held = True
+        self._changed = asyncio.Event()
+
+    def open(self, until: float) -> None:
+        """Let clients pass until then, once etcd may serve."""
+        self._until = until
+        self._changed.set()
+
+    def shut(self) -> None:
+        """Let nothing pass: `DoorShut` when that is confirmed."""
+        self.opened_until = float("-inf")
+        self._until, self._is_shutting = None, True
+        self._changed.set()
+
+    def release(self) -> None:
+        """etcd may serve."""
+        self._is_held = False
+        self._changed.set()
+
+    def hold(self) -> None:
+        """It may not, until it was judged again."""
+        self._is_held, self.opened_until = True, float("-inf")
+
+    async def run(self) -> NoReturn:
+        """Tell the guard the newest of what it should know. One that is not reached does not keep `shut` waiting."""
+        telling: asyncio.Task[None] | None = None
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if self._is_shutting:
+                if telling is not None:
+                    telling.cancel()
+                    await asyncio.gather(telling, return_exceptions=True)
+                    telling = None
+                await self._guard.shut()
+                self._is_shutting = False
+                self._turns.arrived(events.DoorShut())
+            elif self._until is not None and not self._is_held and (telling is None or telling.done()):
+                telling = self._turns.begin(self._open(), "opening the door of etcd")
+
+    async def _open(self) -> None:
+        """Tell the newest time, until there is no newer one."""
+        told = None
+        while self._until is not None and self._until != told and not self._is_held:
+            told = self._until
+            await self._guard.open(told)
+            if not self._is_held and self._until is not None:
+                self.opened_until = told
+
+
+def _no_marker(settings: agent.Settings, seen: events.Observed) -> str:
+    if seen.marker is None:
+        return (
+            f"there is no first-start marker of epoch {settings.epoch}: this is the wrong store, or nothing was copied"
+        )
+    return f"the first-start marker of epoch {settings.epoch} is not understood: {getattr(seen.marker, 'why', '')}"

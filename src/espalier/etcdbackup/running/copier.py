@@ -1,0 +1,143 @@
+"""The copy of a destination at work. When it has ended, the destination's epoch may start."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import structlog
+
+from espalier.api.etcd.calls import CopyOperationStatus
+from espalier.api.etcd.ownership import CopyOperation
+from espalier.etcdbackup.copying.copier import Copier
+from espalier.etcdbackup.copying.plan import LATEST
+from espalier.etcdbackup.election import actions, copier, events
+from espalier.etcdbackup.running.sync_objects import SyncObjects
+from espalier.etcdbackup.running.turns import Turns
+from espalier.etcdbackup.snapshots.names import parse
+from espalier.etcdbackup.snapshots.reading import Progress, silent, take_stock
+from espalier.etcdbackup.stores.errors import Corrupt, StoreError
+from espalier.etcdbackup.stores.store import Store
+from espalier.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyParts:
+    """From where to where."""
+
+    source: Store
+    target: Store
+    progress: Progress = silent
+
+
+class CopierRun:
+    """The copy for one epoch. `run` does everything; the rest may be asked at any time, also before."""
+
+    def __init__(self, settings: copier.Settings, parts: CopyParts, clock: Clock, rng: random.Random) -> None:
+        timing = settings.timing
+        self._settings = settings
+        self._parts = parts
+        self._clock = clock
+        self._turns: Turns[events.CopierEvent] = Turns(clock)
+        self._state: copier.Copier | None = None
+        self._trouble = ""
+        self._theirs = SyncObjects(
+            parts.source, settings.predecessor, settings.cluster, clock, rng, seconds=timing.store_timeout
+        )
+        self._own = SyncObjects(
+            parts.target, settings.epoch, settings.cluster, clock, rng, seconds=timing.store_timeout
+        )
+
+    @property
+    def ready(self) -> bool:
+        """The answer of the readiness probe: the destination's epoch may start."""
+        return self._state is not None and self._state.ready
+
+    @property
+    def phase(self) -> str:
+        """How far it has come, for people."""
+        return copier.Phase.CHECKING.value if self._state is None else self._state.phase.value
+
+    @property
+    def trouble(self) -> str:
+        """What it waits for, as far as it is known; empty when it is ready."""
+        if self.ready:
+            return ""
+        return self._theirs.trouble or self._own.trouble or self._trouble or f"it is {self.phase}"
+
+    def status(self) -> CopyOperationStatus:
+        """What is known of the predecessor's CopyOperation."""
+        operation = self._state.operation if self._state is not None else None
+        return CopyOperationStatus(self._settings.epoch, operation is not None, operation, self.trouble)
+
+    async def run(self) -> NoReturn:
+        """Until cancelled, also when it is ready. What is raised is a fault of this program."""
+        try:
+            state = self._state = copier.start(self._settings, self._clock.monotonic())
+            while True:
+                event, at = await self._turns.next(copier.due(self._settings, state))
+                before = state
+                self._seen(event)
+                state, what = copier.step(self._settings, state, event, at)
+                self._state = state
+                if state.phase is not before.phase:
+                    log.info("the copy's state changed", epoch=self._settings.epoch, state=state.phase.value)
+                for action in what:
+                    self._turns.begin(self._then(self._done(action)), type(action).__name__)
+        finally:
+            await self._turns.stop()
+
+    def _seen(self, event: events.CopierEvent | events.Due) -> None:
+        if not isinstance(event, events.Observed):
+            return
+        if event.marker is None:
+            self._trouble = (
+                f"epoch {self._settings.predecessor} has no first-start marker in {self._parts.source.where}"
+            )
+        elif isinstance(event.operation, CopyOperation):
+            self._trouble = ""
+
+    async def _then(self, work: Awaitable[events.CopierEvent]) -> None:
+        self._turns.arrived(await work)
+
+    async def _done(self, action: actions.CopierAction) -> events.CopierEvent:
+        match action:
+            case actions.Observe():
+                return await self._theirs.observe()
+            case actions.ReadOwnMarker():
+                return await self._own.own_marker()
+            case actions.PutOperation():
+                return await self._theirs.put_operation(action)
+            case actions.PutMarker(marker=marker):
+                return await self._own.put_marker(marker)
+            case actions.Copy(final=final):
+                return await self._copied(final)
+
+    async def _copied(self, final: str | None) -> events.Copied | events.CopyFailed:
+        try:
+            return events.Copied(await self._copy(final))
+        except (StoreError, OSError) as error:
+            self._trouble = f"the copy failed, and is tried again: {error}"
+            log.warning("the copy failed", epoch=self._settings.epoch, error=str(error))
+            return events.CopyFailed()
+
+    async def _copy(self, final: str | None) -> tuple[str, ...]:
+        """Copy the latest set. Raises `StoreError`."""
+        source, target = self._parts.source, self._parts.target
+        latest = (await take_stock(source)).latest
+        if final is not None and (latest is None or final not in {one.name for one in latest.members}):
+            raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", "it may appear yet")
+        if latest is None:
+            if await self._theirs.served() is not None:
+                found = "no full snapshot, and clients have written to this etcd"
+                raise Corrupt(source.where, found, "find its backups: nothing starts empty where a cluster was")
+            return ()
+        done = await Copier(source, target, self._clock, progress=self._parts.progress).run(LATEST, is_listed=True)
+        names = {*done.copied, *done.present}
+        if final is not None and (snapshot := parse(final)) is not None and str(snapshot.without_final()) not in names:
+            raise Corrupt(source.where, f"the final snapshot {final} was not copied", "copy again")
+        return tuple(sorted(names))

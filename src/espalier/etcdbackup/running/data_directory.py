@@ -1,0 +1,119 @@
+"""The data directory on a volume, with a note of where its data come from."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from espalier.etcd.bbolt.checking import check
+from espalier.etcd.bbolt.reading import Damaged, Database
+from espalier.etcdbackup.restore.data_directory import DATABASE, WAL
+from espalier.etcdbackup.restore.errors import NotWritten
+from espalier.etcdbackup.restore.members import Membership
+from espalier.etcdbackup.restore.restorer import LEASE_TTL, Options, restore
+from espalier.etcdbackup.running.parts import Origin
+from espalier.etcdbackup.snapshots.reading import Progress, silent
+from espalier.etcdbackup.snapshots.sets import Inventory
+from espalier.etcdbackup.stores.store import Store
+
+NOTE = Path("member/espalier-origin.json")
+"""In a data directory. etcd does not look at it."""
+_LONGEST_NOTE = 4096
+
+
+class DataDirectory:
+    """`Data` in a folder that etcd has as `--data-dir`. `members` is what etcd is started with."""
+
+    def __init__(
+        self, folder: Path, members: Membership, *, lease_ttl: int = LEASE_TTL, progress: Progress = silent
+    ) -> None:
+        self._folder = folder
+        self._members = members
+        self._lease_ttl = lease_ttl
+        self._progress = progress
+
+    async def is_present(self) -> bool:
+        """See `Data`. Whatever lies there is data, but the note and empty folders."""
+        return await asyncio.to_thread(_has_data, self._folder)
+
+    async def origin(self) -> Origin | None:
+        """See `Data`."""
+        return await asyncio.to_thread(_origin, self._folder)
+
+    async def damage(self) -> str:
+        """See `Data`."""
+        return await asyncio.to_thread(_damage, self._folder)
+
+    async def begin(self, origin: Origin) -> None:
+        """See `Data`. Raises `OSError`."""
+        await asyncio.to_thread(_begin, self._folder, origin)
+
+    async def restore(self, store: Store, stock: Inventory, bump: int, origin: Origin) -> None:
+        """See `Data`. What a restore before has put aside for this cluster is deleted first: there is one such copy."""
+        await asyncio.to_thread(_clear, self._folder, origin.cluster)
+        options = Options(self._members, replace=True, bump=bump, lease_ttl=self._lease_ttl)
+        notes = {NOTE: msgspec.json.encode(origin)}
+        await restore(store, self._folder, options, self._progress, stock=stock, notes=notes)
+
+
+def _has_data(folder: Path) -> bool:
+    for at, _folders, files in os.walk(folder):
+        if any(Path(at, name).relative_to(folder) != NOTE for name in files):
+            return True
+    return False
+
+
+def _origin(folder: Path) -> Origin | None:
+    try:
+        with (folder / NOTE).open("rb") as file:
+            return msgspec.json.decode(file.read(_LONGEST_NOTE), type=Origin)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _damage(folder: Path) -> str:
+    database = folder / DATABASE
+    if not any((folder / WAL).glob("*.wal")) and (folder / WAL).exists():
+        return f"{folder / WAL} has no log"
+    if not database.exists():
+        return f"{database} is missing" if (folder / WAL).exists() else ""
+    try:
+        with Database.open(database) as opened:
+            check(opened)
+    except Damaged as error:
+        return str(error)
+    return ""
+
+
+def _begin(folder: Path, origin: Origin) -> None:
+    note = folder / NOTE
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    note.parent.mkdir(mode=0o700, exist_ok=True)
+    part = note.with_suffix(".part")
+    with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(origin))
+        file.flush()
+        os.fsync(file.fileno())
+    part.rename(note)
+
+
+def _clear(folder: Path, cluster: str) -> None:
+    """Delete what was replaced before, if it was this cluster's; and a folder in which there is a note at most."""
+    replaced = folder.with_name(f"{folder.name}.replaced")
+    kept = _origin(replaced)
+    try:
+        if kept is not None and kept.cluster == cluster:
+            shutil.rmtree(replaced)
+        if folder.is_dir() and not _has_data(folder):
+            with contextlib.suppress(FileNotFoundError):
+                (folder / NOTE).unlink()
+            for at, _folders, _files in os.walk(folder, topdown=False):
+                if Path(at) != folder:
+                    Path(at).rmdir()
+    except OSError as error:
+        raise NotWritten(f"{error.filename}: {error.strerror}; nothing is restored") from error

@@ -1,0 +1,68 @@
+"""What agents and copies of an election answer over HTTP, besides snapshots: whether etcd lives or not."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+from aiohttp import web
+
+from espalier.api import json_trees
+from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
+from espalier.etcdbackup.agent.http import Health
+from espalier.etcdbackup.running.agent import AgentRun, OtherEpoch
+
+
+class Probed(Protocol):
+    """What a readiness probe asks."""
+
+    @property
+    def ready(self) -> bool:
+        """See `AgentRun` and `CopierRun`."""
+
+    @property
+    def trouble(self) -> str:
+        """Why it is not."""
+
+    def status(self) -> CopyOperationStatus:
+        """What is known of the CopyOperation."""
+
+
+def add_copy_operations(application: web.Application, run: AgentRun) -> None:
+    """`POST /copyop/initiate` and `GET /copyop/status`."""
+
+    async def initiate(request: web.Request) -> web.Response:
+        try:
+            body = json_trees.decode(await request.read(), InitiateCopyOperation)
+        except msgspec.MsgspecError as error:
+            raise web.HTTPBadRequest(text=f'body: {error}; allowed is {{"epoch": N}}\n') from None
+        try:
+            return _json(run.initiate(body))
+        except OtherEpoch as error:
+            raise web.HTTPConflict(text=f"{error}\n") from None
+
+    application.router.add_post("/copyop/initiate", initiate)
+    _add_status(application, run)
+
+
+def copier_application(run: Probed) -> web.Application:
+    """`/healthz`, 200 when the copy has ended and its epoch may start; and `/copyop/status`."""
+
+    async def health(_request: web.Request) -> web.Response:
+        return _json(Health(run.ready, run.trouble), 200 if run.ready else 503)
+
+    made = web.Application(client_max_size=1 << 16)
+    made.router.add_get("/healthz", health)
+    _add_status(made, run)
+    return made
+
+
+def _add_status(application: web.Application, run: Probed) -> None:
+    async def status(_request: web.Request) -> web.Response:
+        return _json(run.status())
+
+    application.router.add_get("/copyop/status", status)
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

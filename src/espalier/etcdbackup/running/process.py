@@ -1,0 +1,97 @@
+"""Agents and copies of an election as processes, until they are stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from espalier.etcd.client import connect
+from espalier.etcdbackup.agent.http import application
+from espalier.etcdbackup.agent.process import Options, reloading, until_stopped
+from espalier.etcdbackup.agent.serving import ServerFiles
+from espalier.etcdbackup.election import agent, copier
+from espalier.etcdbackup.guard.client import GuardClient
+from espalier.etcdbackup.restore.members import Membership
+from espalier.etcdbackup.running.agent import AgentRun
+from espalier.etcdbackup.running.copier import CopierRun, CopyParts
+from espalier.etcdbackup.running.data_directory import DataDirectory
+from espalier.etcdbackup.running.http import add_copy_operations, copier_application
+from espalier.etcdbackup.running.parts import Parts
+from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.stores.store import Store
+from espalier.runtime.clock import Clock
+from espalier.runtime.serving import HttpServer
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Whose etcd it is, and where its guard and its data are."""
+
+    settings: agent.Settings
+    guard: Path
+    data: Path
+    members: Membership
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where HTTP is answered."""
+
+    host: str
+    port: int
+    server: ServerFiles | None = None
+
+
+async def run_agent(
+    options: Options,
+    ownership: Ownership,
+    store: Store,
+    clock: Clock,
+    stop: asyncio.Event,
+    listening: Callable[[int], None],
+) -> None:
+    """Until `stop` is set; etcd runs on, and its door shuts by itself. `listening` is told the port.
+
+    Raises `OSError`, `ValueError` where it can't begin.
+    """
+    measures = Measures()
+    async with connect(options.etcd, tls=options.tls) as etcd:
+        guard = GuardClient(ownership.guard, etcd)
+        data = DataDirectory(ownership.data, ownership.members)
+        parts = Parts(store, guard, data, etcd, options.settings)
+        run = AgentRun(ownership.settings, parts, clock, random.SystemRandom(), measures=measures)
+        answers = application(run.backups, store, measures, lambda: run.trouble, timeout=options.snapshot_timeout)
+        add_copy_operations(answers, run)
+        address = Address(options.host, options.port, options.server)
+        await _served(answers, address, stop, listening, guard.run(), run.run())
+
+
+async def run_copier(
+    settings: copier.Settings,
+    parts: CopyParts,
+    address: Address,
+    clock: Clock,
+    stop: asyncio.Event,
+    listening: Callable[[int], None],
+) -> None:
+    """Until `stop` is set, also when all is copied. `listening` is told the port. Raises `OSError`, `ValueError`."""
+    run = CopierRun(settings, parts, clock, random.SystemRandom())
+    await _served(copier_application(run), address, stop, listening, run.run())
+
+
+async def _served(
+    answers: web.Application, address: Address, stop: asyncio.Event, listening: Callable[[int], None], *work: object
+) -> None:
+    context = address.server.context() if address.server is not None else None
+    server = HttpServer(answers, address.host, address.port, context=context)
+    await server.start()
+    try:
+        listening(server.port)
+        await until_stopped(stop, *work, *reloading(address.server, context))  # type: ignore[arg-type]
+    finally:
+        await server.stop()

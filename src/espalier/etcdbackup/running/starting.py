@@ -1,0 +1,127 @@
+"""From a data directory, or from backups where there is none, to an etcd that clients may reach.
+
+A data directory is judged by starting etcd behind its shut door: etcd itself replays its log. It is given up only when
+etcd does not start and the data are found to be damaged, when they lead less far than the backups, or when they are of
+an earlier epoch; and only for a restore that has succeeded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from espalier.api.etcd.ownership import FirstStart, Served
+from espalier.etcdbackup.election.agent import Settings
+from espalier.etcdbackup.restore.plan import BUMP, target
+from espalier.etcdbackup.running.parts import NotStarted, Origin, Parts
+from espalier.etcdbackup.running.sync_objects import SyncObjects
+from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.sets import Inventory
+from espalier.etcdbackup.snapshotter.full import newest_revision
+from espalier.etcdbackup.stores.errors import Conflict
+
+log = structlog.get_logger(__name__)
+
+
+def usable(stock: Inventory, marker: FirstStart, served: Served | None) -> Inventory:
+    """The snapshots from which the etcd of an epoch may be restored: of its predecessor's those that were copied by the
+    list of its marker, and its own. Raises `NotStarted` where one of the list is not there.
+    """
+    if marker.predecessor is None:
+        return stock
+    listed = frozenset(marker.snapshots)
+    own = served.revision if served is not None else None
+    found = [one for one in stock.snapshots if one.name in listed or (own is not None and one.snapshot.last >= own)]
+    missing = listed - {one.name for one in found}
+    if missing and own is None:
+        names = ", ".join(sorted(missing)[:3])
+        raise NotStarted(f"{names} was copied for epoch {marker.epoch}, and is not in its store: copy again")
+    return replace(stock, snapshots=tuple(found))
+
+
+class Starting:
+    """Starts the etcd of one epoch, any number of times."""
+
+    def __init__(self, settings: Settings, parts: Parts, objects: SyncObjects) -> None:
+        self._settings = settings
+        self._parts = parts
+        self._objects = objects
+        self._stock = Inventory()
+        self._served: Served | None = None
+
+    async def run(self, marker: FirstStart) -> None:
+        """Return when etcd runs and may serve. What runs already is judged as well: an agent before may have died
+        before it did.
+
+        Raises `NotStarted`, `EtcdError`, `StoreError`, `RestoreError`, `Malformed`, `OSError`; then etcd may run, and
+        must not be reached.
+        """
+        parts = self._parts
+        self._served = await self._objects.served()
+        self._stock = usable(await take_stock(parts.store), marker, self._served)
+        if not await parts.guard.is_running():
+            await self._started(marker)
+        revision = await newest_revision(parts.etcd)
+        if revision < target(self._stock):
+            log.warning("etcd has less than its backups", revision=revision, backups=target(self._stock))
+            await parts.guard.stop()
+            await self._restored(marker)
+            await parts.guard.start()
+            revision = await newest_revision(parts.etcd)
+        if self._served is None:
+            try:
+                await self._objects.put_served(revision)
+            except Conflict:  # of an agent before, whose put was late
+                self._served = await self._objects.served()
+
+    async def _started(self, marker: FirstStart) -> None:
+        data, guard = self._parts.data, self._parts.guard
+        if not await data.is_present() or not await self._is_of_this_epoch(marker):
+            await self._restored(marker)
+            await guard.start()
+            return
+        try:
+            await guard.start()
+        except NotStarted as error:
+            damage = await data.damage()
+            if not damage:
+                raise NotStarted(f"{error}; its data look whole, and were left alone") from None
+            log.warning("etcd does not start from its data", error=str(error), damage=damage)
+            await guard.stop()
+            await self._restored(marker)
+            await guard.start()
+
+    async def _is_of_this_epoch(self, marker: FirstStart) -> bool:
+        """False for data that an earlier epoch of this cluster left behind. Raises `NotStarted` for those of others."""
+        settings, origin = self._settings, await self._parts.data.origin()
+        if origin is None:
+            if marker.predecessor is not None and self._served is None:
+                raise NotStarted(
+                    f"there are data of unknown origin where epoch {settings.epoch} is to start from its copy: "
+                    "move them away, or give it an empty volume"
+                )
+            return True
+        if origin.cluster != settings.cluster or origin.epoch > settings.epoch:
+            found = f"epoch {origin.epoch} of {origin.cluster}"
+            raise NotStarted(f"the data are of {found}, not of epoch {settings.epoch} of {settings.cluster}")
+        return origin.epoch == settings.epoch
+
+    async def _restored(self, marker: FirstStart) -> None:
+        """Make data from backups; empty ones only where nothing was ever written."""
+        settings, data = self._settings, self._parts.data
+        is_first = self._served is None
+        origin = Origin(settings.epoch, settings.cluster, is_first)
+        if self._stock.latest is None:
+            if not is_first or marker.snapshots:
+                where = self._parts.store.where
+                raise NotStarted(
+                    f"{where} has no full snapshot, and clients have written to this etcd: find its backups"
+                )
+            if await data.is_present():
+                raise NotStarted("etcd does not start from its data, and there are no backups to take instead")
+            await data.begin(origin)
+            return
+        bump = 0 if is_first and marker.lossless else BUMP
+        await data.restore(self._parts.store, self._stock, bump, origin)
+        log.info("etcd's data were restored", revision=target(self._stock), skipped=bump)

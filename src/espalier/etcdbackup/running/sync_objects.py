@@ -1,0 +1,143 @@
+"""The sync objects of one epoch in a store: read and put within a time, as events of an election."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+from msgspec.structs import replace
+
+from espalier.api.etcd.ownership import (
+    LARGEST,
+    CopyOperation,
+    FirstStart,
+    Served,
+    Unreadable,
+    copy_operation_key,
+    encoded,
+    first_start_key,
+    read_copy_operation,
+    read_first_start,
+    read_served,
+    served_key,
+)
+from espalier.etcdbackup.election.actions import PutOperation
+from espalier.etcdbackup.election.events import Observed, OwnMarkerRead, PutEnded, StoreFailed
+from espalier.etcdbackup.stores.errors import Corrupt, NotFound, StoreError
+from espalier.etcdbackup.stores.store import Content, Store, StoredObject
+from espalier.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+Kept = TypeVar("Kept", CopyOperation, FirstStart, Served)
+
+
+class SyncObjects:
+    """Those of one epoch. `seconds` is the time that a read or a put has, retries of the store included."""
+
+    def __init__(
+        self, store: Store, epoch: int, cluster: str, clock: Clock, rng: random.Random, *, seconds: float
+    ) -> None:
+        self.trouble = ""
+        """Why the last request failed; empty if it did not."""
+        self._store = store
+        self._epoch = epoch
+        self._cluster = cluster
+        self._clock = clock
+        self._rng = rng
+        self._seconds = seconds
+        self._seen: StoredObject | None = None
+
+    async def observe(self) -> Observed | StoreFailed:
+        """Read CopyOperation and first-start marker."""
+        began = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(self._seconds):
+                operation, marker = await asyncio.gather(
+                    self._read(copy_operation_key(self._epoch)), self._read(first_start_key(self._epoch))
+                )
+        except (StoreError, TimeoutError) as error:
+            self._failed("read", error)
+            return StoreFailed()
+        self.trouble = ""
+        self._seen = operation.stored if isinstance(operation, Content) else None
+        version = (self._seen.version or self._seen.etag) if self._seen is not None else ""
+        found = _understood(operation, lambda text: read_copy_operation(text, self._epoch))
+        return Observed(began, found, _understood(marker, self._first_start), version)
+
+    async def own_marker(self) -> OwnMarkerRead | StoreFailed:
+        """Read the first-start marker alone."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                marker = await self._read(first_start_key(self._epoch))
+        except (StoreError, TimeoutError) as error:
+            self._failed("read", error)
+            return StoreFailed()
+        self.trouble = ""
+        return OwnMarkerRead(_understood(marker, self._first_start))
+
+    async def served(self) -> Served | None:
+        """The served record, None if there is none. Raises `StoreError`, also for one that is not understood."""
+        found = await self._read(served_key(self._epoch))
+        record = _understood(found, lambda text: read_served(text, self._epoch, self._cluster))
+        if isinstance(record, Unreadable):
+            where = f"{self._store.where}/{served_key(self._epoch)}"
+            raise Corrupt(where, record.why, "nothing starts before somebody has looked at it")
+        return record
+
+    async def put_operation(self, action: PutOperation) -> PutEnded:
+        """Put the CopyOperation: if it is still the one that was read, or there is none."""
+        operation = replace(action.operation, nonce=self._nonce())
+        seen = self._seen
+        if action.version and (seen is None or action.version != (seen.version or seen.etag)):
+            return PutEnded()  # another read came in between: what it found decides
+        data = encoded(operation)
+        if seen is None or not action.version:
+            return await self._put(lambda: self._store.create(copy_operation_key(self._epoch), data))
+        return await self._put(lambda: self._store.replace(seen, data))
+
+    async def put_marker(self, marker: FirstStart) -> PutEnded:
+        """Put the first-start marker, if there is none."""
+        data = encoded(replace(marker, nonce=self._nonce()))
+        return await self._put(lambda: self._store.create(first_start_key(self._epoch), data))
+
+    async def put_served(self, revision: int) -> None:
+        """Put the served record. Raises `StoreError`: `Conflict` if there is one."""
+        record = Served(self._epoch, self._cluster, revision, self._nonce())
+        await self._store.create(served_key(self._epoch), encoded(record))
+
+    async def _put(self, put: Callable[[], Awaitable[StoredObject]]) -> PutEnded:
+        try:
+            async with asyncio.timeout(self._seconds):
+                await put()
+        except (StoreError, TimeoutError) as error:
+            self._failed("put", error)
+        return PutEnded()
+
+    async def _read(self, key: str) -> Content | Unreadable | None:
+        try:
+            return await self._store.read(key, most=LARGEST)
+        except NotFound:
+            return None
+        except Corrupt as error:
+            return Unreadable(str(error))
+
+    def _first_start(self, text: bytes) -> FirstStart | Unreadable:
+        return read_first_start(text, self._epoch, self._cluster)
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self.trouble = str(error) or f"{self._store.where} did not answer within {self._seconds:g} s"
+        log.warning("a sync object could not be " + what, epoch=self._epoch, error=self.trouble)
+
+    def _nonce(self) -> str:
+        return f"{self._rng.getrandbits(128):032x}"
+
+
+def _understood(
+    found: Content | Unreadable | None, read: Callable[[bytes], Kept | Unreadable]
+) -> Kept | Unreadable | None:
+    return read(found.data) if isinstance(found, Content) else found

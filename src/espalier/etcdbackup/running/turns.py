@@ -1,0 +1,69 @@
+"""One event after the other for a machine, and the time at which it wants to be stepped without one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Generic, TypeVar
+
+from espalier.etcdbackup.election.events import Due
+from espalier.runtime.clock import Clock
+
+Event = TypeVar("Event")
+
+
+class Turns(Generic[Event]):
+    """Events in the order in which they come, and the work from which they come."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._work: set[asyncio.Task[None]] = set()
+        self._broken: asyncio.Future[None] | None = None
+
+    def arrived(self, event: Event) -> None:
+        """An event, for the next turn."""
+        self._events.put_nowait(event)
+
+    def begin(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
+        """Do some work beside the turns. What it raises, `next` raises: whoever drives is not left with less."""
+        task = asyncio.create_task(work, name=name)
+        self._work.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def next(self, due: float | None) -> tuple[Event | Due, float]:
+        """The next event, and its time; `Due` at `due` if there is none by then."""
+        loop = asyncio.get_running_loop()
+        if self._broken is None:
+            self._broken = loop.create_future()
+        if not self._events.empty():
+            return self._events.get_nowait(), self._clock.monotonic()
+        coming = asyncio.ensure_future(self._events.get())
+        seconds = None if due is None else max(0.0, due - self._clock.monotonic())
+        try:
+            done, _ = await asyncio.wait((coming, self._broken), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if self._broken in done:
+                self._broken.result()
+            now = self._clock.monotonic()
+            if coming in done:
+                return coming.result(), now
+            return Due(), now if due is None else max(now, due)  # a timer may be early by its resolution
+        finally:
+            coming.cancel()
+
+    async def stop(self) -> None:
+        """End all work."""
+        work = list(self._work)
+        for task in work:
+            task.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._work.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if self._broken is None:
+            self._broken = asyncio.get_running_loop().create_future()
+        if not self._broken.done():
+            self._broken.set_exception(error)
