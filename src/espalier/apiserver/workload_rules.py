@@ -31,9 +31,22 @@ def check(new: Tree, old: Tree | None) -> Causes:
     if replicas is not None and replicas < 0:
         yield failures.invalid("spec.replicas", replicas, NOT_NEGATIVE)
     yield from _strategy(spec.get("strategy") or {})
-    yield from template_problems(spec.get("template") or {}, "spec.template")
+    yield from template_problems(_with_claims(spec), "spec.template")
     if old is not None and (old.get("spec") or {}).get("selector") != spec.get("selector"):
         yield failures.immutable("spec.selector", spec.get("selector"))
+
+
+def _with_claims(spec: Tree) -> Tree:
+    """The pod template, with the volumes that the pods of a StatefulSet get from its claims."""
+    template: Tree = spec.get("template") or {}
+    claims = spec.get("volumeClaimTemplates") or ()
+    if not claims:
+        return template
+    named = [str((claim.get("metadata") or {}).get("name", "")) for claim in claims]
+    volumes: list[Tree] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in named]
+    pod = template.get("spec") or {}
+    present = [volume for volume in pod.get("volumes") or () if volume.get("name") not in named]
+    return {**template, "spec": {**pod, "volumes": [*present, *volumes]}}
 
 
 def _selected(spec: Tree) -> Causes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -121,24 +120,14 @@ class _Cuttable:
 
     async def __anext__(self) -> bytes:
         try:
-            return await during(self._lives, asyncio.ensure_future(_next(self._items)))
+            item = await during(self._lives, anext(self._items, None))
         except Unreachable:
             await self._stream.close()
-            raise StopAsyncIteration from None
-        except _Ended:
-            raise StopAsyncIteration from None
+            item = None
+        if item is None:
+            raise StopAsyncIteration
+        return item
 
     async def close(self) -> None:
         """Stop it; idempotent."""
         await self._stream.close()
-
-
-class _Ended(Exception):
-    """A task can't raise StopAsyncIteration."""
-
-
-async def _next(items: AsyncIterator[bytes]) -> bytes:
-    try:
-        return await anext(items)
-    except StopAsyncIteration:
-        raise _Ended from None

@@ -7,7 +7,6 @@ import ipaddress
 import random
 import re
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from functools import partial
 from signal import Signals
 
@@ -205,8 +204,7 @@ class CoroutineRun:
         """SIGTERM, and SIGKILL after `grace` seconds."""
         if grace > 0:
             self._terminate()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._code), grace)
+            await asyncio.wait((self._code,), timeout=grace)
         self.kill()
 
     def kill(self) -> None:

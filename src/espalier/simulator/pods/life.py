@@ -44,9 +44,14 @@ class Life:
     async def during(self, work: Awaitable[T]) -> T:
         """The result of some work for another container, which may be cut off. Raises `Over` as soon as it ends."""
         task = asyncio.ensure_future(work)
-        if not self.over:
-            await asyncio.wait((task, self._over), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            if not self.over:
+                await asyncio.wait((task, self._over), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        finally:
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
         raise Over(f"{self.name} has ended: connection reset by peer")

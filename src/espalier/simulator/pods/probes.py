@@ -137,10 +137,13 @@ class Health:
                 due += probe.period
 
     async def _once(self, probe: Probe) -> bool:
+        # Not asyncio.wait_for: up to Python 3.11 it loses a cancellation that comes together with the answer.
+        attempt = asyncio.ensure_future(self.attempt(probe.action))
         try:
-            return await asyncio.wait_for(self.attempt(probe.action), probe.timeout)
-        except TimeoutError:
-            return False
+            done, _ = await asyncio.wait((attempt,), timeout=probe.timeout)
+            return bool(done) and attempt.result()
         except Exception as error:
             _log.debug("a probe failed", container=self.container.get("name"), error=str(error))
             return False
+        finally:
+            attempt.cancel()

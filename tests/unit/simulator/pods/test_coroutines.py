@@ -264,6 +264,25 @@ def test_a_container_that_does_not_live_is_started_again_and_a_startup_probe_com
     assert told.said == ["start", "alive at 30", "alive at 40", "alive at 50", "alive at 60", "start"]
 
 
+@pytest.mark.parametrize("turns", range(8))
+def test_a_container_that_ends_in_the_moment_of_a_probe_is_started_again(turns: int) -> None:
+    told = Told()
+
+    async def short(container: Container) -> int:
+        told(container, "start")
+        for _ in range(turns):  # of the loop: probes begin meanwhile
+            await asyncio.sleep(0)
+        return 1
+
+    probe = {"httpGet": {"path": "/", "port": 80}}
+
+    async def story(seed: Seed) -> None:
+        await made(seed, container("main", "short", readinessProbe=probe, livenessProbe=probe))
+        await until(lambda: told.said.count("start") == 3)
+
+    tell(story, short=short)
+
+
 def test_containers_of_a_pod_see_each_others_processes_only_if_it_shares_their_namespace() -> None:
     told = Told()
 

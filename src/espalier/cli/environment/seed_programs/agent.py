@@ -1,0 +1,128 @@
+"""etcd-backup-restore as a container of this process: the agent beside an etcd, or the copy at a destination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+
+from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.names import AGENT_PORT
+from espalier.cli.environment.seed_programs.etcd import PodGuard, disk_of
+from espalier.cli.environment.seed_programs.words import Misused, Words
+from espalier.etcd.client import Client
+from espalier.etcdbackup.agent.backups import Settings as BackupSettings
+from espalier.etcdbackup.election import agent as agents
+from espalier.etcdbackup.election import copier as copiers
+from espalier.etcdbackup.running.agent import AgentRun, OtherEpoch
+from espalier.etcdbackup.running.copier import CopierRun, CopyParts
+from espalier.etcdbackup.running.parts import Parts
+from espalier.etcdbackup.snapshotter.collection import Retention
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.etcdbackup.stores.store import Store
+from espalier.simulator.etcd.reaching import ReachingEtcd
+from espalier.simulator.pods.in_process import Container
+
+INSIDE_TIMEOUT = 5.0
+"""Seconds for a call of the agent to its etcd."""
+LARGEST_BODY = 1 << 16
+
+
+@dataclass(frozen=True)
+class StoreWords:
+    """A store as the words of a container and its volumes describe it."""
+
+    provider: str
+    container: str
+    prefix: str
+    endpoint: str
+    credentials: Mapping[str, bytes]
+
+
+OpenStore: TypeAlias = Callable[[StoreWords], Store]
+"""Opens a store. Raises `ValueError` for one that can't be."""
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Makes the programs of agents."""
+
+    open_store: OpenStore
+    timing: Timing = field(default_factory=Timing)
+    backups: BackupSettings = field(default_factory=lambda: BackupSettings(Schedule(), Retention()))
+
+    async def run(self, container: Container) -> int:
+        """Run an agent, or a copy, as the command says."""
+        words = Words.of(container.arguments)
+        if words.verb not in ("server", "copy"):
+            raise Misused(f"found {words.verb!r}, allowed are server and copy")
+        running = self._copier(container, words) if words.verb == "copy" else self._agent(container, words)
+
+        async def answers(path: str) -> int:
+            if path != "/healthz":
+                return 404
+            return 200 if running.ready else 503
+
+        container.listen(words.port("listen", AGENT_PORT), AgentDoor(running), answers=answers)
+        await running.run()
+
+    def _agent(self, container: Container, words: Words) -> AgentRun:
+        guard = PodGuard(container)
+        etcd = Client(ReachingEtcd(guard.inside, container.life), timeout=INSIDE_TIMEOUT, rng=container.random)
+        parts = Parts(self._store(container, words, "store"), guard, disk_of(container).data, etcd, self.backups)
+        settings = agents.Settings(
+            words.number("epoch"), words.text("cluster"), self.timing, founding=words.is_set("founding")
+        )
+        return AgentRun(settings, parts, container.clock, container.random)
+
+    def _copier(self, container: Container, words: Words) -> CopierRun:
+        settings = copiers.Settings(
+            words.number("epoch"), words.number("source-epoch"), words.text("cluster"), self.timing
+        )
+        source, target = (self._store(container, words, which) for which in ("source-store", "store"))
+        return CopierRun(settings, CopyParts(source, target), container.clock, container.random)
+
+    def _store(self, container: Container, words: Words, which: str) -> Store:
+        provider = words.text("storage-provider" if which == "store" else "source-storage-provider", "")
+        mounted = words.text(f"{which}-credentials", "")
+        credentials = dict(container.volumes[mounted]) if mounted else {}
+        return self.open_store(
+            StoreWords(
+                provider,
+                words.text(f"{which}-container"),
+                words.text(f"{which}-prefix", ""),
+                words.text(f"{which}-endpoint", ""),
+                credentials,
+            )
+        )
+
+
+class CallRefused(Exception):
+    """An agent does not do what it is asked for; the message says why."""
+
+
+class AgentDoor:
+    """What an agent answers in a migration."""
+
+    def __init__(self, running: AgentRun | CopierRun) -> None:
+        self._running = running
+
+    async def call(self, path: str, body: bytes) -> bytes:
+        """The answer of `copyop/initiate` or `copyop/status`. Raises `CallRefused`."""
+        return msgspec.json.encode(self._answer(path.strip("/"), body))
+
+    def _answer(self, path: str, body: bytes) -> CopyOperationStatus:
+        running = self._running
+        if path == "copyop/status":
+            return running.status()
+        if path != "copyop/initiate" or not isinstance(running, AgentRun):
+            raise CallRefused(f"404 {path}: an agent answers copyop/initiate and copyop/status, a copy the latter")
+        if len(body) > LARGEST_BODY:
+            raise CallRefused(f"413 {path}: found {len(body)} bytes, allowed are {LARGEST_BODY}")
+        try:
+            return running.initiate(msgspec.json.decode(body, type=InitiateCopyOperation))
+        except (msgspec.MsgspecError, OtherEpoch) as error:
+            raise CallRefused(f"{path}: {error}") from error

@@ -1,0 +1,53 @@
+"""kube-apiserver as a container of this process: the embedded API server on the etcd of its shoot."""
+
+from __future__ import annotations
+
+from espalier.apiserver import builtin
+from espalier.apiserver.etcd_keys import Keys
+from espalier.apiserver.etcd_store import EtcdStore, StoreLost
+from espalier.apiserver.server import Server
+from espalier.cli.environment.seed_programs.words import Words
+from espalier.etcd.client import Client
+from espalier.simulator.etcd.reaching import EtcdDoor, ReachingEtcd
+from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.life import Life
+from espalier.simulator.pods.pod_network import ConnectionRefused
+
+LOST = 3
+"""Exit code when its etcd is gone, as `apiserver/__main__.py` has it."""
+UNSTARTED = 1
+
+
+async def kube_apiserver(container: Container) -> int:
+    """Serve what is in etcd, until that is gone for 10 seconds (decision 0111)."""
+    words = Words.of(container.arguments)
+    host, _, port = words.text("etcd-servers").rpartition("//")[2].rpartition(":")
+
+    def find() -> tuple[EtcdDoor, Life]:
+        listener = container.find(host, int(port))
+        door = listener.door
+        if not hasattr(door, "transport"):
+            raise ConnectionRefused(f"{host}:{port} is no etcd")
+        return door, listener.life
+
+    client = Client(ReachingEtcd(find, container.life), rng=container.random)
+    version = container.image.rpartition(":")[2]
+    store = EtcdStore(client, Keys(builtin.KINDS))
+    server = Server(store, now=container.clock.now, random=container.random, version=version)
+    ready = False
+
+    async def answers(path: str) -> int:
+        return 200 if ready or path == "/livez" else 503
+
+    try:
+        await server.start()
+        container.listen(words.port("secure-port", 443), server, answers=answers)
+        ready = True
+        container.message = f"without its etcd the API server ends: {await server.lost()}"
+        return LOST
+    except StoreLost as lost:
+        container.message = str(lost)
+        return UNSTARTED
+    finally:
+        ready = False
+        await server.close()

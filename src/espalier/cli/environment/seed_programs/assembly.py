@@ -1,0 +1,89 @@
+"""Which image has which program in a seed of this process, and what is reached in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from espalier.api.gardener import images, names
+from espalier.api.resource import Key
+from espalier.apiserver.server import Server
+from espalier.cli.environment.seed_programs.agent import AgentDoor, Agents
+from espalier.cli.environment.seed_programs.api_server import kube_apiserver
+from espalier.cli.environment.seed_programs.etcd import etcd
+from espalier.cli.environment.seed_programs.words import Words
+from espalier.kube.client import Client
+from espalier.kube.errors import Unreachable
+from espalier.kube.wire import ADMIN, User
+from espalier.simulator.connections import Link, Reached, ReachingTransport, during
+from espalier.simulator.pods.in_process import Container, InProcessProgram
+from espalier.simulator.pods.pod_network import door_of
+from espalier.simulator.seeds import Seed
+
+API_SERVER = "kube-apiserver"
+API_SERVER_PORT = 443
+
+Call = Callable[[str, str, bytes], Awaitable[bytes]]
+"""Calls the agent of a namespace: namespace, path, body."""
+
+
+@dataclass(frozen=True)
+class SeedPrograms:
+    """The programs of a seed (`InProcessPrograms`). `more` has others by the last word of their images."""
+
+    agents: Agents
+    more: Mapping[str, InProcessProgram] = field(default_factory=dict)
+
+    def __call__(self, image: str) -> InProcessProgram | None:
+        """The program of an image, whatever registry mirrors it."""
+        known: dict[str, InProcessProgram] = {
+            images.program(images.ETCD): etcd,
+            images.program(images.AGENT): self.agents.run,
+            images.program(images.KUBE_APISERVER): kube_apiserver,
+            images.program(images.KUBE_CONTROLLER_MANAGER): idle,
+            images.program(images.KUBE_SCHEDULER): idle,
+            images.program(images.MACHINE_CONTROLLER_MANAGER): idle,
+        }
+        return {**known, **self.more}.get(images.program(image))
+
+
+_PORTS = {"kube-controller-manager": 10257, "kube-scheduler": 10259, "machine-controller-manager": 10258}
+
+
+async def idle(container: Container) -> int:
+    """Live and be ready, and do nothing: for programs that nothing in this process stands in for."""
+
+    async def answers(_path: str) -> int:
+        return 200
+
+    port = Words.of(container.arguments).text("port", str(_PORTS.get(container.name, 80)))
+    container.listen(int(port), idle, answers=answers)
+    await asyncio.get_running_loop().create_future()
+    return 0
+
+
+def agent_calls(seed: Seed, *, link: Link | None = None) -> Call:
+    """Calls to the agents of a seed, through a network. They raise `Unreachable` or `CallRefused`."""
+
+    async def call(namespace: str, path: str, body: bytes) -> bytes:
+        try:
+            listener = seed.listener(Key(namespace, names.AGENT_SERVICE), names.AGENT_PORT)
+            door = door_of(listener, AgentDoor)
+        except ConnectionError as error:
+            raise Unreachable(str(error), sent=False) from error
+        lives = (seed.life, listener.life, *((link.life,) if link is not None else ()))
+        return await during(lives, door.call(path, body))
+
+    return call
+
+
+def shoot_client(seed: Seed, namespace: str, user: User = ADMIN, *, link: Link | None = None) -> Client:
+    """A client of a shoot's API server in a seed: through its Service, wherever its pod is."""
+
+    def reach() -> Reached:
+        listener = seed.listener(Key(namespace, API_SERVER), API_SERVER_PORT)
+        lives = (seed.life, listener.life, *((link.life,) if link is not None else ()))
+        return Reached(door_of(listener, Server), lives)
+
+    return Client(ReachingTransport(reach, user))

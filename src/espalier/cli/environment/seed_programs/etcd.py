@@ -1,0 +1,142 @@
+"""etcd as a container of this process, behind its guard. Its data live in its pod's volume."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+from espalier.cli.environment.seed_programs.words import Words
+from espalier.etcd.transport import Transport
+from espalier.etcdbackup.running.memory import MemoryData
+from espalier.etcdbackup.running.parts import NotStarted
+from espalier.simulator.etcd.guarded import MemoryGuard
+from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.life import Life, Over
+from espalier.simulator.pods.pod_network import ConnectionRefused, Listener
+
+DATA = "/var/etcd/data"
+"""Where the volume is mounted, in both containers."""
+CLIENTS = 2379
+AGAIN = 0.5
+"""Seconds after which a guard that is not there is looked for again."""
+
+
+class Disk:
+    """What lies in the volume: an etcd's data, and where they come from."""
+
+    def __init__(self, container: Container) -> None:
+        self.guard = MemoryGuard(container.clock, container.random)
+        self.data = MemoryData(self.guard)
+
+
+def disk_of(container: Container) -> Disk:
+    """The disk in a container's volume, empty if the volume is."""
+    volume: MutableMapping[str, Any] = container.volumes[DATA]
+    found: Disk = volume.get("etcd") or Disk(container)
+    volume["etcd"] = found
+    return found
+
+
+async def etcd(container: Container) -> int:
+    """Run the guard; its agent says when etcd runs, and until when clients pass."""
+    guard = disk_of(container).guard
+    container.life.at_end(guard.kill)
+    container.listen(Words.of(container.arguments).port("listen", CLIENTS), guard)
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        if not container.life.over:  # SIGTERM
+            await guard.stop()
+    return 0
+
+
+class PodGuard:
+    """The guard in the other container of the pod (`Guard` of the agent)."""
+
+    def __init__(self, container: Container, port: int = CLIENTS) -> None:
+        self._container = container
+        self._port = port
+
+    async def is_running(self) -> bool:
+        """True if etcd runs."""
+        try:
+            return await self._find().guard.is_running()
+        except ConnectionRefused:
+            return False
+
+    async def start(self) -> None:
+        """Have etcd run. Raises `NotStarted`."""
+        found = await self._reached()
+        try:
+            await found.life.during(found.guard.start())
+        except Over as over:
+            raise NotStarted(str(over)) from over
+
+    async def stop(self) -> None:
+        """End etcd."""
+        try:
+            found = self._find()
+            await found.life.during(found.guard.stop())
+        except (ConnectionRefused, Over):
+            return
+
+    async def ended(self) -> None:
+        """Return when etcd does not run."""
+        try:
+            found = self._find()
+            await found.life.during(found.guard.ended())
+        except (ConnectionRefused, Over):
+            return
+
+    async def open(self, until: float) -> None:
+        """Let clients pass until then."""
+        try:
+            found = await self._reached()
+            await found.life.during(found.guard.open(until))
+        except Over:
+            return
+
+    async def shut(self) -> None:
+        """Let nothing pass: without a guard nothing does."""
+        try:
+            found = self._find()
+            await found.life.during(found.guard.shut())
+        except (ConnectionRefused, Over):
+            return
+
+    def inside(self) -> tuple[Inside, Life]:
+        """The way past the door. Raises `ConnectionRefused`."""
+        found = self._find()
+        return found.inside, found.life
+
+    def _find(self) -> _Found:
+        listener = self._container.find("localhost", self._port)
+        if not isinstance(listener.door, MemoryGuard):
+            raise ConnectionRefused(f"port {self._port} is no etcd")
+        return _Found(listener, listener.door)
+
+    async def _reached(self) -> _Found:
+        while True:
+            try:
+                return self._find()
+            except ConnectionRefused:
+                await asyncio.sleep(AGAIN)
+
+
+class Inside:
+    """The way of an agent to its etcd, past the door."""
+
+    def __init__(self, guard: MemoryGuard) -> None:
+        self._guard = guard
+
+    def transport(self) -> Transport:
+        """A way past the door."""
+        return self._guard.inside()
+
+
+class _Found:
+    def __init__(self, listener: Listener, guard: MemoryGuard) -> None:
+        self.life = listener.life
+        self.guard = guard
+        self.inside = Inside(guard)

@@ -1,0 +1,59 @@
+"""The words of a container's command: a verb, and flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+USAGE = 2
+"""Exit code of a program that does not understand its command."""
+
+
+class Misused(ValueError):
+    """A command that is not understood; the message names the flag."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """A command line in the form of our renderers: `--flag=value`, or a verb."""
+
+    verb: str
+    flags: Mapping[str, str]
+
+    @classmethod
+    def of(cls, arguments: Sequence[str]) -> Words:
+        """Read the words of a container; paths of programs are left out."""
+        flags: dict[str, str] = {}
+        verbs = []
+        for word in arguments:
+            name, separator, value = word.removeprefix("--").partition("=")
+            if word.startswith("--"):
+                flags[name] = value if separator else "true"
+            elif not word.startswith("/"):
+                verbs.append(word)
+        return cls(verbs[0] if verbs else "", flags)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A flag. Raises `Misused` if it is missing and has no default."""
+        found = self.flags.get(name, default)
+        if found is None:
+            raise Misused(f"--{name}: it is missing")
+        return found
+
+    def number(self, name: str) -> int:
+        """A number of 1 and more. Raises `Misused`."""
+        found = self.text(name)
+        if not (found.isascii() and found.isdigit() and int(found) >= 1):
+            raise Misused(f"--{name}: found {found!r}, allowed is a number of 1 and more")
+        return int(found)
+
+    def is_set(self, name: str) -> bool:
+        """True if a flag is there, and not false."""
+        return self.flags.get(name, "false") not in ("false", "")
+
+    def port(self, name: str, default: int) -> int:
+        """The port of `HOST:PORT`. Raises `Misused`."""
+        found = self.text(name, f":{default}").rpartition(":")[2]
+        if not (found.isascii() and found.isdigit() and int(found) < 1 << 16):
+            raise Misused(f"--{name}: found {found!r}, allowed is HOST:PORT")
+        return int(found)

@@ -1,0 +1,107 @@
+"""What the Deployments of a control plane have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from espalier.api.core import DEPLOYMENT
+from espalier.api.meta import Tree
+
+SECRETS = "/srv/kubernetes"
+"""Where Secrets are mounted, each in a folder with its name."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program of a control plane."""
+
+    name: str
+    image: str
+    flags: Mapping[str, str | Sequence[str]]
+    """Without dashes; a list repeats its flag."""
+    secrets: Sequence[str]
+    port: int
+    """Where it answers probes and serves."""
+    health: str = "/healthz"
+    """Path of its liveness probe."""
+    readiness: str = ""
+    """Path of its readiness probe; empty for that of its health."""
+    scheme: str = "HTTPS"
+    service_account: str = ""
+    """In the seed; empty for one that never asks the seed's API server."""
+    recreated: bool = False
+    """True if no two may run at a time."""
+    resources: Tree = field(default_factory=dict)
+
+
+def labels_of(name: str) -> dict[str, str]:
+    """The labels by which the pods of a program are found."""
+    return {"app": "kubernetes", "role": name.removeprefix("kube-")}
+
+
+def mounted(secret: str, key: str) -> str:
+    """The path of a Secret's key in a container."""
+    return f"{SECRETS}/{secret}/{key}"
+
+
+def deployment(program: Program, namespace: str, replicas: int) -> Tree:
+    """The Deployment of a program."""
+    labels = labels_of(program.name)
+    strategy: Tree = {"type": "Recreate"} if program.recreated else _one_after_the_other()
+    return {
+        "apiVersion": DEPLOYMENT.api_version,
+        "kind": DEPLOYMENT.kind,
+        "metadata": {"name": program.name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "replicas": replicas,
+            "revisionHistoryLimit": 1,
+            "selector": {"matchLabels": labels},
+            "strategy": strategy,
+            "template": {"metadata": {"labels": labels}, "spec": _pod(program)},
+        },
+    }
+
+
+def _one_after_the_other() -> Tree:
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+def _pod(program: Program) -> Tree:
+    account: Tree = {"automountServiceAccountToken": False}
+    if program.service_account:
+        account = {"serviceAccountName": program.service_account}
+    return {
+        **account,
+        "terminationGracePeriodSeconds": 30,
+        "containers": [_container(program)],
+        "volumes": [{"name": name, "secret": {"secretName": name, "defaultMode": 0o640}} for name in program.secrets],
+    }
+
+
+def _container(program: Program) -> Tree:
+    resources = {"resources": program.resources} if program.resources else {}
+    return {
+        "name": program.name,
+        "image": program.image,
+        "command": [f"/usr/local/bin/{program.name}"],
+        "args": list(_words(program.flags)),
+        "ports": [{"name": "https" if program.scheme == "HTTPS" else "http", "containerPort": program.port}],
+        "livenessProbe": _probe(program, program.health, initialDelaySeconds=15, failureThreshold=3),
+        "readinessProbe": _probe(program, program.readiness or program.health, failureThreshold=3),
+        "volumeMounts": [
+            {"name": name, "mountPath": f"{SECRETS}/{name}", "readOnly": True} for name in program.secrets
+        ],
+        **resources,
+    }
+
+
+def _words(flags: Mapping[str, str | Sequence[str]]) -> Sequence[str]:
+    pairs = [(name, value) for name, found in flags.items() for value in ([found] if isinstance(found, str) else found)]
+    return [f"--{name}={value}" for name, value in pairs]
+
+
+def _probe(program: Program, path: str, **timing: Any) -> Tree:
+    request = {"path": path, "port": program.port, "scheme": program.scheme}
+    return {"httpGet": request, "periodSeconds": 10, "timeoutSeconds": 15, **timing}

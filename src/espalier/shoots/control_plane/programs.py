@@ -1,0 +1,153 @@
+"""The programs of a control plane, with flags that a real seed runs them with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from espalier.api.gardener import images
+from espalier.api.gardener.shoot import Shoot
+from espalier.shoots.control_plane.deployment import Program, mounted
+
+API_SERVER = "kube-apiserver"
+CONTROLLER_MANAGER = "kube-controller-manager"
+SCHEDULER = "kube-scheduler"
+MACHINE_CONTROLLER_MANAGER = "machine-controller-manager"
+
+API_SERVER_PORT = 443
+"""Of the Service, and of the container: nodes and kubeconfigs have it."""
+DEFAULT_SERVICES, DEFAULT_PODS = "10.96.0.0/12", "192.168.0.0/16"
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a control plane has to know besides its shoot."""
+
+    namespace: str
+    etcd: str = "http://etcd-main-client:2379"
+    """Where its API server finds etcd. With https it shows the certificate in the Secret `etcd-client`."""
+    issuer: str = "https://kubernetes.default.svc.cluster.local"
+    """Of tokens: the same in every seed, as pods have tokens that outlive a move."""
+    machine_image_version: str = "v1"
+
+
+def program(name: str, shoot: Shoot, around: Surroundings) -> Program:
+    """The program of this name. Raises `KeyError` for another name."""
+    return _PROGRAMS[name](shoot, around)
+
+
+def _api_server(shoot: Shoot, around: Surroundings) -> Program:
+    secrets = ["ca", "ca-front-proxy", "ca-kubelet", "kube-apiserver", "kube-apiserver-kubelet", "kube-aggregator"]
+    secrets += ["service-account-key", "static-token", "etcd-encryption-secret"]
+    etcd = {"etcd-servers": around.etcd}
+    if around.etcd.startswith("https://"):
+        secrets.append("etcd-client")
+        etcd |= _client_files("etcd-client", ca="etcd-cafile", crt="etcd-certfile", key="etcd-keyfile")
+    key = mounted("service-account-key", "id_rsa")
+    flags = {
+        **etcd,
+        "secure-port": str(API_SERVER_PORT),
+        "authorization-mode": "Node,RBAC",
+        "allow-privileged": "true",
+        "anonymous-auth": "false",
+        "profiling": "false",
+        "endpoint-reconciler-type": "none",
+        "client-ca-file": mounted("ca", "ca.crt"),
+        "tls-cert-file": mounted("kube-apiserver", "kube-apiserver.crt"),
+        "tls-private-key-file": mounted("kube-apiserver", "kube-apiserver.key"),
+        "token-auth-file": mounted("static-token", "static_tokens.csv"),
+        "encryption-provider-config": mounted("etcd-encryption-secret", "encryption-configuration.yaml"),
+        "kubelet-certificate-authority": mounted("ca-kubelet", "ca.crt"),
+        "kubelet-client-certificate": mounted("kube-apiserver-kubelet", "kube-apiserver-kubelet.crt"),
+        "kubelet-client-key": mounted("kube-apiserver-kubelet", "kube-apiserver-kubelet.key"),
+        "requestheader-client-ca-file": mounted("ca-front-proxy", "ca.crt"),
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-username-headers": "X-Remote-User",
+        "proxy-client-cert-file": mounted("kube-aggregator", "kube-aggregator.crt"),
+        "proxy-client-key-file": mounted("kube-aggregator", "kube-aggregator.key"),
+        "service-account-issuer": around.issuer,
+        "service-account-key-file": key,
+        "service-account-signing-key-file": key,
+        "service-cluster-ip-range": _services(shoot),
+    }
+    image = images.tagged(images.KUBE_APISERVER, shoot.spec.kubernetes.version)
+    return Program(API_SERVER, image, flags, secrets, API_SERVER_PORT, health="/livez", readiness="/readyz")
+
+
+def _controller_manager(shoot: Shoot, around: Surroundings) -> Program:
+    kubeconfig = mounted(CONTROLLER_MANAGER, "kubeconfig")
+    flags = {
+        **_kubeconfig(kubeconfig),
+        "cluster-name": around.namespace,
+        "cluster-cidr": _pods(shoot),
+        "service-cluster-ip-range": _services(shoot),
+        "allocate-node-cidrs": "true",
+        "use-service-account-credentials": "true",
+        "root-ca-file": mounted("ca", "ca.crt"),
+        "service-account-private-key-file": mounted("service-account-key", "id_rsa"),
+        "cluster-signing-cert-file": mounted("ca", "ca.crt"),
+        "cluster-signing-key-file": mounted("ca", "ca.key"),
+        "leader-elect": "true",
+        "profiling": "false",
+    }
+    secrets = ["ca", "service-account-key", CONTROLLER_MANAGER]
+    image = images.tagged(images.KUBE_CONTROLLER_MANAGER, shoot.spec.kubernetes.version)
+    return Program(CONTROLLER_MANAGER, image, flags, secrets, 10257)
+
+
+def _scheduler(shoot: Shoot, _around: Surroundings) -> Program:
+    flags = {**_kubeconfig(mounted(SCHEDULER, "kubeconfig")), "leader-elect": "true", "profiling": "false"}
+    image = images.tagged(images.KUBE_SCHEDULER, shoot.spec.kubernetes.version)
+    return Program(SCHEDULER, image, flags, [SCHEDULER], 10259)
+
+
+def _machine_controller_manager(_shoot: Shoot, around: Surroundings) -> Program:
+    """It has machines in the seed and nodes in the shoot. Two of them would make machines twice."""
+    flags = {
+        "control-kubeconfig": "inClusterConfig",
+        "target-kubeconfig": mounted(MACHINE_CONTROLLER_MANAGER, "kubeconfig"),
+        "namespace": around.namespace,
+        "port": "10258",
+        "machine-health-timeout": "10m",
+        "machine-drain-timeout": "2h",
+    }
+    image = images.tagged(images.MACHINE_CONTROLLER_MANAGER, around.machine_image_version)
+    return Program(
+        MACHINE_CONTROLLER_MANAGER,
+        image,
+        flags,
+        [MACHINE_CONTROLLER_MANAGER],
+        10258,
+        scheme="HTTP",
+        service_account=MACHINE_CONTROLLER_MANAGER,
+        recreated=True,
+    )
+
+
+_PROGRAMS: Mapping[str, Callable[[Shoot, Surroundings], Program]] = {
+    API_SERVER: _api_server,
+    CONTROLLER_MANAGER: _controller_manager,
+    SCHEDULER: _scheduler,
+    MACHINE_CONTROLLER_MANAGER: _machine_controller_manager,
+}
+NAMES = tuple(_PROGRAMS)
+
+
+def _kubeconfig(path: str) -> dict[str, str]:
+    return {"kubeconfig": path, "authentication-kubeconfig": path, "authorization-kubeconfig": path}
+
+
+def _client_files(secret: str, *, ca: str, crt: str, key: str) -> dict[str, str]:
+    files = {ca: "ca.crt", crt: f"{secret}.crt", key: f"{secret}.key"}
+    return {flag: mounted(secret, file) for flag, file in files.items()}
+
+
+def _services(shoot: Shoot) -> str:
+    networking = shoot.spec.networking
+    return networking.services if networking is not None and networking.services else DEFAULT_SERVICES
+
+
+def _pods(shoot: Shoot) -> str:
+    networking = shoot.spec.networking
+    return networking.pods if networking is not None and networking.pods else DEFAULT_PODS

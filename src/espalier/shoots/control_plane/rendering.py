@@ -1,0 +1,40 @@
+"""The objects of a control plane, as trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from espalier.api.core import SERVICE
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.shoots.control_plane.deployment import deployment, labels_of
+from espalier.shoots.control_plane.programs import API_SERVER, API_SERVER_PORT, Surroundings, program
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """Renders the control planes of a seed's shoots (`Renderer` of the gardenlet)."""
+
+    etcd: str = Surroundings.etcd
+    issuer: str = Surroundings.issuer
+
+    def services(self, shoot: Shoot, namespace: str) -> list[Tree]:
+        """The Services by which its parts find each other."""
+        port = {"name": "https", "port": API_SERVER_PORT, "targetPort": API_SERVER_PORT, "protocol": "TCP"}
+        labels = labels_of(API_SERVER)
+        return [
+            {
+                "apiVersion": SERVICE.api_version,
+                "kind": SERVICE.kind,
+                "metadata": {"name": API_SERVER, "namespace": namespace, "labels": labels},
+                "spec": {"selector": labels, "ports": [port]},
+            }
+        ]
+
+    def deployment(self, name: str, shoot: Shoot, namespace: str, replicas: int) -> Tree:
+        """The Deployment of kube-apiserver, kube-controller-manager, kube-scheduler or machine-controller-manager.
+
+        Raises `KeyError` for another name.
+        """
+        around = Surroundings(namespace, self.etcd, self.issuer)
+        return deployment(program(name, shoot, around), namespace, replicas)

@@ -1,0 +1,62 @@
+"""The controller of Etcds: a StatefulSet for each, followed until it is ready, and ended in order."""
+
+from __future__ import annotations
+
+from espalier.api.core import PERSISTENT_VOLUME_CLAIM
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.resource import Key
+from espalier.kube.errors import Conflict, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.component import Host
+from espalier.runtime.controller import RESYNC, Controller
+from espalier.runtime.mapping import owners_of
+from espalier.runtime.outcome import Outcome, Wait, fault_of
+from espalier.runtime.reconciler import Reconciled, Reconciler, Report
+from espalier.runtime.writer import NameTaken, Writer
+from espalier.shoots.etcd import names
+from espalier.shoots.etcd.observe import Observer
+from espalier.shoots.etcd.status import status
+from espalier.shoots.etcd.steps import Context, steps_of
+
+NAME = "etcd"
+FIELD_MANAGER = "etcd-druid"
+AGAIN = 5.0
+"""Seconds until something is tried again that another one's object stands in the way of."""
+
+
+def controller(host: Host, *, workers: int = 10, resync: float = RESYNC) -> Controller:
+    """The controller, with its watches."""
+    observer = Observer(host.caches)
+    caches = {Etcd.resource: observer.etcds, **observer.owned, PERSISTENT_VOLUME_CLAIM: observer.claims}
+    writer = Writer(host.client, caches, field_manager=FIELD_MANAGER)
+
+    def observe(found: Object) -> Context:
+        return Context(observer.observe(found), writer, found)
+
+    def report(ctx: Context, outcome: Outcome) -> Report:
+        said = status(ctx.scope, outcome, host.manager.clock.now())
+        return Report(said, before=ctx.scope.etcd.status)
+
+    reconciled = Reconciled(Etcd.resource, observer.etcds.get, observe, steps_of, report, failed=_failed)
+    reconciler = Reconciler(reconciled, writer, host.manager.recorder)
+    made = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=host.manager.rng)
+    made.watch(observer.etcds)
+    for cache in observer.owned.values():
+        made.watch(cache, owners_of(Etcd.resource))
+    made.watch(observer.claims, _etcd_of_claim)
+    return made
+
+
+def _etcd_of_claim(claim: Object) -> tuple[Key, ...]:
+    instance = claim.metadata.labels.get(names.INSTANCE)
+    return (Key(claim.namespace, instance),) if instance else ()
+
+
+def _failed(error: KubeError | NameTaken) -> Outcome:
+    match error:
+        case NameTaken():  # of an Etcd of this name that was deleted: its objects go as well
+            return Wait("NameTaken", f"{error}; it is made when that is gone, or delete that", after=AGAIN)
+        case Conflict() | NotFound():
+            return Wait("PlanOutdated", f"the world changed meanwhile: {error}", after=1.0)
+        case _:
+            return fault_of(error)

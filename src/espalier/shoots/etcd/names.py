@@ -1,0 +1,53 @@
+"""Names of an Etcd's objects, of their containers, and paths in these."""
+
+from __future__ import annotations
+
+FINALIZER = "druid.gardener.cloud/etcd-druid"
+"""On Etcds: the StatefulSet and its claims are still there."""
+
+INSTANCE = "instance"
+NAME = "name"
+
+ETCD_CONTAINER = "etcd"
+AGENT_CONTAINER = "backup-restore"
+"""The containers of the proposal."""
+
+CLIENT_PORT = 2379
+AGENT_PORT = 8080
+
+DATA_VOLUME = "etcd-main"
+DATA_PATH = "/var/etcd/data"
+CONFIG_VOLUME = "etcd-config"
+CONFIG_PATH = "/var/etcd/config"
+CONFIG_FILE = "etcd.conf.yaml"
+BACKUP_PATH = "/var/etcd-backup"
+SOURCE_BACKUP_PATH = "/var/source-etcd-backup"
+"""Where the credentials of the stores are mounted."""
+
+CHECKSUM = "checksum/etcd-config"
+"""On pods: they are made anew with another configuration."""
+
+
+def client_service(etcd: str) -> str:
+    """The Service by which an API server reaches etcd: ready pods only."""
+    return f"{etcd}-client"
+
+
+def agent_service(etcd: str) -> str:
+    """The Service by which gardenlets reach the agent, whose etcd may be closed."""
+    return f"{etcd}-agent"
+
+
+def peer_service(etcd: str) -> str:
+    """The headless Service that gives pods their names."""
+    return f"{etcd}-peer"
+
+
+def config_map(etcd: str) -> str:
+    """The ConfigMap with etcd's configuration."""
+    return f"{etcd}-config"
+
+
+def claim(etcd: str, ordinal: int = 0) -> str:
+    """The claim of a pod, as its StatefulSet makes it."""
+    return f"{DATA_VOLUME}-{etcd}-{ordinal}"

@@ -1,0 +1,110 @@
+"""The scope of one reconcile over an Etcd: all it has read, frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from espalier.api.core import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SERVICE, STATEFUL_SET
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.meta import Observed
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache, Caches
+from espalier.shoots.etcd import names
+
+OWNED = (SERVICE, CONFIG_MAP, STATEFUL_SET)
+"""The kinds of an Etcd's objects."""
+LABELS = f"{names.NAME}=etcd"
+"""Of all that is looked at: a seed has much else."""
+
+
+class _Counts(Observed, frozen=True):
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    observed_generation: int = 0
+
+
+class _Desired(Observed, frozen=True):
+    replicas: int = 1
+
+
+class StatefulSet(Observed, frozen=True):
+    """How far a StatefulSet has come."""
+
+    spec: _Desired = _Desired()
+    status: _Counts = _Counts()
+
+
+@dataclass(frozen=True)
+class Scope:
+    """An Etcd, and what is there of it."""
+
+    object: Object
+    etcd: Etcd
+    live: dict[tuple[Resource, str], Object]
+    """Its objects by kind and name, those of others with these names included."""
+    claims: tuple[Object, ...]
+    """The claims of its pods."""
+
+    @property
+    def stateful_set_object(self) -> Object | None:
+        """Its StatefulSet."""
+        found = self.live.get((STATEFUL_SET, self.object.name))
+        return found if found is not None and self.owns(found) else None
+
+    @property
+    def stateful_set(self) -> StatefulSet | None:
+        """How far that has come; None where there is none."""
+        found = self.stateful_set_object
+        return None if found is None else found.decode(StatefulSet)
+
+    @property
+    def is_deleted(self) -> bool:
+        """True if deletion was asked for."""
+        return self.object.metadata.deletion_timestamp is not None
+
+    def owns(self, found: Object) -> bool:
+        """True if this very Etcd controls the object: one of the same name, made anew, does not."""
+        return any(
+            owner.controller and owner.uid == self.object.metadata.uid for owner in found.metadata.owner_references
+        )
+
+    def belongs(self, _resource: Resource, found: Object) -> str:
+        """Whose an object is, for people; empty when it is this Etcd's."""
+        if self.owns(found):
+            return ""
+        controller = next((owner for owner in found.metadata.owner_references if owner.controller), None)
+        return f"of {controller.kind} {controller.name} {controller.uid}" if controller else "of nobody"
+
+
+class Observer:
+    """The caches that a reconcile reads."""
+
+    def __init__(self, caches: Caches) -> None:
+        self.etcds = caches.of(Etcd.resource)
+        self.owned: dict[Resource, Cache] = {resource: caches.of(resource, labels=LABELS) for resource in OWNED}
+        self.claims = caches.of(PERSISTENT_VOLUME_CLAIM, labels=LABELS)
+
+    def observe(self, found: Object) -> Scope:
+        """All that is read. Raises `msgspec.ValidationError` for an Etcd that is none."""
+        etcd = found.decode(Etcd)
+        live = {
+            (resource, name): there
+            for resource, cache in self.owned.items()
+            for name in _names(found.name)
+            if (there := cache.get(Key(found.namespace, name))) is not None
+        }
+        claim = self.claims.get(Key(found.namespace, names.claim(found.name)))
+        is_its = claim is not None and claim.metadata.labels.get(names.INSTANCE) == found.name
+        return Scope(found, etcd, live, (claim,) if claim is not None and is_its else ())
+
+
+def _names(etcd: str) -> tuple[str, ...]:
+    return (
+        etcd,
+        names.agent_service(etcd),
+        names.client_service(etcd),
+        names.peer_service(etcd),
+        names.config_map(etcd),
+    )

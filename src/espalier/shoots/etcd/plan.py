@@ -1,0 +1,72 @@
+"""The plan: which objects of an Etcd have to be written, and which go. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from espalier.api.core import STATEFUL_SET
+from espalier.api.gardener import metadata_keys
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.kube.objects import Object, encode_json
+from espalier.runtime.owners import owner_reference
+from espalier.shoots.etcd import rendering
+from espalier.shoots.etcd.observe import Scope
+from espalier.shoots.etcd.rendering import Rendered
+
+DIGEST = metadata_keys.DOMAIN + "rendered"
+"""On each object: a digest of what is rendered, so that fields which are not rendered any more are noticed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What has to be done."""
+
+    replace: tuple[Object, ...] = ()
+    """Objects that can't become what is wanted: deleted, and made anew."""
+    apply: tuple[Rendered, ...] = ()
+    """Objects that are not there, or lack something of ours."""
+    remove: tuple[tuple[Resource, Object], ...] = ()
+    """Objects of this Etcd that it does not have any more."""
+
+
+def plan(scope: Scope) -> Plan:
+    """What to do so that an Etcd has its objects. Raises `Unusable`."""
+    wanted = [_stamped(one) for one in rendering.rendered(scope.etcd, owner_reference(scope.object))]
+    names = {(one.resource, one.name) for one in wanted}
+    live = scope.live
+    return Plan(
+        tuple(found for one in wanted if (found := live.get((one.resource, one.name))) and _is_another(one, found)),
+        tuple(one for one in wanted if not _is_as_wanted(live.get((one.resource, one.name)), one)),
+        tuple((key[0], found) for key, found in live.items() if key not in names and scope.owns(found)),
+    )
+
+
+def _is_another(wanted: Rendered, live: Object) -> bool:
+    """True for a StatefulSet of the other version of its Etcd: claims and Service of one can't change."""
+    if wanted.resource != STATEFUL_SET:
+        return False
+    fixed = ("serviceName", "volumeClaimTemplates", "podManagementPolicy")
+    spec, present = wanted.body["spec"], live.tree["spec"]
+    return not all(_holds(present.get(field) or None, spec.get(field) or None) for field in fixed)
+
+
+def _is_as_wanted(live: Object | None, wanted: Rendered) -> bool:
+    return live is not None and live.metadata.deletion_timestamp is None and _holds(live.tree, wanted.body)
+
+
+def _stamped(one: Rendered) -> Rendered:
+    digest = hashlib.sha256(encode_json(one.body)).hexdigest()[:16]
+    metadata: Tree = {**one.body["metadata"], "annotations": {DIGEST: digest}}
+    return Rendered(one.resource, {**one.body, "metadata": metadata})
+
+
+def _holds(live: Any, wanted: Any) -> bool:
+    """True if `live` has all that is wanted; defaults that API servers add do not matter."""
+    if isinstance(wanted, dict):
+        return isinstance(live, dict) and all(name in live and _holds(live[name], wanted[name]) for name in wanted)
+    if isinstance(wanted, list):
+        return isinstance(live, list) and len(live) == len(wanted) and all(map(_holds, live, wanted))
+    return bool(live == wanted)

@@ -1,0 +1,192 @@
+"""The objects of an Etcd, as trees: pure functions of it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import msgspec
+
+from espalier.api.core import CONFIG_MAP, SERVICE, STATEFUL_SET
+from espalier.api.gardener import images
+from espalier.api.gardener.etcd import Etcd, Store
+from espalier.api.meta import OwnerReference, Tree
+from espalier.api.resource import Resource
+from espalier.shoots.etcd import names
+from espalier.shoots.etcd.settings import agent_arguments, agent_port, client_port, is_copy
+
+VERSION = "v1"
+"""Of our own images."""
+DEFAULT_QUOTA = 8 * 1024**3
+DEFAULT_CAPACITY = "16Gi"
+GRACE = 60
+
+
+class Rendered(NamedTuple):
+    """An object as it shall be."""
+
+    resource: Resource
+    body: Tree
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.body["metadata"]["name"])
+
+
+def rendered(etcd: Etcd, owner: OwnerReference) -> list[Rendered]:
+    """All objects of an Etcd, in the order in which they are made. Raises `Unusable`."""
+    arguments = agent_arguments(etcd)
+    configuration = _configuration(etcd)
+    found = [_agent_service(etcd)]
+    if not is_copy(etcd):
+        found += [_config_map(etcd, configuration), _client_service(etcd), _peer_service(etcd)]
+    found.append(_stateful_set(etcd, arguments, hashlib.sha256(configuration.encode()).hexdigest()))
+    for one in found:
+        one.body["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner)]
+    return found
+
+
+def selector(etcd: Etcd) -> dict[str, str]:
+    """The labels by which its pods are found."""
+    return {names.INSTANCE: etcd.metadata.name, names.NAME: "etcd"}
+
+
+def _object(etcd: Etcd, resource: Resource, name: str, **rest: Tree) -> Rendered:
+    labels = {**etcd.spec.labels, **selector(etcd)}
+    metadata = {"name": name, "namespace": etcd.metadata.namespace, "labels": labels}
+    return Rendered(resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **rest})
+
+
+def _client_service(etcd: Etcd) -> Rendered:
+    port = {"name": "client", "port": client_port(etcd), "targetPort": client_port(etcd), "protocol": "TCP"}
+    spec = {"selector": selector(etcd), "ports": [port]}
+    return _object(etcd, SERVICE, names.client_service(etcd.metadata.name), spec=spec)
+
+
+def _agent_service(etcd: Etcd) -> Rendered:
+    """The agent answers while its etcd is closed, so the pod needs not be ready."""
+    port = {"name": "backup-restore", "port": names.AGENT_PORT, "targetPort": agent_port(etcd), "protocol": "TCP"}
+    spec = {"selector": selector(etcd), "publishNotReadyAddresses": True, "ports": [port]}
+    return _object(etcd, SERVICE, names.agent_service(etcd.metadata.name), spec=spec)
+
+
+def _peer_service(etcd: Etcd) -> Rendered:
+    port = {"name": "peer", "port": 2380, "targetPort": 2380, "protocol": "TCP"}
+    spec = {"selector": selector(etcd), "clusterIP": "None", "publishNotReadyAddresses": True, "ports": [port]}
+    return _object(etcd, SERVICE, names.peer_service(etcd.metadata.name), spec=spec)
+
+
+def _config_map(etcd: Etcd, configuration: str) -> Rendered:
+    return _object(etcd, CONFIG_MAP, names.config_map(etcd.metadata.name), data={names.CONFIG_FILE: configuration})
+
+
+def _configuration(etcd: Etcd) -> str:
+    """etcd's configuration file."""
+    settings = {
+        "name": f"{etcd.metadata.name}-0",
+        "data-dir": f"{names.DATA_PATH}/new.etcd",
+        "quota-backend-bytes": etcd.spec.etcd.quota or DEFAULT_QUOTA,
+        "listen-client-urls": f"http://0.0.0.0:{client_port(etcd)}",
+        "advertise-client-urls": f"http://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
+        "auto-compaction-mode": "periodic",
+        "auto-compaction-retention": "30m",
+    }
+    return "".join(f"{name}: {value}\n" for name, value in settings.items())
+
+
+def _stateful_set(etcd: Etcd, arguments: list[str], checksum: str) -> Rendered:
+    name = etcd.metadata.name
+    copies = is_copy(etcd)
+    containers = [_agent(etcd, arguments)] if copies else [_etcd(etcd), _agent(etcd, arguments)]
+    annotations = {**etcd.spec.annotations, **({} if copies else {names.CHECKSUM: checksum})}
+    pod: Tree = {
+        "metadata": {"labels": {**etcd.spec.labels, **selector(etcd)}, "annotations": annotations},
+        "spec": {
+            "shareProcessNamespace": True,  # the agent ends etcd with SIGTERM
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": GRACE,
+            "containers": containers,
+            "volumes": _volumes(etcd),
+        },
+    }
+    spec: Tree = {
+        "replicas": etcd.spec.replicas,
+        "serviceName": names.agent_service(name) if copies else names.peer_service(name),
+        "podManagementPolicy": "Parallel",  # else a pod that is not ready is never made anew with another template
+        "updateStrategy": {"type": "RollingUpdate"},
+        "selector": {"matchLabels": selector(etcd)},
+        "template": pod,
+    }
+    if not copies:
+        spec["volumeClaimTemplates"] = [_claim(etcd)]
+    return _object(etcd, STATEFUL_SET, name, spec=spec)
+
+
+def _etcd(etcd: Etcd) -> Tree:
+    """etcd behind its guard. Its agent says whether it is ready: an owner that is not sure of it is not."""
+    port = client_port(etcd)
+    return {
+        "name": names.ETCD_CONTAINER,
+        "image": etcd.spec.etcd.image or images.tagged(images.ETCD, VERSION),
+        "args": [f"--config-file={names.CONFIG_PATH}/{names.CONFIG_FILE}", f"--listen=:{port}"],
+        "ports": [{"name": "client", "containerPort": port}],
+        "readinessProbe": _probe(etcd, failures=2),
+        "volumeMounts": [
+            {"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH},
+            {"name": names.CONFIG_VOLUME, "mountPath": names.CONFIG_PATH, "readOnly": True},
+        ],
+    }
+
+
+def _agent(etcd: Etcd, arguments: list[str]) -> Tree:
+    mounts: list[Tree] = [] if is_copy(etcd) else [{"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH}]
+    mounts += [{"name": volume, "mountPath": path, "readOnly": True} for volume, path, _ in _credentials(etcd)]
+    container: Tree = {
+        "name": names.AGENT_CONTAINER,
+        "image": etcd.spec.backup.image or images.tagged(images.AGENT, VERSION),
+        "args": arguments,
+        "ports": [{"name": "agent", "containerPort": agent_port(etcd)}],
+        "volumeMounts": mounts,
+    }
+    return container | ({"readinessProbe": _probe(etcd, failures=1)} if is_copy(etcd) else {})
+
+
+def _probe(etcd: Etcd, *, failures: int) -> Tree:
+    request = {"path": "/healthz", "port": agent_port(etcd)}
+    return {"httpGet": request, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": failures}
+
+
+def _volumes(etcd: Etcd) -> list[Tree]:
+    found: list[Tree] = [{"name": volume, "secret": {"secretName": secret}} for volume, _, secret in _credentials(etcd)]
+    if not is_copy(etcd):
+        name = names.config_map(etcd.metadata.name)
+        found.append({"name": names.CONFIG_VOLUME, "configMap": {"name": name}})
+    return found
+
+
+def _credentials(etcd: Etcd) -> list[tuple[str, str, str]]:
+    """Volume, path and Secret for each store that has credentials."""
+
+    def of(store: Store | None, volume: str, path: str) -> list[tuple[str, str, str]]:
+        reference = store.secret_ref if store is not None else None
+        return [(volume, path, reference.name)] if reference is not None and reference.name else []
+
+    backup = etcd.spec.backup
+    return [
+        *of(backup.store, "etcd-backup", names.BACKUP_PATH),
+        *of(backup.source_store, "source-etcd-backup", names.SOURCE_BACKUP_PATH),
+    ]
+
+
+def _claim(etcd: Etcd) -> Tree:
+    capacity = etcd.spec.storage_capacity or DEFAULT_CAPACITY
+    storage_class = {"storageClassName": etcd.spec.storage_class} if etcd.spec.storage_class else {}
+    return {
+        "metadata": {"name": names.DATA_VOLUME},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": str(capacity)}},
+            **storage_class,
+        },
+    }

@@ -1,0 +1,31 @@
+"""Etcds as a component: its kind and rights, and how it is built."""
+
+from __future__ import annotations
+
+from espalier.api.core import CORE_EVENT, PERSISTENT_VOLUME_CLAIM
+from espalier.api.gardener.etcd import Etcd
+from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
+from espalier.runtime.component import Component, Host
+from espalier.runtime.controller import RESYNC
+from espalier.shoots.etcd import controller
+from espalier.shoots.etcd.observe import OWNED
+
+RIGHTS = Rights(
+    watched=(
+        Right((Etcd.resource,), (*FOLLOW, "patch")),
+        Right((Etcd.resource,), ("patch",), "status"),
+        Right(OWNED, (*FOLLOW, "create", "patch", "delete")),
+        Right((PERSISTENT_VOLUME_CLAIM,), (*FOLLOW, "delete")),
+        Right((CORE_EVENT,), APPLY),
+    ),
+)
+"""In a seed. Pods and data are the StatefulSet's."""
+
+
+def component(*, workers: int = 10, resync: float = RESYNC) -> Component:
+    """The component of a seed that runs Etcds."""
+
+    def build(host: Host) -> None:
+        host.manager.add(controller.controller(host, workers=workers, resync=resync))
+
+    return Component("etcd", build, (Etcd,), RIGHTS)

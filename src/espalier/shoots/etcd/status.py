@@ -1,0 +1,60 @@
+"""The status of an Etcd; pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from espalier.api.conditions import timestamp
+from espalier.api.gardener.etcd import READY, EtcdStatus
+from espalier.api.gardener.operations import Condition, LastError
+from espalier.runtime.outcome import Continue, Done, Fault, Outcome
+from espalier.shoots.etcd import names
+from espalier.shoots.etcd.observe import Scope
+from espalier.shoots.etcd.settings import is_copy
+
+LONGEST_DESCRIPTION = 2000
+
+
+def status(scope: Scope, outcome: Outcome, now: datetime) -> EtcdStatus:
+    """The status after a reconcile."""
+    before = scope.etcd.status
+    counts = scope.stateful_set.status if scope.stateful_set is not None else None
+    ready = isinstance(outcome, Done) and not scope.is_deleted and scope.etcd.spec.replicas > 0
+    failed = isinstance(outcome, Fault)
+    errors = [LastError(outcome.message[:LONGEST_DESCRIPTION])] if isinstance(outcome, Fault) else []
+    return EtcdStatus(
+        conditions=[
+            *(condition for condition in before.conditions if condition.type != READY),
+            _condition(scope, outcome, ready=ready, now=now),
+        ],
+        last_errors=errors,
+        last_operation=before.last_operation,
+        observed_generation=before.observed_generation if failed else scope.object.metadata.generation,
+        replicas=counts.replicas if counts else 0,
+        current_replicas=counts.replicas if counts else 0,
+        ready_replicas=counts.ready_replicas if counts else 0,
+        ready=ready,
+        selector=f"{names.INSTANCE}={scope.object.name},{names.NAME}=etcd",
+    )
+
+
+def _condition(scope: Scope, outcome: Outcome, *, ready: bool, now: datetime) -> Condition:
+    reason, message = _told(scope, outcome)
+    word = "True" if ready else "False"
+    before = next((one for one in scope.etcd.status.conditions if one.type == READY), None)
+    same = before is not None and before.status == word
+    since = before.last_transition_time if before is not None and same else timestamp(now)
+    updated = before.last_update_time if before is not None and same and before.reason == reason else timestamp(now)
+    return Condition(READY, word, reason, message, since, updated)
+
+
+def _told(scope: Scope, outcome: Outcome) -> tuple[str, str]:
+    match outcome:
+        case Done() | Continue():
+            if scope.etcd.spec.replicas == 0:
+                return "ScaledToZero", "spec.replicas is 0: no etcd runs"
+            if is_copy(scope.etcd):
+                return "BackupsCopied", "all backups are copied"
+            return "EtcdReady", "etcd serves"
+        case _:
+            return outcome.reason, outcome.message

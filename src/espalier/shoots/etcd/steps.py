@@ -1,0 +1,127 @@
+"""The steps of a reconcile over an Etcd, and those of its deletion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from espalier.api.core import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
+from espalier.api.gardener.etcd import Etcd
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
+from espalier.runtime.steps import Step
+from espalier.runtime.writer import Writer, found_by_owner
+from espalier.shoots.etcd import names
+from espalier.shoots.etcd.observe import Scope, StatefulSet
+from espalier.shoots.etcd.plan import plan
+from espalier.shoots.etcd.settings import Unusable, is_copy
+
+
+@dataclass
+class Context:
+    """One reconcile of one Etcd."""
+
+    scope: Scope
+    writer: Writer
+    object: Object
+
+
+async def hold(ctx: Context) -> Outcome:
+    """Have the finalizer, before anything is made that has to be ended in order."""
+    ctx.object = await ctx.writer.add_finalizer(Etcd.resource, ctx.object, names.FINALIZER)
+    return Continue()
+
+
+async def write_objects(ctx: Context) -> Outcome:
+    """Make what is not there, and change what differs."""
+    try:
+        due = plan(ctx.scope)
+    except Unusable as error:
+        return Fault("InvalidSpec", str(error), terminal=True)
+    for found in due.replace:
+        await ctx.writer.delete(STATEFUL_SET, found, ctx.scope.belongs)
+    for resource, found in due.remove:
+        await ctx.writer.delete(resource, found, ctx.scope.belongs)
+    if due.replace:
+        return Wait("StatefulSetReplaced", f"StatefulSet {ctx.object.name} is deleted, and made anew as it shall be")
+    for one in due.apply:
+        await ctx.writer.apply(one.resource, one.body, ctx.scope.belongs)
+    if due.apply:
+        return Wait("PodsPending", f"StatefulSet {ctx.object.name} was written")
+    return Continue()
+
+
+async def wait_for_pods(ctx: Context) -> Outcome:
+    """Until all pods are of the newest template, and ready; or none are left."""
+    wanted, found = ctx.scope.etcd.spec.replicas, ctx.scope.stateful_set
+    if found is None or not _is_observed(ctx.scope, found):
+        return Wait("PodsPending", "the StatefulSet's controller has not seen its newest version")
+    counts = found.status
+    if wanted == 0:
+        if counts.replicas:
+            return Wait("PodsStopping", f"{counts.replicas} pods still run")
+        return Done()
+    if counts.updated_replicas < wanted or counts.replicas > wanted:
+        return Wait("PodsPending", f"{counts.updated_replicas} of {wanted} pods have the newest template")
+    if counts.ready_replicas < wanted:
+        what = "the copy is not done" if is_copy(ctx.scope.etcd) else "etcd does not serve"
+        return Wait("PodsNotReady", f"{what}: {counts.ready_replicas} of {wanted} pods are ready")
+    return Done()
+
+
+async def stop_pods(ctx: Context) -> Outcome:
+    """Have no pods: what they run has ended before anything else is taken away."""
+    live, found = ctx.scope.stateful_set_object, ctx.scope.stateful_set
+    if live is None or found is None:
+        return Continue()
+    if live.metadata.deletion_timestamp is None and found.spec.replicas:
+        await ctx.writer.merge(STATEFUL_SET, live, {"spec": {"replicas": 0}})
+        return Wait("PodsStopping", "the pods are being ended")
+    if found.status.replicas or not _is_observed(ctx.scope, found):
+        return Wait("PodsStopping", f"{found.status.replicas} pods still run")
+    return Continue()
+
+
+async def delete_objects(ctx: Context) -> Outcome:
+    """Delete its objects. A later Etcd of the same name makes its own."""
+    owned = [(resource, found) for (resource, _), found in ctx.scope.live.items() if ctx.scope.owns(found)]
+    for resource, found in owned:
+        await ctx.writer.delete(resource, found, ctx.scope.belongs)
+    if owned:
+        return Wait(
+            "Deleting", f"waiting for {', '.join(f'{resource.kind} {found.name}' for resource, found in owned)}"
+        )
+    return Continue()
+
+
+async def delete_claims(ctx: Context) -> Outcome:
+    """Delete the data. Those of a copy version are not its own: it has none."""
+    if is_copy(ctx.scope.etcd):
+        return Continue()
+    for claim in ctx.scope.claims:
+        await ctx.writer.delete(PERSISTENT_VOLUME_CLAIM, claim, found_by_owner)
+    if ctx.scope.claims:
+        waiting = ", ".join(claim.name for claim in ctx.scope.claims)
+        return Wait("Deleting", f"waiting for PersistentVolumeClaim {waiting}")
+    return Continue()
+
+
+async def release(ctx: Context) -> Outcome:
+    """Let the Etcd go."""
+    await ctx.writer.remove_finalizer(Etcd.resource, ctx.object, names.FINALIZER)
+    return Done()
+
+
+LIFE: tuple[Step[Context], ...] = (hold, write_objects, wait_for_pods)
+DELETION: tuple[Step[Context], ...] = (stop_pods, delete_objects, delete_claims, release)
+
+
+def steps_of(ctx: Context) -> tuple[Step[Context], ...]:
+    """The steps to run. An Etcd without our finalizer has nothing of ours."""
+    if not ctx.scope.is_deleted:
+        return LIFE
+    return DELETION if names.FINALIZER in ctx.object.metadata.finalizers else ()
+
+
+def _is_observed(scope: Scope, found: StatefulSet) -> bool:
+    live = scope.stateful_set_object
+    return live is not None and found.status.observed_generation >= live.metadata.generation

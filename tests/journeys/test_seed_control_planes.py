@@ -1,0 +1,136 @@
+"""The control plane of a shoot in seeds of this process: etcd, its agent and the API server run as containers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from espalier.api.core import DEPLOYMENT, POD
+from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.resource import Key
+from espalier.cli.environment.seed_programs.agent import CallRefused
+from espalier.kube.client import PatchType
+from espalier.shoots.control_plane.programs import API_SERVER
+from tests.support.seed_control_planes import Plane, on_seeds
+from tests.support.seeds import SHOOT, is_ready
+
+ETCDPOD = Key(SHOOT, "etcd-main-0")
+
+
+def test_what_is_written_survives_every_container_and_the_seed_itself() -> None:
+    async def story(plane: Plane) -> None:
+        await plane.start_etcd(1)
+        await plane.start_api_server()
+        await plane.note("first")
+
+        plane.seed.kill(ETCDPOD, "etcd")
+        await plane.until(plane.etcd_ready)
+        await plane.until(plane.answers)
+        assert await plane.notes() == ["first"]
+        await plane.note("second")
+
+        plane.seed.kill(ETCDPOD, "backup-restore")
+        await plane.until(plane.answers)
+        await plane.note("third")
+
+        [pod] = await pods_of_api_server(plane)
+        plane.seed.kill(pod, API_SERVER)
+        assert not await plane.answers()
+        await plane.until(plane.answers)
+        assert await plane.notes() == ["first", "second", "third"]
+
+        await plane.seed.destroy()
+        await asyncio.sleep(3600)
+        await plane.seed.start()
+        await plane.until(plane.answers)
+        assert await plane.notes() == ["first", "second", "third"]
+
+    on_seeds(story, "a")
+
+
+def test_an_api_server_without_etcd_ends_and_comes_back_with_it() -> None:
+    async def story(plane: Plane) -> None:
+        await plane.start_etcd(1)
+        await plane.start_api_server()
+        await plane.note("first")
+        await plane.client.patch(
+            Etcd.resource, "etcd-main", SHOOT, patch={"spec": {"replicas": 0}}, type=PatchType.MERGE
+        )
+        [pod] = await pods_of_api_server(plane)
+
+        async def has_ended() -> bool:
+            found = plane.seed.workload.object(POD, pod)
+            assert found is not None
+            [status] = found.tree["status"]["containerStatuses"]
+            return bool(status["restartCount"])
+
+        await plane.until(has_ended)
+        assert not await plane.answers()
+
+        await plane.client.patch(
+            Etcd.resource, "etcd-main", SHOOT, patch={"spec": {"replicas": 1}}, type=PatchType.MERGE
+        )
+        await plane.until(plane.answers)
+        assert await plane.notes() == ["first"]
+
+    on_seeds(story, "a")
+
+
+def test_a_control_plane_moves_to_another_seed_with_all_that_was_written() -> None:
+    async def story(source: Plane, destination: Plane) -> None:
+        await source.start_etcd(1)
+        await source.start_api_server()
+        await source.note("first")
+
+        await source.client.patch(DEPLOYMENT, API_SERVER, SHOOT, patch={"spec": {"replicas": 0}}, type=PatchType.MERGE)
+        with pytest.raises(CallRefused, match="epoch: found 7, allowed is 1"):
+            await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(7)))
+        await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(1)))
+
+        async def handed_over() -> bool:
+            answer = await source.call(SHOOT, "copyop/status", b"")
+            found = msgspec.json.decode(answer, type=CopyOperationStatus).copy_operation
+            return found is not None and found.status == "Ready"
+
+        await source.until(handed_over)
+        assert not is_ready(source.seed, "etcd-main-0")
+        await source.delete_etcd()
+
+        await destination.start_etcd(2, copy=True)
+        await destination.delete_etcd()
+        await destination.start_etcd(2)
+        await destination.start_api_server()
+        assert await destination.notes() == ["first"]
+        assert not await source.answers()
+
+    on_seeds(story, "a", "b")
+
+
+def test_a_source_that_has_no_power_loses_the_shoot_to_a_destination_that_waits_for_it() -> None:
+    async def story(source: Plane, destination: Plane) -> None:
+        await source.start_etcd(1)
+        await source.start_api_server()
+        await source.note("first")
+        await asyncio.sleep(400)  # until a delta snapshot has it
+        await source.seed.destroy()
+
+        await destination.start_etcd(2, copy=True)
+        await destination.delete_etcd()
+        await destination.start_etcd(2)
+        await destination.start_api_server()
+        assert await destination.notes() == ["first"]
+
+        await source.seed.start()
+        await asyncio.sleep(600)
+        assert not await source.answers()
+        assert not is_ready(source.seed, "etcd-main-0")
+
+    on_seeds(story, "a", "b")
+
+
+async def pods_of_api_server(plane: Plane) -> list[Key]:
+    found = await plane.client.list(POD, SHOOT, labels="role=apiserver")
+    return [pod.key for pod in found.items]

@@ -1,0 +1,95 @@
+"""The control plane of a shoot, rendered."""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore
+from espalier.kube.client import Client
+from espalier.kube.inprocess import InProcessTransport
+from espalier.shoots.control_plane.programs import (
+    API_SERVER,
+    CONTROLLER_MANAGER,
+    MACHINE_CONTROLLER_MANAGER,
+    NAMES,
+)
+from espalier.shoots.control_plane.rendering import ControlPlane
+from tests.support.seeds import SHOOT, namespace
+
+
+def shoot(**networking: str) -> Shoot:
+    body: dict[str, Any] = {
+        "metadata": {"name": "garden", "namespace": "garden-team"},
+        "spec": {
+            "provider": {"type": "simulated"},
+            "kubernetes": {"version": "1.35.4"},
+            "networking": {"type": "any", **networking},
+        },
+    }
+    return msgspec.convert(body, Shoot)
+
+
+def rendered(name: str, plane: ControlPlane | None = None, replicas: int = 1, **networking: str) -> Tree:
+    return (plane or ControlPlane()).deployment(name, shoot(**networking), SHOOT, replicas)
+
+
+def container(tree: Tree) -> Tree:
+    return dict(tree["spec"]["template"]["spec"]["containers"][0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_that_a_flag_names_is_in_a_secret_that_is_mounted(name: str) -> None:
+    tree = rendered(name)
+    mounts = {mount["mountPath"] for mount in container(tree)["volumeMounts"]}
+    files = [found for word in container(tree)["args"] for found in re.findall(r"=(/.*)/[^/]+$", word)]
+    assert files
+    assert set(files) == mounts
+    volumes = {volume["name"]: volume["secret"]["secretName"] for volume in tree["spec"]["template"]["spec"]["volumes"]}
+    assert {f"/srv/kubernetes/{secret}" for secret in volumes.values()} == mounts
+
+
+def test_programs_have_the_version_of_the_shoot_and_its_networks() -> None:
+    manager = container(rendered(CONTROLLER_MANAGER, services="10.1.0.0/16", pods="10.2.0.0/16"))
+    assert manager["image"] == "registry.k8s.io/kube-controller-manager:v1.35.4"
+    assert {"--service-cluster-ip-range=10.1.0.0/16", "--cluster-cidr=10.2.0.0/16"} <= set(manager["args"])
+
+
+def test_an_etcd_behind_tls_is_shown_a_client_certificate() -> None:
+    plain, tls = rendered(API_SERVER), rendered(API_SERVER, ControlPlane(etcd="https://etcd-main-client:2379"))
+    assert "--etcd-servers=http://etcd-main-client:2379" in container(plain)["args"]
+    assert not [word for word in container(plain)["args"] if word.startswith("--etcd-cafile")]
+    assert "--etcd-certfile=/srv/kubernetes/etcd-client/etcd-client.crt" in container(tls)["args"]
+
+
+def test_two_machine_controller_managers_never_run_at_a_time() -> None:
+    assert rendered(MACHINE_CONTROLLER_MANAGER)["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_a_control_plane_that_sleeps_has_no_pods() -> None:
+    assert all(rendered(name, replicas=0)["spec"]["replicas"] == 0 for name in NAMES)
+
+
+async def test_an_api_server_accepts_all_of_it() -> None:
+    rng = random.Random(1)
+    server = Server(MemoryStore(), now=lambda: datetime(2026, 3, 1, tzinfo=UTC), random=rng)
+    await server.start()
+    client = Client(InProcessTransport(server))
+    await client.create(NAMESPACE, namespace(SHOOT))
+    for name in NAMES:
+        created = await client.create(DEPLOYMENT, rendered(name))
+        assert created.name == name
+    [service] = ControlPlane().services(shoot(), SHOOT)
+    created = await client.create(SERVICE, service)
+    assert created.tree["spec"]["selector"] == rendered(API_SERVER)["spec"]["selector"]["matchLabels"]
+    await client.close()
+    await server.close()

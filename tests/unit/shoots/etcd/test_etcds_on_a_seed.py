@@ -1,0 +1,256 @@
+"""Etcds on a seed: their pods run, programs stand in for etcd and its agent."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from espalier.api.core import PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE, STATEFUL_SET
+from espalier.api.gardener import images, metadata_keys
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.meta import Tree
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.clock import LoopClock
+from espalier.shoots.etcd import setup
+from espalier.simulator.pods.in_process import Container, InProcessProgram
+from espalier.simulator.seeds import Seed
+from tests.support.seed_managers import managed
+from tests.support.seeds import EPOCH, SHOOT, on_a_seed, pod_of, until
+
+STORE = {"provider": "S3", "container": "bucket-b", "prefix": "entry/etcd-main/2", "secretRef": {"name": "etcd-backup"}}
+SOURCE = {"provider": "S3", "container": "bucket-a", "prefix": "entry/etcd-main/1", "secretRef": {"name": "source"}}
+
+
+@dataclass
+class Agents:
+    """What agents and etcds do here: the agent's probe answers `health`."""
+
+    health: int = 503
+    arguments: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+
+    def programs(self, image: str) -> InProcessProgram | None:
+        return {"etcd": self._etcd, "etcd-backup-restore": self._agent}.get(images.program(image))
+
+    async def _etcd(self, container: Container) -> int:
+        volume = container.volumes["/var/etcd/data"]
+        volume["starts"] = volume.get("starts", 0) + 1
+        return await self._rest(container)
+
+    async def _agent(self, container: Container) -> int:
+        self.arguments = list(container.arguments)
+
+        async def answers(_path: str) -> int:
+            return self.health
+
+        container.listen(8080, "agent", answers=answers)
+        return await self._rest(container)
+
+    async def _rest(self, container: Container) -> int:
+        try:
+            await asyncio.sleep(10**6)
+        finally:
+            self.ended.append(container.name)
+        return 0
+
+
+class Story:
+    """A seed whose Etcds are looked after."""
+
+    def __init__(self, seed: Seed, agents: Agents) -> None:
+        self.seed, self.agents = seed, agents
+        self.client: Client = seed.client()
+
+    async def create(self, *, copy: bool = False, replicas: int = 1, epoch: int = 2) -> None:
+        await self.client.create(Etcd.resource, etcd(copy=copy, replicas=replicas, epoch=epoch))
+
+    async def change(self, patch: Tree) -> None:
+        await self.client.patch(Etcd.resource, "etcd-main", SHOOT, patch=patch, type=PatchType.MERGE)
+
+    async def etcd(self) -> Object | None:
+        try:
+            return await self.client.get(Etcd.resource, "etcd-main", SHOOT)
+        except NotFound:
+            return None
+
+    async def status(self) -> Tree:
+        found = await self.etcd()
+        return {} if found is None else dict(found.tree.get("status") or {})
+
+    async def reason(self) -> str:
+        conditions = (await self.status()).get("conditions") or [{}]
+        return str(conditions[0].get("reason", ""))
+
+    async def becomes(self, holds: Callable[[], Awaitable[object]], seconds: float = 300) -> None:
+        async with asyncio.timeout(seconds):
+            while not await holds():  # noqa: ASYNC110 - asks the API server
+                await asyncio.sleep(0.1)
+
+    async def is_ready(self) -> bool:
+        return bool((await self.status()).get("ready"))
+
+    async def has_reason(self, reason: str) -> bool:
+        return await self.reason() == reason
+
+    async def has_arguments(self, *words: str) -> bool:
+        return set(words) <= set(self.agents.arguments)
+
+    async def is_gone(self) -> bool:
+        return await self.etcd() is None
+
+    async def claims(self) -> list[str]:
+        return [found.name for found in (await self.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items]
+
+
+def etcd(*, copy: bool = False, replicas: int = 1, epoch: int = 2) -> Tree:
+    backup: dict[str, Any] = {"store": STORE}
+    annotations = {metadata_keys.EPOCH: str(epoch), metadata_keys.SOURCE_EPOCH: "1"}
+    if copy:
+        backup["sourceStore"] = SOURCE
+    return {
+        "apiVersion": Etcd.resource.api_version,
+        "kind": "Etcd",
+        "metadata": {"name": "etcd-main", "namespace": SHOOT, "annotations": annotations},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"instance": "etcd-main"}},
+            "etcd": {},
+            "backup": backup,
+        },
+    }
+
+
+def tell(story: Callable[[Story], Awaitable[None]], *, agents: Agents | None = None) -> None:
+    told = agents or Agents()
+
+    async def on(seed: Seed) -> None:
+        for name in ("etcd-backup", "source"):
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": SHOOT}}
+            await seed.client().create(SECRET, {**secret, "stringData": {"accessKeyID": "x"}})
+        clock = LoopClock(EPOCH)
+        async with managed(seed, [setup.component()], clock=clock, rng=random.Random(2)):
+            await story(Story(seed, told))
+
+    on_a_seed(told.programs, on)
+
+
+def containers(tree: Mapping[str, Any]) -> list[str]:
+    return [container["name"] for container in tree["spec"]["template"]["spec"]["containers"]]
+
+
+def test_an_etcd_becomes_ready_when_its_agent_says_that_it_serves() -> None:
+    async def story(here: Story) -> None:
+        await here.create()
+        await until(lambda: pod_of(here.seed, "etcd-main-0"))
+        await asyncio.sleep(60)
+        assert (await here.status())["ready"] is False
+        assert await here.reason() == "PodsNotReady"
+
+        here.agents.health = 200
+        await here.becomes(here.is_ready)
+
+        found = (await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree
+        assert containers(found) == ["etcd", "backup-restore"]
+        assert found["spec"]["template"]["spec"]["shareProcessNamespace"] is True
+        services = {one.name: one.tree["spec"] for one in (await here.client.list(SERVICE, SHOOT)).items}
+        assert services["etcd-main-agent"]["publishNotReadyAddresses"] is True
+        assert not services["etcd-main-client"].get("publishNotReadyAddresses")
+        assert "--epoch=2" in here.agents.arguments
+        assert "--source-epoch=1" in here.agents.arguments
+        assert "--cluster=entry/etcd-main" in here.agents.arguments
+
+    tell(story)
+
+
+def test_a_copy_version_runs_the_agent_alone_and_makes_way_for_the_real_one() -> None:
+    async def story(here: Story) -> None:
+        await here.create(copy=True)
+        await until(lambda: pod_of(here.seed, "etcd-main-0"))
+        copying = (await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree
+        assert containers(copying) == ["backup-restore"]
+        await here.becomes(lambda: here.has_arguments("copy", "--source-store-container=bucket-a"))
+        assert not await here.is_ready()
+        assert await here.claims() == []
+
+        here.agents.health = 200
+        await here.becomes(here.is_ready)
+        assert await here.reason() == "BackupsCopied"
+
+        await here.client.delete(Etcd.resource, "etcd-main", SHOOT)
+        await here.becomes(here.is_gone)
+        assert pod_of(here.seed, "etcd-main-0") is None, "the copy has ended before its Etcd is gone"
+        assert here.agents.ended == ["backup-restore"]
+        await here.create()
+        await here.becomes(here.is_ready)
+        real = (await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree
+        assert real["metadata"]["uid"] != copying["metadata"]["uid"]
+        assert containers(real) == ["etcd", "backup-restore"]
+
+    tell(story)
+
+
+def test_an_etcd_that_sleeps_keeps_its_data_and_one_that_is_deleted_does_not() -> None:
+    async def story(here: Story) -> None:
+        await here.create()
+        await here.becomes(here.is_ready)
+        await here.change({"spec": {"replicas": 0}})
+        await here.becomes(lambda: here.has_reason("ScaledToZero"))
+        assert pod_of(here.seed, "etcd-main-0") is None
+        assert not await here.is_ready()
+        assert await here.claims() == ["etcd-main-etcd-main-0"]
+
+        await here.change({"spec": {"replicas": 1}})
+        await here.becomes(here.is_ready)
+        await here.client.delete(Etcd.resource, "etcd-main", SHOOT)
+        await here.becomes(here.is_gone)
+        assert pod_of(here.seed, "etcd-main-0") is None
+        assert await here.claims() == []
+
+    tell(story, agents=Agents(health=200))
+
+
+def test_an_etcd_that_can_not_run_says_why_and_runs_when_that_is_put_right() -> None:
+    async def story(here: Story) -> None:
+        await here.create(replicas=3)
+        await here.becomes(lambda: here.has_reason("InvalidSpec"))
+        [error] = (await here.status())["lastErrors"]
+        assert error["description"] == "spec.replicas: found 3, allowed are 0 and 1"
+        await here.change({"spec": {"replicas": 1}})
+        await here.becomes(here.is_ready)
+        assert "lastErrors" not in await here.status()
+
+    tell(story, agents=Agents(health=200))
+
+
+def test_another_epoch_makes_a_pod_anew_that_is_not_ready() -> None:
+    async def story(here: Story) -> None:
+        await here.create(epoch=2)
+        await here.becomes(lambda: here.has_arguments("server", "--epoch=2"))
+        await here.change({"metadata": {"annotations": {metadata_keys.EPOCH: "4"}}})
+        await here.becomes(lambda: here.has_arguments("server", "--epoch=4"))
+        assert "etcd" in here.agents.ended
+
+    tell(story)
+
+
+def test_a_steady_etcd_is_not_written_to() -> None:
+    async def story(here: Story) -> None:
+        await here.create()
+        await here.becomes(here.is_ready)
+        await asyncio.sleep(30)
+        before = writes(here.seed)
+        await here.change({"metadata": {"annotations": {"somebody": "looked at it"}}})
+        await asyncio.sleep(600)
+        assert writes(here.seed) - before == 1, "what was written is the annotation alone"
+
+    tell(story, agents=Agents(health=200))
+
+
+def writes(seed: Seed) -> int:
+    counted = seed.workload.server.requests
+    return sum(number for (verb, *_), number in counted.items() if verb in ("create", "patch", "update", "delete"))
