@@ -17,7 +17,7 @@ from espalier.api.gardener.operations import LastError, LastOperation, Operation
 from espalier.api.gardener.seed import Seed
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.kube.errors import Conflict, KubeError, NotFound
+from espalier.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
@@ -45,16 +45,19 @@ class Backups:
         buckets.watch(observer.garden[Seed.resource], lambda seed: [Key("", names.bucket(seed.metadata.uid))])
         buckets.watch(observer.garden[BackupBucket.resource])
         buckets.watch(observer.seed[extension_backups.BackupBucket.resource])
-        entries = Controller("backupentry", self._entry, workers=10, rng=self._tools.rng)
+        entries = Controller("backupentry", self._allowed, workers=10, rng=self._tools.rng)
         entries.watch(observer.garden[BackupEntry.resource])
         entries.watch(observer.seed[extension_backups.BackupEntry.resource], self._entry_of)
         entries.watch(observer.seed[NAMESPACE], self._entries_in)
         return [buckets, entries]
 
     def _entry_of(self, found: Object) -> list[Key]:
-        cache = self._observer.garden[BackupEntry.resource]
-        keys = [one.key for one in cache.list() if one.name == found.name]
-        return keys or [Key("", found.name)]
+        """Of the extension resource itself as well: its entry may be gone. Who it is is looked up by the reconcile, as
+        caches fill in any order."""
+        return [Key("", found.name), *(one.key for one in self._entries_named(found.name))]
+
+    def _entries_named(self, name: str) -> list[Object]:
+        return [one for one in self._observer.garden[BackupEntry.resource].list() if one.name == name]
 
     def _entries_in(self, namespace: Object) -> list[Key]:
         cache = self._observer.garden[BackupEntry.resource]
@@ -90,13 +93,25 @@ class Backups:
 
     # Entries.
 
+    async def _allowed(self, key: Key) -> Outcome:
+        try:
+            return await self._entry(key)
+        except Forbidden as refusal:  # the garden grants rights on an entry once it has seen it
+            return Wait("RightsMissing", f"the garden has not granted it yet: {refusal}", after=1)
+
     async def _entry(self, key: Key) -> Outcome:
-        live = self._observer.garden[BackupEntry.resource].get(key) if key.namespace else None
+        live = self._observer.garden[BackupEntry.resource].get(key)
         if live is None:
-            # Of a Shoot that is gone, or made by nobody: what it stands for is nobody's any longer.
-            return await self._away(Key("", key.name), keep_data=False)
+            if self._entries_named(key.name):
+                return Done()
+            # Gone past its finalizer: nobody can say any longer that the data is to go as well.
+            return await self._away(Key("", key.name), keep_data=True)
         typed = live.decode(BackupEntry)
         if typed.spec.seed_name != self._seed:
+            technical_id = names.original_backup_entry(live.name).rpartition("--")[0]
+            if self._observer.seed[NAMESPACE].get(Key("", technical_id)) is not None:
+                # An agent there may need its credentials still: it has a final snapshot to take.
+                return Wait("NamespaceLeft", f"namespace {technical_id} is still there", after=SOON)
             return await self._away(Key("", key.name), keep_data=True)
         if live.metadata.deletion_timestamp is not None:
             source = names.is_source_backup_entry(live.name)
@@ -178,7 +193,8 @@ class Backups:
             marks = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: self._now}
             metadata = {**body["metadata"], "annotations": {**body["metadata"]["annotations"], **marks}}
             live = await self._tools.seed.apply(kind.resource, {**body, "metadata": metadata}, found_by_owner)
-        assert live is not None
+        if live is None:
+            return Wait("Appears", "the extension resource is being made", after=SOON)
         return await self._tell(resource, garden, live.decode(kind), order=responsibility.order(live.metadata))
 
     async def _tell(self, resource: Resource, garden: Object, extended: Extended, *, order: str) -> Outcome:

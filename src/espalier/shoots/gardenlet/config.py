@@ -23,5 +23,8 @@ class GardenletConfig:
     """After which waiting for an extension is told as an error."""
     agent_poll: float = 2.0
     """Between two questions to an etcd agent that hands over."""
+    nodes_timeout: float = 120.0
+    """After a move, the longest wait for nodes to find the new API server, before controllers start that would replace
+    silent ones."""
     retry_for: float = 12 * 3600.0
     """After so long in error an operation is Failed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from espalier.api.gardener.operations import OperationType
@@ -23,6 +24,10 @@ Call = Callable[[str, str, bytes], Awaitable[bytes]]
 
 LoadState = Callable[[str, ExtensionState], Awaitable[bytes]]
 """The JSON of an extension's state, given the namespace of its ShootState; large ones lie in Secrets beside it."""
+
+
+SilentNodes = Callable[[str, datetime], Awaitable[list[str]]]
+"""The nodes of a shoot (by its namespace) that have not renewed their Leases since a moment."""
 
 
 class Renderer(Protocol):
@@ -52,6 +57,7 @@ class Tools:
     load_state: LoadState
     is_saved: Callable[[ExtensionState, bytes], bool]
     """True if an entry of a ShootState stands for this JSON."""
+    silent_nodes: SilentNodes
     lease_waits: Expiry
     """Which sources' leases this process has waited for: what a crash makes it forget is waited for anew."""
 

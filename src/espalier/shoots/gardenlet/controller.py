@@ -12,6 +12,7 @@ from datetime import datetime
 from espalier.api.core import NAMESPACE
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.metadata_keys import OPERATION
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating, operation_of_shoot, restoring, seed_of
@@ -36,7 +37,7 @@ from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks.backups import OWNER_LABEL, hands_over
 
 RETRY = "retry"
-OPERATION = "gardener.cloud/operation"
+"""Order on a Shoot that has failed: try again."""
 
 
 def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: float | None = RESYNC) -> Controller:
@@ -169,10 +170,17 @@ class ShootReconciler:
             return await self._deleted(live)
         wanted = status.reported(scope, operation, standing, self._tools.config.retry_for)
         await self._write(live, wanted, Precondition.UID)
+        await self._retried(live)
         last = wanted.last_operation
         if last is not None and last.state == OperationState.FAILED:
             return Fault("Failed", last.description, terminal=True)
         return standing.outcome
+
+    async def _retried(self, live: Live) -> None:
+        """The order to try again was followed: what became of it stands in the status."""
+        if live.shoot.metadata.annotations.get(OPERATION) == RETRY:
+            forget = {"metadata": {"annotations": {OPERATION: None}}}
+            live.shoot = await self._tools.garden.merge(Shoot.resource, live.shoot, forget, Precondition.UID)
 
     async def _leave(self, live: Live, scope: Scope) -> Outcome:
         """Remove what is left of a shoot that a later epoch has. Its status is the new seed's: nothing is told."""

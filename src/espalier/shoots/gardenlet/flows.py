@@ -73,9 +73,12 @@ RECONCILE: Flow[Context] = Flow(
         Task("Deploy extensions", extensions.deploy(Extension), after=("Deploy kube-apiserver",)),
         Task("Deploy DNS records", extensions.deploy(DNSRecord), after=("Deploy kube-apiserver",)),
         Task(
+            "Wait for nodes", control_plane.nodes_renewed, after=("Deploy DNS records",), skip=control_plane.skip_nodes
+        ),
+        Task(
             "Deploy kube-controller-manager",
             control_plane.deployed(CONTROLLER_MANAGER),
-            after=("Deploy kube-apiserver",),
+            after=("Deploy kube-apiserver", "Wait for nodes"),
         ),
         Task("Deploy kube-scheduler", control_plane.deployed(SCHEDULER), after=("Deploy kube-apiserver",)),
         Task(
@@ -88,7 +91,7 @@ RECONCILE: Flow[Context] = Flow(
             extensions.deploy(Worker),
             after=("Deploy machine-controller-manager", "Deploy operating system configs", "Deploy network"),
         ),
-        Task("Start machine-controller-manager", control_plane.machines_deployed, after=("Deploy worker",)),
+        Task("Start machine-controller-manager", control_plane.machines_started, after=("Deploy worker",)),
         Task("Remove stale extension resources", extensions.stale, after=("Deploy extensions", "Deploy worker")),
     ],
 )

@@ -23,6 +23,9 @@ comes next does not wait for its lease to expire. Written by the gardenlet of th
 INITIATED_AT = metadata_keys.DOMAIN + "copy-initiated-at"
 """On an Etcd: when its gardenlet first asked the agent to hand it over."""
 
+WOKEN_AT = metadata_keys.DOMAIN + "woken-at"
+"""On an Etcd: when a hibernated shoot's was scaled up, to be handed over."""
+
 COPIED_EPOCH = metadata_keys.DOMAIN + "copied-epoch"
 """On a BackupEntry: the epoch for which the predecessor's backups were copied into its container."""
 

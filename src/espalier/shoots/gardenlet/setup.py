@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from espalier.api import core
@@ -13,10 +15,10 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.component import Component, Host
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
-from espalier.shoots.gardenlet import controller, leases
+from espalier.shoots.gardenlet import controller, leases, orphans
 from espalier.shoots.gardenlet.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Call, LoadState, Renderer, Tools
+from espalier.shoots.gardenlet.context import Call, LoadState, Renderer, SilentNodes, Tools
 from espalier.shoots.gardenlet.heartbeat import Heartbeat
 from espalier.shoots.gardenlet.names import FIELD_MANAGER
 from espalier.shoots.gardenlet.observe import SEED_KINDS, Observer
@@ -29,12 +31,13 @@ def component(
     renderer: Renderer,
     call: Call,
     load_state: LoadState | None = None,
+    silent_nodes: SilentNodes | None = None,
     random_keys: bool = True,
 ) -> Component:
     """The component of a process whose manager has the seed's API server.
 
-    `garden` reaches the garden, with the rights of this seed. `call` reaches agents of etcd in the seed. Without
-    `random_keys` keys come from the manager's generator: for simulation only.
+    `garden` reaches the garden, with the rights of this seed. `call` reaches agents of etcd in the seed, `silent_nodes`
+    API servers of shoots. Without `random_keys` keys come from the manager's generator: for simulation only.
     """
 
     def build(host: Host) -> None:
@@ -51,11 +54,13 @@ def component(
             call=call,
             load_state=load_state or inline,
             is_saved=is_saved,
+            silent_nodes=silent_nodes or no_nodes,
             lease_waits=Expiry(),
         )
         manager.add(caches)
         manager.add(controller.controller(observer, tools))
         manager.add(leases.controller(observer, tools))
+        manager.add(orphans.controller(observer, tools))
         for made in Backups(observer, tools).controllers():
             manager.add(made)
         manager.add(Heartbeat(config.seed, host.client, garden, manager.clock, config.heartbeat))
@@ -81,6 +86,11 @@ async def inline(_namespace: str, entry: ExtensionState) -> bytes:
     if not entry.state:
         raise ValueError(f"the state of {entry.kind} {entry.name} is not in the ShootState, but in Secrets beside it")
     return bytes(entry.state)
+
+
+async def no_nodes(_namespace: str, _since: datetime) -> list[str]:
+    """Nobody asks shoots for their nodes."""
+    return []
 
 
 def is_saved(entry: ExtensionState, state: bytes) -> bool:

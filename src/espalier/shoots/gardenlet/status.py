@@ -24,6 +24,10 @@ def reported(scope: Scope, operation: OperationType, standing: Standing, retry_f
     is_over = began is not None and (scope.now - datetime.fromisoformat(began)).total_seconds() > retry_for
     state = _state(standing, is_over=is_over)
     generation = scope.object.metadata.generation
+    last = before.last_operation
+    is_seen = before.observed_generation == generation and not before.last_errors
+    if standing.is_done and operation is OperationType.RECONCILE and last is not None and last.finished and is_seen:
+        return before  # there was nothing to do
     is_settled = state in (OperationState.SUCCEEDED, OperationState.FAILED)
     return _timed(
         before,

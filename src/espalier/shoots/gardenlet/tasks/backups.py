@@ -12,7 +12,7 @@ from espalier.api.etcd.ownership import Status
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.etcd import Etcd
-from espalier.api.gardener.operations import OperationState
+from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
@@ -23,7 +23,7 @@ from espalier.runtime.writer import Precondition
 from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
-from espalier.shoots.gardenlet.names import COPIED_EPOCH, INITIATED_AT, RELEASED_EPOCH
+from espalier.shoots.gardenlet.names import COPIED_EPOCH, INITIATED_AT, RELEASED_EPOCH, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, together
 
@@ -218,16 +218,22 @@ def skip_waking(ctx: Context) -> str:
 
 
 def woken(ctx: Context) -> Verdict:
-    """A hibernated shoot's etcd runs: only its agent can hand it over (G74)."""
-    scope = ctx.scope
+    """A hibernated shoot's etcd runs: only an agent can hand it over (G74). Another shoot's needs not be ready: its
+    agent answers in any case.
+    """
+    scope, tools = ctx.scope, ctx.tools
     live, typed = scope.etcd, scope.typed_etcd
     if live is None or typed is None:
         return Done()
     if typed.spec.replicas == 0:
-        return act("scale etcd-main up", lambda: ctx.tools.seed.merge(Etcd.resource, live, {"spec": {"replicas": 1}}))
-    if not _is_ready(typed, scope):
-        return Wait("EtcdNotReady", "etcd-main is not ready, so its data can't be handed over", SOON)
-    return Done()
+        wake: Tree = {"metadata": {"annotations": {WOKEN_AT: scope.now.isoformat()}}, "spec": {"replicas": 1}}
+        return act("scale etcd-main up", lambda: tools.seed.merge(Etcd.resource, live, wake))
+    since = _noted(live, WOKEN_AT)
+    if since is None or _is_ready(typed, scope):
+        return Done()
+    if (scope.now - since).total_seconds() > tools.config.timing.snapshot_timeout:
+        return Done()  # it slept, so its bucket has all that it could hand over
+    return Wait("EtcdNotReady", "etcd-main was woken up and is not ready yet", SOON)
 
 
 def handed_over(ctx: Context) -> Verdict:
@@ -239,7 +245,7 @@ def handed_over(ctx: Context) -> Verdict:
     live = scope.etcd
     if live is None:
         return Done()
-    since = initiated_at(scope)
+    since = _noted(live, INITIATED_AT)
     if since is None:
         mark: Tree = {"metadata": {"annotations": {INITIATED_AT: scope.now.isoformat()}}}
         return act("note when etcd is handed over", lambda: tools.seed.merge(Etcd.resource, live, mark))
@@ -265,11 +271,10 @@ def handed_over(ctx: Context) -> Verdict:
     return Act("have the agent hand etcd over", initiate)
 
 
-def initiated_at(scope: Scope) -> datetime | None:
-    """When the agent was first asked to hand over."""
-    text = scope.etcd.metadata.annotations.get(INITIATED_AT, "") if scope.etcd is not None else ""
+def _noted(live: Object, key: str) -> datetime | None:
+    """The moment that an annotation of ours tells."""
     try:
-        return datetime.fromisoformat(text)
+        return datetime.fromisoformat(live.metadata.annotations.get(key, ""))
     except ValueError:
         return None
 
@@ -339,6 +344,8 @@ def successor_started(ctx: Context) -> Verdict:
     """
     scope = ctx.scope
     current, last = scope.ownership.current, scope.ownership.last_started
+    if ctx.operation is OperationType.DELETE:
+        return Done()  # the Shoot is gone
     if scope.is_owner:
         is_needed = last is not None and last.epoch == scope.leftover_epoch and not _is_copy(scope)
         return handed_over(ctx) if is_needed else Done()

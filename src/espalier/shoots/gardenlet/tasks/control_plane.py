@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
@@ -12,11 +13,11 @@ from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION
 from espalier.api.gardener.worker import Worker
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Done, Wait
-from espalier.shoots.flow.task import Verdict
+from espalier.runtime.outcome import Continue, Done, Wait
+from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
-from espalier.shoots.gardenlet.names import API_SERVER, MACHINE_CONTROLLER_MANAGER
+from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, of_shoot, together
 
 
@@ -58,13 +59,49 @@ def deployed(name: str) -> Callable[[Context], Verdict]:
     return look
 
 
+def skip_nodes(ctx: Context) -> str:
+    """The reason why nobody waits for nodes."""
+    if ctx.scope.is_hibernated:
+        return "the shoot has no nodes while it hibernates"
+    return "" if ctx.operation is OperationType.RESTORE else "the shoot was not moved"
+
+
+def nodes_renewed(ctx: Context) -> Verdict:
+    """The nodes have found the new API server, or had their time: what they missed is no reason to replace them."""
+    if CONTROLLER_MANAGER in ctx.scope.deployments:
+        return Done()
+    live, tools = ctx.scope.deployments.get(API_SERVER), ctx.tools
+    text = live.metadata.creation_timestamp if live is not None else None
+    if text is None:
+        return Wait("DeploymentNotAvailable", f"{API_SERVER} is not there", SOON)
+    since = datetime.fromisoformat(text)
+    if (ctx.scope.now - since).total_seconds() > tools.config.nodes_timeout:
+        return Done()
+
+    async def ask() -> Continue | Wait | Failure:
+        silent = await tools.silent_nodes(ctx.namespace, since)
+        if not silent:
+            return Continue()
+        listed = ", ".join(silent[:10]) + (f" and {len(silent) - 10} more" if len(silent) > 10 else "")
+        return Wait("NodesSilent", f"nodes that have not found the new API server yet: {listed}", SOON)
+
+    return Act("ask for nodes that have not renewed their Leases", ask)
+
+
 def machines_deployed(ctx: Context) -> Verdict:
     """The machine controller manager is there; down while machines are made from a state that was carried over, as it
     would replace those that it does not see yet."""
+    if ctx.operation is not OperationType.RESTORE:
+        return machines_started(ctx)
+    live = ctx.scope.deployments.get(MACHINE_CONTROLLER_MANAGER)
+    return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 0) if live is None else Done()
+
+
+def machines_started(ctx: Context) -> Verdict:
+    """The machine controller manager runs, and sees the machines that there are."""
     live = ctx.scope.extension(Worker, ctx.scope.object.name)
-    is_restored = live is not None and _is_restored(live)
-    is_awake = not ctx.scope.is_hibernated and (ctx.operation is not OperationType.RESTORE or is_restored)
-    return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 1 if is_awake else 0)
+    may_run = ctx.operation is not OperationType.RESTORE or (live is not None and _is_restored(live))
+    return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 1 if may_run and not ctx.scope.is_hibernated else 0)
 
 
 def _is_restored(live: Object) -> bool:

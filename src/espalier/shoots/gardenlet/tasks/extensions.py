@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.gardener import metadata_keys, responsibility
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.operations import OperationState, OperationType
@@ -25,11 +26,14 @@ from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.names import FIELD_MANAGER
 from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import Found
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, gone, together
 
 Kinds = tuple[type[Extended], ...]
+CARRIED_OBJECTS = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
+"""Kinds of objects that may belong to the state of an extension."""
 CONFIRMED = {"confirmation.gardener.cloud/deletion": "true"}
 
 
@@ -142,6 +146,7 @@ def _give_state(ctx: Context, wanted: Rendered, live: Object, saved: ExtensionSt
 
     async def give() -> Continue | Wait | Failure:
         state = msgspec.json.decode(await ctx.tools.load_state(ctx.live.shoot.namespace, saved))
+        await _give_resources(ctx, saved)
         status: Tree = {"state": state}
         if saved.resources:
             status["resources"] = msgspec.to_builtins(saved.resources)
@@ -160,6 +165,23 @@ def _give_state(ctx: Context, wanted: Rendered, live: Object, saved: ExtensionSt
         return Wait("ExtensionNotReady", f"{live.kind} {live.name}: it was told to restore its state", SOON)
 
     return Act(f"give {live.kind} {live.name} its state, and have it restored", give)
+
+
+async def _give_resources(ctx: Context, saved: ExtensionState) -> None:
+    """The objects that belong to the state, in the shoot's namespace."""
+    persisted = ctx.scope.persisted
+    kept = {(one.kind, one.name): one for one in persisted.resources} if persisted is not None else {}
+    for reference in saved.resources:
+        kind, name = reference.resource_ref.kind, reference.resource_ref.name
+        found = kept.get((kind, name))
+        if found is None or not found.data or kind not in CARRIED_OBJECTS:
+            raise ValueError(f"the state of {saved.kind} {saved.name} needs {kind} {name}, and the ShootState lacks it")
+        tree: Tree = msgspec.json.decode(found.data)
+        content = {field: value for field, value in tree.items() if field in ("data", "type", "immutable")}
+        resource = CARRIED_OBJECTS[kind]
+        body = {"apiVersion": resource.api_version, "kind": kind, **content}
+        body["metadata"] = {"name": name, "namespace": ctx.namespace}
+        await ctx.tools.seed.client.apply(resource, body, field_manager=FIELD_MANAGER)
 
 
 def _order(ctx: Context, kind: type[Extended], live: Object, order: str) -> Act:

@@ -1,0 +1,220 @@
+"""The garden's controllers: seeds' health, seeds of new shoots, and migrations.
+
+None of them changes the seed of a shoot that has one: that is for people.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from espalier.api.conditions import timestamp
+from espalier.api.gardener import names, ownership
+from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.operations import Condition, LastOperation, OperationState, OperationType
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.responsibility import migrating
+from espalier.api.gardener.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.shoot import READY_FOR_MIGRATION, Shoot, ShootStatus
+from espalier.api.resource import Key
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Caches
+from espalier.runtime.clock import Clock
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.reconciler import replanned
+from espalier.runtime.writer import Precondition, Writer
+from espalier.shoots.garden.config import FORCE_RESTORE, GardenConfig
+from espalier.shoots.garden.readiness import choose, unready
+from espalier.shoots.garden.signs_of_life import SignsOfLife
+
+
+class Garden:
+    """The controllers of one garden, over its caches."""
+
+    def __init__(self, caches: Caches, writer: Writer, clock: Clock, config: GardenConfig, signs: SignsOfLife) -> None:
+        self._shoots = caches.of(Shoot.resource)
+        self._seeds = caches.of(Seed.resource)
+        self._buckets = caches.of(BackupBucket.resource)
+        self._writer = writer
+        self._clock, self._config, self._signs = clock, config, signs
+
+    def controllers(self) -> list[Controller]:
+        """Of seeds and of shoots."""
+        seeds = Controller("seed-lifecycle", replanned(self._seed), workers=2)
+        seeds.watch(self._seeds)
+        scheduler = Controller("shoot-scheduler", replanned(self._schedule), workers=2)
+        scheduler.watch(self._shoots)
+        scheduler.watch(self._seeds, lambda _seed: [one.key for one in self._shoots.list() if _has_none(one)])
+        migration = Controller("shoot-migration", replanned(self._migrate), workers=5)
+        migration.watch(self._shoots)
+        migration.watch(self._seeds, self._concerned)
+        migration.watch(self._buckets, self._waiting)
+        return [seeds, scheduler, migration]
+
+    def _concerned(self, seed: Object) -> list[Key]:
+        """Shoots that wait for a seed."""
+        return [
+            one.key
+            for one in self._shoots.list()
+            if (typed := one.decode(Shoot)).spec.seed_name == seed.name
+            and (migrating(typed) or not _owned(one, seed.name))
+        ]
+
+    def _waiting(self, _bucket: Object) -> list[Key]:
+        return [one.key for one in self._shoots.list() if migrating(one.decode(Shoot))]
+
+    # Seeds.
+
+    async def _seed(self, key: Key) -> Outcome:
+        live = self._seeds.get(key)
+        if live is None:
+            return Done()
+        if not self._signs.has_looked:
+            return Wait("NotLooked", "Leases of seeds were not read yet: what its condition says stays", after=1)
+        silence = self._signs.silence(key.name)
+        status = live.decode(Seed).status
+        is_alive = silence < self._config.heartbeat_grace and self._signs.has_seen(key.name)
+        ready = Condition(
+            GARDENLET_READY,
+            "True" if is_alive else "Unknown",
+            "GardenletReady" if is_alive else "GardenletSilent",
+            "" if is_alive else f"its gardenlet has not renewed Lease {key.name} for some time: look if it runs",
+        )
+        conditions = _with(status.conditions, ready, self._clock.now())
+        wanted = msgspec.structs.replace(status, conditions=conditions)
+        await self._writer.status(Seed.resource, live, wanted, Precondition.UID, before=status)
+        return Wait("Watched", "its Lease is looked at again", after=self._config.look)
+
+    # Seeds of new shoots.
+
+    async def _schedule(self, key: Key) -> Outcome:
+        live = self._shoots.get(key)
+        if live is None or not _has_none(live) or live.metadata.deletion_timestamp is not None:
+            return Done()
+        typed = live.decode(Shoot)
+        counts: dict[str, int] = {}
+        for other in self._shoots.list():
+            name = other.decode(Shoot).spec.seed_name
+            if name:
+                counts[name] = counts.get(name, 0) + 1
+        chosen, why = choose(typed, [one.decode(Seed) for one in self._seeds.list()], counts)
+        if chosen is None:
+            last = LastOperation(
+                OperationType.CREATE, OperationState.PENDING, f"no seed can take the shoot: {why}"[:2048]
+            )
+            await self._told(live, typed.status, last)
+            return Wait("NoSeed", why)
+        await self._writer.merge(Shoot.resource, live, {"spec": {"seedName": chosen}})
+        return Done()
+
+    async def _told(self, live: Object, status: ShootStatus, last: LastOperation) -> None:
+        before = status.last_operation
+        if before is None or msgspec.structs.replace(before, last_update_time="") != last:
+            timed = msgspec.structs.replace(last, last_update_time=timestamp(self._clock.now()))
+            wanted = msgspec.structs.replace(status, last_operation=timed)
+            await self._writer.status(Shoot.resource, live, wanted, Precondition.VERSION, before=status)
+
+    # Migrations.
+
+    async def _migrate(self, key: Key) -> Outcome:
+        live = self._shoots.get(key)
+        if live is None or _has_none(live):
+            return Done()
+        typed = live.decode(Shoot)
+        wanted = typed.spec.seed_name or ""
+        if not migrating(typed):
+            live = await self._without_constraint(live)
+            return await self._count(live, wanted)
+        seed = self._seeds.get(Key("", wanted))
+        reason, message = unready(
+            seed.decode(Seed) if seed is not None else None,
+            is_deleted=seed is not None and seed.metadata.deletion_timestamp is not None,
+        )
+        if not reason and seed is not None and (trouble := self._bucket_trouble(seed)):
+            reason, message = "DestinationSeedUnready", trouble
+        ready = Condition(READY_FOR_MIGRATION, "False" if reason else "True", reason or "DestinationSeedReady", message)
+        now = self._clock.now()
+        status = live.decode(Shoot).status
+        said = msgspec.structs.replace(status, constraints=_with(status.constraints, ready, now))
+        live = await self._writer.status(Shoot.resource, live, said, Precondition.VERSION, before=status)
+        if reason:
+            return Wait(reason, message)
+        return await self._give_up(live)
+
+    def _bucket_trouble(self, seed: Object) -> str:
+        live = self._buckets.get(Key("", names.bucket(seed.metadata.uid)))
+        last = live.decode(BackupBucket).status.last_operation if live is not None else None
+        return "" if last is not None and last.finished else f"the BackupBucket of seed {seed.name} is not ready"
+
+    async def _give_up(self, live: Object) -> Outcome:
+        """The bad case: the destination begins without the source, if that is given up (G43)."""
+        typed = live.decode(Shoot)
+        source = typed.status.seed_name or ""
+        silence, grace = self._signs.silence(source), self._config.give_up_after
+        is_forced = live.metadata.annotations.get(FORCE_RESTORE) == "true"
+        if not is_forced and silence < grace:
+            return Wait("SourceMigrates", f"seed {source} has {grace - silence:.0f} s left", after=self._config.look)
+        why = "as people asked for" if is_forced else f"which was silent for {silence:.0f} s"
+        description = f"seed {source} is given up, {why}; seed {typed.spec.seed_name} goes on without it"
+        last = LastOperation(
+            OperationType.MIGRATE, OperationState.ABORTED, description, 100, timestamp(self._clock.now())
+        )
+        wanted = msgspec.structs.replace(
+            typed.status, seed_name=typed.spec.seed_name, last_operation=last, last_errors=[]
+        )
+        await self._writer.status(Shoot.resource, live, wanted, Precondition.VERSION, before=typed.status)
+        return Done()
+
+    async def _without_constraint(self, live: Object) -> Object:
+        status = live.decode(Shoot).status
+        kept = [one for one in status.constraints if one.type != READY_FOR_MIGRATION]
+        wanted = msgspec.structs.replace(status, constraints=kept)
+        live = await self._writer.status(Shoot.resource, live, wanted, Precondition.VERSION, before=status)
+        if FORCE_RESTORE in live.metadata.annotations:  # of the move that is over: the next one needs its own
+            forget = {"metadata": {"annotations": {FORCE_RESTORE: None}}}
+            live = await self._writer.merge(Shoot.resource, live, forget)
+        return live
+
+    async def _count(self, live: Object, wanted: str) -> Outcome:
+        """Count the seed that is responsible as the owner, by compare-and-swap."""
+        seed = self._seeds.get(Key("", wanted))
+        if _owned(live, wanted):
+            return Done()
+        if seed is None:
+            return Wait("SeedMissing", f"there is no seed {wanted}")
+        try:
+            epochs = ownership.parse(live.metadata.annotations.get(OWNERSHIP))
+            counted = epochs.add(wanted, names.bucket(seed.metadata.uid)).render()
+        except OwnershipError as error:
+            return Fault("OwnershipUnreadable", f"annotation {OWNERSHIP}: {error}", terminal=True)
+        await self._writer.merge(Shoot.resource, live, {"metadata": {"annotations": {OWNERSHIP: counted}}})
+        return Done()
+
+
+def _has_none(shoot: Object) -> bool:
+    return not shoot.decode(Shoot).spec.seed_name
+
+
+def _owned(shoot: Object, seed: str) -> bool:
+    try:
+        current = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)).current
+    except OwnershipError:
+        return False
+    return current is not None and current.seed == seed
+
+
+def _with(conditions: list[Condition], condition: Condition, now: datetime) -> list[Condition]:
+    """The conditions with this one in its place; its time moves only when it changes."""
+    at = timestamp(now)
+    before = next((one for one in conditions if one.type == condition.type), None)
+    if before is not None:
+        bare = msgspec.structs.replace(before, last_transition_time="", last_update_time="")
+        if bare == condition:
+            return conditions
+        since = before.last_transition_time if before.status == condition.status else at
+        timed = msgspec.structs.replace(condition, last_transition_time=since, last_update_time=at)
+        return [timed if one.type == condition.type else one for one in conditions]
+    return [*conditions, msgspec.structs.replace(condition, last_transition_time=at, last_update_time=at)]

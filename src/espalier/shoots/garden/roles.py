@@ -1,0 +1,181 @@
+"""Rights of each seed's gardenlet in the garden: Roles with resourceNames, kept as shoots come and go.
+
+What may be read of all shoots holds no secrets. A ShootState, which holds keys, is named in the Role of the seed that
+owns the shoot now; a source loses it with the next epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from espalier.api import core
+from espalier.api.gardener import ownership
+from espalier.api.gardener.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.project import Project
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object
+from espalier.kube.rbac import FOLLOW, Right, trees
+from espalier.runtime.cache import Caches
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.reconciler import replanned
+from espalier.runtime.writer import Writer, found_by_owner
+from espalier.shoots.garden.signs_of_life import LEASES
+
+NAME = "gardener.cloud:gardenlet:{seed}"
+USER = "gardener.cloud:system:seed:{seed}"
+"""The user of a seed's gardenlet in the garden."""
+
+
+def everywhere(seed: Seed) -> list[Right]:
+    """Rights on what has no namespace, and to read what all gardenlets read."""
+    own, bucket = (seed.metadata.name,), (seed.metadata.uid,)
+    readable = (Shoot.resource, Seed.resource, Project.resource, BackupBucket.resource, BackupEntry.resource)
+    return [
+        Right(readable, ("get", *FOLLOW)),
+        Right((Seed.resource,), ("patch",), "status", names=own),
+        Right((BackupBucket.resource,), ("create",)),
+        Right((BackupBucket.resource,), ("patch",), names=bucket),
+        Right((BackupBucket.resource,), ("patch",), "status", names=bucket),
+    ]
+
+
+def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
+    """Rights in the namespace of a project, given its Shoots; none where the seed has none of them."""
+    written, owned = [], []
+    for found in shoots:
+        typed = found.decode(Shoot)
+        if seed in (typed.spec.seed_name, typed.status.seed_name):
+            written.append(found.name)
+        if owner_of(found) == seed:
+            owned.append(found.name)
+    if not written:
+        return []
+    rights = [
+        Right((Shoot.resource,), ("patch",), names=tuple(sorted(written))),
+        Right((Shoot.resource,), ("patch",), "status", names=tuple(sorted(written))),
+        Right((ShootState.resource, BackupEntry.resource), ("create",)),
+    ]
+    if owned:
+        rights.append(Right((ShootState.resource,), ("get", "patch", "delete"), names=tuple(sorted(owned))))
+    return rights
+
+
+def on_entries(seed: str, shoots: Iterable[Object], entries: Iterable[Object]) -> list[Right]:
+    """Rights on BackupEntries: those that the seed has, and those of shoots whose newest epoch is the seed's, which it
+    moves into its bucket."""
+    owned = {one.metadata.uid for one in shoots if owner_of(one) == seed}
+    mine = {
+        one.name
+        for one in entries
+        if one.decode(BackupEntry).spec.seed_name == seed
+        or any(owner.uid in owned for owner in one.metadata.owner_references)
+    }
+    if not mine:
+        return []
+    names = tuple(sorted(mine))
+    return [
+        Right((BackupEntry.resource,), ("patch", "delete"), names=names),
+        Right((BackupEntry.resource,), ("patch",), "status", names=names),
+    ]
+
+
+def owner_of(shoot: Object) -> str:
+    """The seed of the newest epoch; empty where there is none that can be read."""
+    try:
+        current = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)).current
+    except OwnershipError:
+        return ""
+    return current.seed if current is not None else ""
+
+
+class Roles:
+    """Keeps the Roles of all seeds."""
+
+    def __init__(self, caches: Caches, writer: Writer) -> None:
+        self._seeds, self._shoots = caches.of(Seed.resource), caches.of(Shoot.resource)
+        self._entries, self._buckets = caches.of(BackupEntry.resource), caches.of(BackupBucket.resource)
+        self._roles = {resource: caches.of(resource) for resource in WRITTEN}
+        self._writer = writer.with_caches(self._roles)
+
+    def controller(self) -> Controller:
+        """The controller, by Seed."""
+        made = Controller("seed-rights", replanned(self._reconcile), workers=1)
+        made.watch(self._seeds)
+        made.watch(self._shoots, self._seeds_of)
+        made.watch(self._entries, lambda _entry: [one.key for one in self._seeds.list()])
+        made.watch(self._buckets, lambda _bucket: [one.key for one in self._seeds.list()])
+        return made
+
+    def _seeds_of(self, shoot: Object) -> list[Key]:
+        typed = shoot.decode(Shoot)
+        names = {typed.spec.seed_name, typed.status.seed_name, owner_of(shoot)}
+        return [Key("", name) for name in sorted(filter(None, names))]
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        live = self._seeds.get(key)
+        if live is None:
+            return Done()
+        seed = live.decode(Seed)
+        await self._grant("", everywhere(seed), key.name)
+        by_namespace: dict[str, list[Object]] = {}
+        for shoot in self._shoots.list():
+            by_namespace.setdefault(shoot.namespace, []).append(shoot)
+        for namespace, shoots in by_namespace.items():
+            entries = self._entries.list(namespace)
+            rights = in_project(key.name, shoots)
+            await self._grant(namespace, [*rights, *on_entries(key.name, shoots, entries)], key.name)
+        lease = Right((core.LEASE,), ("get", "patch"), names=(key.name,))
+        await self._grant(LEASES, [lease, Right((core.LEASE,), ("create",))], key.name)
+        for namespace, secrets in self._credentials(key.name).items():
+            await self._grant(namespace, [Right((core.SECRET,), ("get",), names=tuple(secrets))], key.name, "-backup")
+        return Done()
+
+    def _credentials(self, seed: str) -> dict[str, list[str]]:
+        """Secrets of the buckets that the seed's entries are in."""
+        used = {
+            one.decode(BackupEntry).spec.bucket_name
+            for one in self._entries.list()
+            if one.decode(BackupEntry).spec.seed_name == seed
+        }
+        found: dict[str, list[str]] = {}
+        for bucket in self._buckets.list():
+            spec = bucket.decode(BackupBucket).spec
+            reference = spec.credentials_ref or spec.secret_ref
+            if reference is not None and (spec.seed_name == seed or bucket.name in used):
+                found.setdefault(reference.namespace, []).append(reference.name)
+        own = self._seeds.get(Key("", seed))
+        backup = own.decode(Seed).spec.backup if own is not None else None
+        reference = (backup.credentials_ref or backup.secret_ref) if backup is not None else None
+        if reference is not None and reference.name not in found.get(reference.namespace, []):
+            found.setdefault(reference.namespace, []).append(reference.name)
+        return {namespace: sorted(names) for namespace, names in found.items()}
+
+    async def _grant(self, namespace: str, rights: list[Right], seed: str, suffix: str = "") -> None:
+        role, binding = (core.ROLE, core.ROLE_BINDING) if namespace else (core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING)
+        name = NAME.format(seed=seed) + suffix
+        present = self._roles[role].get(Key(namespace, name))
+        if not rights and present is None:
+            return
+        rules = trees(rights)
+        if present is None or (present.tree.get("rules") or []) != rules:
+            await self._writer.apply(role, _object(role, namespace, name, rules=rules), found_by_owner)
+        if self._roles[binding].get(Key(namespace, name)) is None:
+            reference = {"apiGroup": core.ROLE.group, "kind": role.kind, "name": name}
+            subject = {"apiGroup": core.ROLE.group, "kind": "User", "name": USER.format(seed=seed)}
+            body = _object(binding, namespace, name, roleRef=reference, subjects=[subject])
+            await self._writer.apply(binding, body, found_by_owner)
+
+
+WRITTEN: tuple[Resource, ...] = (core.ROLE, core.ROLE_BINDING, core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING)
+
+
+def _object(resource: Resource, namespace: str, name: str, **fields: object) -> Tree:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **fields}

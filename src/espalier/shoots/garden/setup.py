@@ -1,0 +1,51 @@
+"""The garden's controllers as a component: kinds, rights, and how they are built."""
+
+from __future__ import annotations
+
+from espalier.api import core
+from espalier.api.gardener import GARDEN_KINDS
+from espalier.api.gardener.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
+from espalier.runtime.component import Component, Host
+from espalier.runtime.writer import Writer
+from espalier.shoots.garden.config import GardenConfig
+from espalier.shoots.garden.controllers import Garden
+from espalier.shoots.garden.roles import WRITTEN, Roles
+from espalier.shoots.garden.signs_of_life import SignsOfLife
+
+
+def component(config: GardenConfig | None = None) -> Component:
+    """The component of a process whose manager has the garden's API server."""
+    settings = config or GardenConfig()
+
+    def build(host: Host) -> None:
+        manager, caches = host.manager, host.caches
+        shown = {resource: caches.of(resource) for resource in (Shoot.resource, Seed.resource)}
+        writer = Writer(host.client, shown, "gardener-controller-manager")
+        signs = SignsOfLife(host.client, manager.clock, settings)
+        manager.add(signs)
+        for made in Garden(caches, writer, manager.clock, settings, signs).controllers():
+            manager.add(made)
+        manager.add(Roles(caches, writer).controller())
+
+    return Component("garden", build, GARDEN_KINDS, RIGHTS)
+
+
+RIGHTS = Rights(
+    watched=(
+        Right((Shoot.resource,), (*FOLLOW, "patch")),
+        Right((Shoot.resource,), ("patch",), "status"),
+        Right((BackupEntry.resource,), FOLLOW),
+        Right((core.LEASE,), ("list",)),
+        Right((core.CORE_EVENT,), APPLY),
+        Right(tuple(one for one in WRITTEN if one.namespaced), (*FOLLOW, *APPLY, "escalate", "bind")),
+    ),
+    cluster_scoped=(
+        Right((Seed.resource, BackupBucket.resource), FOLLOW),
+        Right((Seed.resource,), ("patch",), "status"),
+        Right(tuple(one for one in WRITTEN if not one.namespaced), (*FOLLOW, *APPLY, "escalate", "bind")),
+    ),
+)
+"""It grants gardenlets what it does not have itself, such as on ShootStates: hence `escalate` and `bind`."""

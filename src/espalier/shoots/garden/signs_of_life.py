@@ -1,0 +1,71 @@
+"""How long each seed has been silent, as this process has seen it without a break."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from espalier.api.core import LEASE
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
+from espalier.runtime.clock import Clock
+from espalier.shoots.garden.config import GardenConfig
+
+LEASES = "gardener-system-seed-lease"
+
+_log = structlog.get_logger("espalier.garden")
+
+
+class SignsOfLife:
+    """Looks at the Leases of seeds, live and regularly.
+
+    Silence counts from the last change of a Lease that was seen, and never from before this process began to look. A
+    look that failed or came late begins anew: who saw nothing can't tell silence.
+    """
+
+    def __init__(self, client: Client, clock: Clock, config: GardenConfig) -> None:
+        self._client, self._clock, self._config = client, clock, config
+        self._seen: dict[str, tuple[str, float]] = {}
+        self._looking_since: float | None = None
+        self._looked: float | None = None
+
+    def silence(self, seed: str) -> float:
+        """Seconds for which the seed has surely given no sign of life."""
+        if self._looking_since is None or self._looked is None:
+            return 0.0
+        _, changed = self._seen.get(seed, ("", self._looking_since))
+        return max(0.0, self._looked - max(changed, self._looking_since))
+
+    @property
+    def has_looked(self) -> bool:
+        """True if the Leases were read lately."""
+        return self._looking_since is not None
+
+    def has_seen(self, seed: str) -> bool:
+        """True if a Lease of the seed was ever seen."""
+        return seed in self._seen
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(self._config.look):
+                    await self.look()
+            except (KubeError, TimeoutError) as error:
+                self._looking_since = None
+                _log.warning("seeds can't be looked at", reason=f"{error}")
+            await asyncio.sleep(self._config.look)
+
+    async def look(self) -> None:
+        """One look."""
+        found = await self._client.list(LEASE, LEASES)
+        now = self._clock.monotonic()
+        is_late = self._looked is not None and now - self._looked > 3 * self._config.look
+        if self._looking_since is None or is_late:
+            self._looking_since = now
+        self._looked = now
+        for lease in found.items:
+            renewed = str((lease.tree.get("spec") or {}).get("renewTime", ""))
+            if self._seen.get(lease.name, ("", 0.0))[0] != renewed:
+                self._seen[lease.name] = (renewed, now)

@@ -1,0 +1,469 @@
+"""Control plane migration on simulated seeds: the good case, the bad case, and back again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TypeVar
+
+from espalier.api.gardener import leases, metadata_keys, ownership
+from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.kube.client import PatchType
+from espalier.runtime import virtual
+from espalier.shoots.garden.config import FORCE_RESTORE
+from espalier.shoots.secrets import names as secret_names
+from tests.support.gardens import EPOCH, GARDEN, GARDENLET, NAMESPACE, World, garden
+
+T = TypeVar("T")
+
+
+def told(story: Callable[[World], Awaitable[T]], *seeds: str) -> T:
+    async def main(simulation: virtual.Simulation) -> T:
+        async with garden(simulation, *seeds) as world:
+            return await story(world)
+
+    return virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_shoot_is_created_and_settles() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+
+    told(story)
+
+
+def test_a_shoot_moves_and_nothing_is_made_anew() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        before = await world.secrets("a")
+        creates = world.infrastructures.count("create")
+        await world.move("b")
+        await world.healthy("b")
+        after = await world.secrets("b")
+        assert {name: before[name] for name in secret_names.CARRIED} == {
+            name: after[name] for name in secret_names.CARRIED
+        }
+        assert before["kube-scheduler"] != after["kube-scheduler"]
+        assert world.infrastructures.count("create") == creates
+        assert world.infrastructures.count("delete") == 0
+        await world.gone("a")
+
+    told(story)
+
+
+def last_of(shoot: Shoot) -> tuple[str, str]:
+    last = shoot.status.last_operation
+    return (last.type, last.state) if last is not None else ("", "")
+
+
+def epochs(shoot: Shoot) -> list[tuple[str, bool]]:
+    found = ownership.parse(shoot.metadata.annotations[metadata_keys.OWNERSHIP])
+    return [(one.seed, one.started) for one in found.epochs]
+
+
+def serving(world: World) -> list[tuple[str, bool]]:
+    return [(seed, begins) for _, _, seed, begins in world.witness.history]
+
+
+def test_a_settled_shoot_makes_no_write_but_leases() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await asyncio.sleep(60)
+        writes = written(world)
+        await asyncio.sleep(1800)
+        await world.restart("gardenlet a")
+        await world.restart("garden")
+        await asyncio.sleep(1800)
+        assert {key for key in written(world) - writes if key[:2] != ("patch", "leases")} == {
+            ("patch", "clusters", "", GARDENLET)
+        }
+
+    told(story)
+
+
+def written(world: World) -> Counter[tuple[str, str, str, str]]:
+    found: Counter[tuple[str, str, str, str]] = Counter()
+    for server in (world.server, *(seed.server for seed in world.seeds.values())):
+        for key, count in server.requests.items():
+            if key[0] not in ("get", "list", "watch") and key[3] in (GARDENLET, GARDEN):
+                found[key] += count
+    return found
+
+
+def test_the_lease_never_expires_while_the_garden_answers_and_is_not_renewed_once_a_move_is_asked_for() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        for _ in range(120):
+            await asyncio.sleep(5)
+            assert await lease(world, "a") > 60
+        world.cut_from_garden.add("b")
+        await asyncio.sleep(60)  # b is not ready any longer
+        await world.move("b")
+        await asyncio.sleep(60)
+        asked = await expires(world, "a")
+        await asyncio.sleep(60)
+        assert await expires(world, "a") == asked
+        assert last_of(await world.shoot()) == ("Migrate", "Processing")
+        assert world.witness.serving  # nothing is stopped before the destination is ready
+        constraint = (await world.shoot()).status.constraints[0]
+        assert (constraint.type, constraint.status, constraint.reason) == (
+            "ReadyForMigration",
+            "False",
+            "DestinationSeedUnready",
+        )
+        world.cut_from_garden.clear()
+        await world.healthy("b")
+
+    told(story)
+
+
+async def expires(world: World, seed: str) -> datetime:
+    found = await world.seeds[seed].client.get(Cluster.resource, "shoot--dev--apple")
+    moment = leases.expiration(found.decode(Cluster))
+    assert moment is not None
+    return moment
+
+
+async def lease(world: World, seed: str) -> float:
+    return (await expires(world, seed) - world.now()).total_seconds()
+
+
+def test_a_gardenlet_that_is_cut_from_the_garden_lets_the_lease_run_out() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        world.cut_from_garden.add("a")
+        await asyncio.sleep(world.timing.lease_validity + 1)
+        assert await lease(world, "a") < 0
+        world.cut_from_garden.clear()
+        await asyncio.sleep(world.timing.lease_renewal + 1)
+        assert await lease(world, "a") > 0
+
+    told(story)
+
+
+def test_a_dead_source_is_given_up_after_the_grace_and_not_before() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        creates = world.infrastructures.count("create")
+        await world.kill_seed("a")
+        await asyncio.sleep(100)
+        await world.move("b")
+        await asyncio.sleep(world.config.give_up_after - 130)
+        assert (await world.shoot()).status.seed_name == "a"
+        moved = await world.healthy("b")
+        assert epochs(moved) == [("a", True), ("b", True)]
+        assert world.infrastructures.count("create") == creates
+        assert serving(world) == [("a", True), ("a", False), ("b", True)]
+
+    told(story)
+
+
+def test_in_the_bad_case_nothing_acts_before_the_lease_of_the_source_is_over() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        world.cut_from_garden.add("a")
+        await asyncio.sleep(60)
+        await world.move("b")
+        await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+        await world.until(lambda shoot: last_of(shoot) == ("Restore", "Processing"))
+        begun = asyncio.get_running_loop().time()
+        await asyncio.sleep(world.timing.lease_wait - 60)
+        await world.restart("gardenlet b")  # begins the wait anew: nobody knows how long it was
+        anew = asyncio.get_running_loop().time()
+        await world.healthy("b")
+        started = next(at for at, _, seed, begins in world.witness.history if seed == "b" and begins)
+        calls = [at for at, seed, _, _, _ in world.infrastructures.log if seed == "b"]
+        assert started >= anew + world.timing.lease_wait > begun + world.timing.lease_wait
+        assert min(calls) >= anew + world.timing.lease_wait
+        assert FORCE_RESTORE not in (await world.shoot()).metadata.annotations
+
+    told(story)
+
+
+def test_a_source_that_comes_back_cleans_up_without_a_call_to_the_provider() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await world.kill_seed("a")
+        await world.move("b")
+        await world.healthy("b")
+        inventory, calls = dict(world.infrastructures.inventory), world.infrastructures.log
+        before = len([one for one in calls if one[1] == "a"])
+        await world.revive_seed("a")
+        await world.gone("a")
+        assert len([one for one in calls if one[1] == "a"]) == before
+        assert world.infrastructures.inventory == inventory
+        await world.healthy("b")
+        await world.move("a")
+        await world.healthy("a")
+        await world.gone("b")
+        assert world.infrastructures.inventory == inventory
+
+    told(story)
+
+
+def test_a_seed_that_is_merely_slow_is_not_given_up() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        world.seeds["a"].stuck.add("Infrastructure")
+        await world.move("b")
+        await asyncio.sleep(3 * world.config.give_up_after)
+        assert (await world.shoot()).status.seed_name == "a"
+        assert last_of(await world.shoot())[0] == "Migrate"
+        world.seeds["a"].stuck.clear()
+        await world.healthy("b")
+
+    told(story)
+
+
+def test_an_outage_of_the_garden_is_no_silence_of_seeds() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        world.seeds["a"].stuck.add("Infrastructure")
+        await world.move("b")
+        await asyncio.sleep(30)
+        world.cut_from_garden.update(("a", "b"))
+        await world.crash("garden")
+        await asyncio.sleep(2 * world.config.give_up_after)
+        world.run_garden()
+        await asyncio.sleep(20)
+        world.cut_from_garden.clear()
+        await asyncio.sleep(200)
+        assert (await world.shoot()).status.seed_name == "a"
+
+    told(story)
+
+
+def test_a_gardenlet_that_is_cut_from_its_seed_begins_nothing_and_says_so() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        world.cut_from_seed.add("a")
+        await world.move("b")
+        shoot = await world.until(lambda shoot: bool(shoot.status.last_errors))
+        assert last_of(shoot) == ("Migrate", "Error")
+        assert "the seed's API server can't be asked about the Cluster" in shoot.status.last_errors[0].description
+        assert world.witness.serving == {"shoot--dev--apple": "a"}
+        world.cut_from_seed.clear()
+        await world.healthy("b")
+
+    told(story)
+
+
+def test_a_source_without_its_bucket_passes_the_shoot_on_after_its_time() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        world.buckets.cut.add("a")
+        await world.move("b")
+        await world.healthy("b", seconds=2 * world.timing.copy_timeout)
+        await world.gone("a")
+
+    told(story)
+
+
+def test_a_shoot_of_which_the_state_is_lost_is_not_made_anew() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        creates = world.infrastructures.count("create")
+        await world.kill_seed("a")
+        patch = {"metadata": {"finalizers": None}}
+        await world.client.patch(ShootState.resource, "apple", NAMESPACE, patch=patch, type=PatchType.MERGE)
+        await world.client.delete(ShootState.resource, "apple", NAMESPACE)
+        await world.move("b")
+        shoot = await world.until(lambda shoot: last_of(shoot) == ("Restore", "Error"))
+        assert "a shoot that is restored gets no new secrets" in shoot.status.last_errors[0].description
+        assert [error.task_id for error in shoot.status.last_errors] == ["Generate secrets"]
+        await asyncio.sleep(600)
+        assert world.infrastructures.count("create") == creates
+
+    told(story)
+
+
+def test_a_destination_that_dies_is_given_up_for_another_one() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        inventory = dict(world.infrastructures.inventory)
+        world.seeds["b"].stuck.add("Infrastructure")
+        await world.move("b")
+        await world.until(lambda shoot: last_of(shoot) == ("Restore", "Processing"))
+        await asyncio.sleep(30)
+        await world.kill_seed("b")
+        await world.move("c")
+        moved = await world.healthy("c")
+        assert epochs(moved) == [("a", True), ("b", True), ("c", True)]
+        assert world.infrastructures.inventory == inventory
+        await world.gone("a")
+
+    told(story, "a", "b", "c")
+
+
+def test_two_shoots_move_at_once_in_opposite_directions() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot("apple", "a")
+        await world.create_shoot("pear", "b")
+        await world.healthy("a", "apple")
+        await world.healthy("b", "pear")
+        await world.move("b", "apple")
+        await world.move("a", "pear")
+        await world.healthy("b", "apple")
+        await world.healthy("a", "pear")
+        await world.gone("a", "apple")
+        await world.gone("b", "pear")
+        assert world.witness.serving == {"shoot--dev--apple": "b", "shoot--dev--pear": "a"}
+
+    told(story)
+
+
+def test_a_hibernated_shoot_moves_asleep_and_wakes_up_whole() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await world.patch({"spec": {"hibernation": {"enabled": True}}})
+        await world.until(lambda shoot: shoot.status.hibernated)
+        assert world.witness.serving == {}
+        await world.move("b")
+        await world.healthy("b")
+        await world.gone("a")
+        assert (await world.shoot()).status.hibernated
+        assert world.witness.serving == {}
+        await world.patch({"spec": {"hibernation": {"enabled": False}}})
+        await world.until(lambda shoot: not shoot.status.hibernated)
+        assert world.witness.serving == {"shoot--dev--apple": "b"}
+        assert len({tuple(data) for data in world.buckets.data.values()}) == 1
+
+    told(story)
+
+
+def test_a_move_is_taken_back_while_nothing_was_handed_over() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        inventory = dict(world.infrastructures.inventory)
+        world.seeds["a"].stuck.add("Worker")
+        await world.move("b")
+        await asyncio.sleep(60)
+        assert last_of(await world.shoot())[0] == "Migrate"
+        world.seeds["a"].stuck.clear()
+        await world.move("a")
+        moved = await world.healthy("a")
+        assert epochs(moved) == [("a", True)]
+        assert world.infrastructures.inventory == inventory
+        assert world.infrastructures.count("delete") == 0
+
+    told(story)
+
+
+def test_a_shoot_that_is_deleted_leaves_nothing() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await world.client.delete(Shoot.resource, "apple", NAMESPACE)
+        await world.gone("a")
+        await asyncio.sleep(30)
+        assert (await world.client.list(Shoot.resource)).items == []
+        assert (await world.client.list(ShootState.resource)).items == []
+        assert (await world.client.list(BackupEntry.resource)).items == []
+        assert world.infrastructures.inventory == {}
+
+    told(story)
+
+
+def test_a_shoot_that_is_deleted_in_the_middle_of_a_move_leaves_nothing_in_either_seed() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await world.move("b")
+        await asyncio.sleep(5)
+        await world.client.delete(Shoot.resource, "apple", NAMESPACE)
+        await world.gone("b")
+        await world.gone("a")
+        await asyncio.sleep(60)
+        assert (await world.client.list(Shoot.resource)).items == []
+        assert world.infrastructures.inventory == {}
+
+    told(story)
+
+
+def test_a_new_shoot_gets_a_seed_and_waits_where_there_is_none() -> None:
+    async def story(world: World) -> None:
+        await asyncio.sleep(30)  # seeds get ready
+        await world.patch_seed("a", {"spec": {"settings": {"scheduling": {"visible": False}}}})
+        await world.patch_seed("b", {"spec": {"taints": [{"key": "special"}]}})
+        await world.create_shoot(seed=None)
+        shoot = await world.until(lambda shoot: last_of(shoot) == ("Create", "Pending"))
+        assert shoot.status.last_operation is not None
+        assert "a: it is hidden from the scheduler" in shoot.status.last_operation.description
+        assert "b: the shoot does not tolerate its taint special" in shoot.status.last_operation.description
+        await world.patch_seed("b", {"spec": {"taints": None}})
+        await world.healthy("b")
+
+    told(story)
+
+
+def test_a_source_that_comes_back_after_its_shoot_was_deleted_cleans_up() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await world.kill_seed("a")
+        await world.move("b")
+        await world.healthy("b")
+        await world.client.delete(Shoot.resource, "apple", NAMESPACE)
+        await world.gone("b")
+        calls = len([one for one in world.infrastructures.log if one[1] == "a"])
+        await world.revive_seed("a")
+        await world.gone("a")
+        assert len([one for one in world.infrastructures.log if one[1] == "a"]) == calls
+        assert world.infrastructures.inventory == {}
+
+    told(story)
+
+
+def test_an_error_against_which_repeating_does_not_help_ends_until_somebody_asks_for_a_retry() -> None:
+    async def story(world: World) -> None:
+        world.seeds["a"].failing["Infrastructure"] = "no quota"
+        world.seeds["a"].codes.append("ERR_INFRA_QUOTA_EXCEEDED")
+        await world.create_shoot()
+        shoot = await world.until(lambda shoot: last_of(shoot) == ("Create", "Failed"))
+        error = shoot.status.last_errors[0]
+        assert (error.task_id, error.codes) == ("Deploy infrastructure", ["ERR_INFRA_QUOTA_EXCEEDED"])
+        world.seeds["a"].failing.clear()
+        await asyncio.sleep(600)
+        assert last_of(await world.shoot()) == ("Create", "Failed")
+        await world.patch({"metadata": {"annotations": {metadata_keys.OPERATION: "retry"}}})
+        shoot = await world.healthy("a")
+        assert metadata_keys.OPERATION not in shoot.metadata.annotations
+
+    told(story)
+
+
+def test_a_failing_extension_is_told_with_its_task_and_goes_away_with_it() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        world.seeds["b"].failing["Infrastructure"] = "no answer from the provider"
+        await world.move("b")
+        shoot = await world.until(lambda shoot: last_of(shoot) == ("Restore", "Error"))
+        assert [error.task_id for error in shoot.status.last_errors] == ["Deploy infrastructure"]
+        assert world.witness.serving == {"shoot--dev--apple": "b"}  # others go on
+        world.seeds["b"].failing.clear()
+        shoot = await world.healthy("b")
+        assert shoot.status.last_errors == []
+
+    told(story)

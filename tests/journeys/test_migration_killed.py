@@ -1,0 +1,114 @@
+"""Every write of a flow, and the program dead before it or after it: the end is that of an undisturbed one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.api.gardener import metadata_keys, ownership
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.runtime import virtual
+from espalier.shoots.garden.config import FORCE_RESTORE
+from espalier.shoots.secrets import names as secret_names
+from tests.support.gardens import EPOCH, NAMESPACE, World, garden
+from tests.support.killing import Killer
+from tests.support.sampling import sampled
+
+WRITES = 168
+"""More than any of these stories has: the last ones are of a program that lives."""
+
+CHUNK = 6
+PLACES = [(first, after) for first in range(1, WRITES, CHUNK) for after in (False, True)]
+
+
+@pytest.mark.parametrize(("first", "after"), sampled(PLACES, 3, 20))
+def test_a_program_killed_in_a_move_goes_on(first: int, after: bool) -> None:
+    async def move(world: World, source: str, destination: str) -> None:
+        await world.move(destination)
+        await world.healthy(destination)
+        await world.gone(source)
+
+    moves(first, after, move)
+
+
+@pytest.mark.parametrize(("first", "after"), sampled(PLACES, 6, 17))
+def test_a_program_killed_in_the_bad_case_goes_on(first: int, after: bool) -> None:
+    async def move(world: World, source: str, destination: str) -> None:
+        world.cut_from_garden.add(source)
+        await asyncio.sleep(45)
+        await world.move(destination)
+        await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+        await world.healthy(destination)
+        world.cut_from_garden.clear()
+        await world.gone(source)
+        await asyncio.sleep(15)  # the source counts as ready again
+
+    moves(first, after, move)
+
+
+def moves(first: int, after: bool, move) -> None:  # type: ignore[no-untyped-def]
+    """Moves there and back again, each with a program killed at another write."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        killer = Killer()
+        async with garden(simulation, wrap=killer, delay=0.5) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(15)
+            undisturbed, inventory = await carried(world, "a"), dict(world.infrastructures.inventory)
+            creates = world.infrastructures.count("create")
+            source, destination = "a", "b"
+            for number in range(first, first + CHUNK):
+                killer.arm(world, number, after=after)
+                await move(world, source, destination)
+                assert await carried(world, destination) == undisturbed
+                assert world.infrastructures.inventory == inventory, killer.killed
+                assert world.infrastructures.count("create") == creates, killer.killed
+                assert world.infrastructures.count("delete") == 0, killer.killed
+                assert list(world.witness.serving.values()) == [destination]
+                assert await last_epoch(world) == (destination, True)
+                source, destination = destination, source
+            assert len({tuple(data) for data in world.buckets.data.values()}) == 1, killer.killed
+
+    virtual.run(main, epoch=EPOCH, seed=first)
+
+
+async def carried(world: World, seed: str) -> dict[str, dict[str, str]]:
+    found = await world.secrets(seed)
+    return {name: found[name] for name in secret_names.CARRIED}
+
+
+async def last_epoch(world: World) -> tuple[str, bool]:
+    shoot = await world.shoot()
+    current = ownership.parse(shoot.metadata.annotations[metadata_keys.OWNERSHIP]).current
+    assert current is not None
+    return current.seed, current.started
+
+
+@pytest.mark.parametrize(("first", "after"), sampled(PLACES, 0, 13))
+def test_a_program_killed_in_creation_or_deletion_goes_on(first: int, after: bool) -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        killer = Killer()
+        async with garden(simulation, wrap=killer, delay=0.5) as world:
+            await asyncio.sleep(15)
+            for number in range(first, first + CHUNK):
+                killer.arm(world, number, after=after)
+                await world.create_shoot()
+                await world.healthy("a")
+                assert len(world.infrastructures.inventory) == len(KINDS), killer.killed
+                await world.client.delete(Shoot.resource, "apple", NAMESPACE)
+                await world.gone("a")
+                await asyncio.sleep(10)
+                assert (await world.client.list(Shoot.resource)).items == [], killer.killed
+                assert (await world.client.list(ShootState.resource)).items == [], killer.killed
+                assert world.infrastructures.inventory == {}, killer.killed
+                creates, deletes = world.infrastructures.count("create"), world.infrastructures.count("delete")
+                assert creates == deletes == len(KINDS) * (number - first + 1), killer.killed
+
+    virtual.run(main, epoch=EPOCH, seed=first)
+
+
+KINDS = ("Infrastructure", "Network", "ControlPlane", "OperatingSystemConfig", "Extension", "Worker", "DNSRecord")
+"""One resource of each is in the simulated infrastructure."""
