@@ -1,0 +1,129 @@
+"""The inventory of the cloud. Pure: it changes by calls alone, and the same calls give the same inventory."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+
+from msgspec import structs
+
+from espalier.api.cloud import (
+    AnyCall,
+    AnyItem,
+    Bucket,
+    CloudError,
+    Create,
+    Delete,
+    ItemKind,
+    ListItems,
+    Network,
+    Record,
+    Refusal,
+    SetRecord,
+    VirtualMachine,
+    has_tags,
+)
+
+_PREFIXES: Mapping[str, str] = {"Network": "net", "VirtualMachine": "vm", "Bucket": "bucket", "Record": "record"}
+
+
+def kind_of(item: AnyItem) -> ItemKind:
+    """The kind of an item, as calls name it."""
+    return type(item).__name__  # type: ignore[return-value]
+
+
+class Inventory:
+    """All that the accounts of a cloud have. Virtual machines run `boot_seconds` after they were made."""
+
+    def __init__(self, boot_seconds: float = 30.0) -> None:
+        self._boot_seconds = boot_seconds
+        self._items: dict[str, AnyItem] = {}
+        self._owners: dict[str, str] = {}
+        self._made: dict[str, datetime] = {}
+        self._numbers: Counter[str] = Counter()
+        self.quotas: dict[tuple[str, ItemKind], int] = {}
+        """How many of a kind an account may have; any number without one."""
+
+    def apply(self, account: str, call: AnyCall, now: datetime) -> list[AnyItem]:
+        """Do what was asked; gives what was made, found or deleted. Raises `CloudError`: then nothing was done."""
+        match call:
+            case Create(item):
+                return [self._create(account, item, now)]
+            case SetRecord(record):
+                return [self._set_record(account, record, now)]
+            case ListItems(kind, tags):
+                return [self._shown(item, now) for item in self.of(account, kind) if has_tags(item, tags)]
+            case Delete(kind, id_):
+                return [self._delete(account, kind, id_)]
+
+    def of(self, account: str, kind: ItemKind) -> list[AnyItem]:
+        """What an account has of a kind, oldest first."""
+        return [item for id_, item in self._items.items() if self._owners[id_] == account and kind_of(item) == kind]
+
+    def all(self, kind: ItemKind) -> list[AnyItem]:
+        """What all accounts have of a kind, oldest first."""
+        return [item for item in self._items.values() if kind_of(item) == kind]
+
+    def resolve(self, name: str, type_: str = "A") -> Record | None:
+        """A DNS record of any account: everybody may ask. Of several, the oldest."""
+        found = (item for item in self.all("Record") if isinstance(item, Record))
+        return next((one for one in found if (one.name, one.type) == (name, type_)), None)
+
+    def runs_at(self, id_: str) -> float:
+        """When a virtual machine runs, in seconds of the epoch."""
+        return self._made[id_].timestamp() + self._boot_seconds
+
+    def _create(self, account: str, item: AnyItem, now: datetime) -> AnyItem:
+        kind = kind_of(item)
+        self._check(account, item)
+        quota = self.quotas.get((account, kind))
+        if quota is not None and len(self.of(account, kind)) >= quota:
+            raise CloudError(Refusal.QUOTA_EXCEEDED, f"{kind}: account {account} may have {quota}, and has them")
+        self._numbers[kind] += 1
+        number = self._numbers[kind]
+        made = structs.replace(item, id=f"{_PREFIXES[kind]}-{number}")
+        if isinstance(made, VirtualMachine):
+            address = str(ipaddress.ip_address("10.250.0.0") + number)
+            made = structs.replace(made, state="Pending", address=address)
+        self._items[made.id] = made
+        self._owners[made.id] = account
+        self._made[made.id] = now
+        return made
+
+    def _check(self, account: str, item: AnyItem) -> None:
+        if isinstance(item, Network):
+            try:
+                ipaddress.ip_network(item.cidr)
+            except ValueError as error:
+                raise CloudError(Refusal.INVALID, f"cidr: {error}") from None
+        elif isinstance(item, VirtualMachine):
+            if all(network.id != item.network for network in self.of(account, "Network")):
+                raise CloudError(Refusal.INVALID, f"network: account {account} has no network {item.network}")
+        elif isinstance(item, Bucket) and any(one.name == item.name for one in self.all("Bucket")):
+            raise CloudError(Refusal.NAME_TAKEN, f"there is a bucket {item.name} already")
+
+    def _set_record(self, account: str, record: Record, now: datetime) -> AnyItem:
+        for item in self.of(account, "Record"):
+            if isinstance(item, Record) and (item.name, item.type) == (record.name, record.type):
+                changed = structs.replace(record, id=item.id)
+                self._items[item.id] = changed
+                return changed
+        return self._create(account, record, now)
+
+    def _delete(self, account: str, kind: ItemKind, id_: str) -> AnyItem:
+        item = self._items.get(id_)
+        if item is None or self._owners[id_] != account or kind_of(item) != kind:
+            raise CloudError(Refusal.NOT_FOUND, f"account {account} has no {kind} {id_}")
+        machines = (one for one in self.of(account, "VirtualMachine") if isinstance(one, VirtualMachine))
+        users = [one.id for one in machines if one.network == id_]
+        if users:
+            raise CloudError(Refusal.IN_USE, f"{kind} {id_} is used by {', '.join(users[:5])}")
+        del self._items[id_], self._owners[id_], self._made[id_]
+        return item
+
+    def _shown(self, item: AnyItem, now: datetime) -> AnyItem:
+        if isinstance(item, VirtualMachine) and now.timestamp() >= self.runs_at(item.id):
+            return structs.replace(item, state="Running")
+        return item

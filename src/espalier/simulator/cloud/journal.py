@@ -1,0 +1,46 @@
+"""What happened in a cloud, in a file: one line of JSON for each request that was done or refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from espalier.simulator.cloud.request_log import Entry
+
+
+class JournalBroken(Exception):
+    """The file holds something else than a journal; the message names file and line."""
+
+
+class Journal:
+    """A file to which each entry is added, and flushed to the disk, before the request is answered."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def read(self) -> list[Entry]:
+        """All entries. A last line that was cut off by a crash was never answered: it is dropped."""
+        if not self._file.exists():
+            return []
+        lines = self._file.read_bytes().split(b"\n")
+        whole, rest = lines[:-1], lines[-1]
+        if rest:
+            with self._file.open("r+b") as stream:
+                stream.truncate(sum(len(line) + 1 for line in whole))
+        return [self._decoded(line, number) for number, line in enumerate(whole, 1)]
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry; it is on the disk when this returns."""
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "ab") as stream:
+            stream.write(msgspec.json.encode(entry) + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _decoded(self, line: bytes, number: int) -> Entry:
+        try:
+            return msgspec.json.decode(line, type=Entry)
+        except msgspec.MsgspecError as error:
+            raise JournalBroken(f"{self._file}, line {number}: {error}; move the file away to begin anew") from None

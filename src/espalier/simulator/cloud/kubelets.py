@@ -1,0 +1,208 @@
+"""Kubelets of virtual machines: each becomes a node of its cluster, and stays one for as long as its machine runs.
+
+A kubelet finds its API server by a DNS name. While that does not answer it keeps running, tries again, and asks DNS
+anew once the time to live of what it was told is over. So a control plane that moves is found where its record leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import structlog
+
+from espalier.api.cloud import AnyItem, Record, VirtualMachine
+from espalier.api.conditions import timestamp
+from espalier.api.core import LEASE, NODE
+from espalier.api.gardener.leases import micro_time
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import AlreadyExists, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.clock import Clock
+from espalier.simulator import nodes
+from espalier.simulator.cloud.service import Cloud
+from espalier.simulator.cloud.user_data import Bootstrap, bootstrap_of
+
+RENEWAL = 10.0
+LEASE_DURATION = 40
+RETRY = (1.0, 7.0)
+NODE_LEASES = "kube-node-lease"
+
+Connect: TypeAlias = Callable[[str, Bootstrap], Client]
+"""A client of the API server at an address, with what the user data say. It may fail as any client does."""
+
+_log = structlog.get_logger("espalier.simulator.kubelet")
+
+
+class NotResolved(KubeError):
+    """DNS has no address for the name."""
+
+
+@dataclass
+class Kubelet:
+    """What is known of a running kubelet: it never restarts, so `since` and `node_uid` tell whether the node was
+    preserved."""
+
+    machine: VirtualMachine
+    since: datetime
+    node_uid: str = ""
+    renewed: datetime | None = None
+    server: str = ""
+    """Address of the API server that it renewed at last."""
+    trouble: str = ""
+    """Why it could not renew; empty if it could."""
+    longest_silence: float = 0.0
+    """Seconds: the longest time between two renewals."""
+
+
+@dataclass
+class _Resolved:
+    addresses: list[str] = field(default_factory=list)
+    until: float = 0.0
+
+
+class Kubelets:
+    """The kubelets of all virtual machines of a cloud. `run` runs them until it is cancelled."""
+
+    def __init__(
+        self, cloud: Cloud, connect: Connect, clock: Clock, rng: random.Random, *, version: str = "v1.36.3"
+    ) -> None:
+        self._cloud = cloud
+        self._connect = connect
+        self._clock = clock
+        self._rng = rng
+        self._version = version
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._machines: dict[str, VirtualMachine] = {}
+        self._running = False
+        self.kubelets: dict[str, Kubelet] = {}
+        """By the id of the machine, once it runs."""
+        cloud.observe(self._changed)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        self._running = True
+        for machine in self._machines.values():
+            self._start(machine)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._running = False
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _changed(self, item: AnyItem, is_there: bool) -> None:
+        if not isinstance(item, VirtualMachine):
+            return
+        if is_there:
+            self._machines[item.id] = item
+            if self._running:
+                self._start(item)
+            return
+        self._machines.pop(item.id, None)
+        self.kubelets.pop(item.id, None)
+        task = self._tasks.pop(item.id, None)
+        if task is not None:
+            task.cancel()
+
+    def _start(self, machine: VirtualMachine) -> None:
+        if machine.id not in self._tasks:
+            self._tasks[machine.id] = asyncio.ensure_future(self._live(machine))
+
+    async def _live(self, machine: VirtualMachine) -> None:
+        boots = self._cloud.inventory.runs_at(machine.id) - self._clock.now().timestamp()
+        await asyncio.sleep(max(0.0, boots))
+        kubelet = self.kubelets[machine.id] = Kubelet(machine, self._clock.now())
+        bootstrap = bootstrap_of(machine.user_data)
+        if bootstrap is None:
+            kubelet.trouble = "the user data have no kubeconfig: the machine runs, and is no node"
+            return
+        resolved = _Resolved()
+        while True:
+            try:
+                await self._renew(kubelet, bootstrap, resolved)
+            except KubeError as error:
+                if str(error) != kubelet.trouble:
+                    _log.debug("no API server", machine=machine.name, error=str(error))
+                kubelet.trouble = str(error)
+                await asyncio.sleep(self._rng.uniform(*RETRY))
+            else:
+                await asyncio.sleep(RENEWAL)
+
+    async def _renew(self, kubelet: Kubelet, bootstrap: Bootstrap, resolved: _Resolved) -> None:
+        address = self._resolve(bootstrap.host, resolved)
+        client = self._connect(address, bootstrap)
+        try:
+            node = await self._register(client, kubelet)
+            await _renew_lease(client, node, self._clock.now())
+        finally:
+            with suppress(KubeError):
+                await client.close()
+        now = self._clock.now()
+        if kubelet.renewed is not None:
+            silence = (now - kubelet.renewed).total_seconds()
+            kubelet.longest_silence = max(kubelet.longest_silence, silence)
+        kubelet.renewed, kubelet.server, kubelet.trouble = now, address, ""
+
+    def _resolve(self, host: str, resolved: _Resolved) -> str:
+        now = self._clock.monotonic()
+        if now >= resolved.until:
+            record = self._cloud.inventory.resolve(host)
+            resolved.addresses = list(record.values) if isinstance(record, Record) else []
+            resolved.until = now + (record.ttl if isinstance(record, Record) else 0)
+        if not resolved.addresses:
+            raise NotResolved(f"DNS has no address of {host}")
+        return self._rng.choice(resolved.addresses)
+
+    async def _register(self, client: Client, kubelet: Kubelet) -> Object:
+        """The Node of this machine, made if it is not there. Ready is said again where somebody said otherwise."""
+        machine = kubelet.machine
+        try:
+            node = await client.get(NODE, machine.name)
+        except NotFound:
+            try:
+                node = await client.create(NODE, _node(machine, self._version, timestamp(self._clock.now())))
+            except AlreadyExists:
+                node = await client.get(NODE, machine.name)
+        kubelet.node_uid = node.metadata.uid
+        if not _is_ready(node.tree):
+            ready = {"status": {"conditions": nodes.ready_conditions(timestamp(self._clock.now()))}}
+            node = await client.patch(NODE, node.name, patch=ready, type=PatchType.MERGE, subresource="status")
+        return node
+
+
+def _node(machine: VirtualMachine, version: str, now: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": machine.name, "labels": {"kubernetes.io/hostname": machine.name}},
+        "spec": {"providerID": f"cloud://{machine.id}"},
+        "status": {
+            "capacity": nodes.CAPACITY,
+            "allocatable": nodes.CAPACITY,
+            "addresses": [{"type": "InternalIP", "address": machine.address}],
+            "conditions": nodes.ready_conditions(now),
+            "nodeInfo": nodes.node_info(version, "2"),
+        },
+    }
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+async def _renew_lease(client: Client, node: Object, now: datetime) -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.metadata.uid}
+    spec = {"holderIdentity": node.name, "leaseDurationSeconds": LEASE_DURATION, "renewTime": micro_time(now)}
+    try:
+        await client.patch(LEASE, node.name, NODE_LEASES, patch={"spec": spec}, type=PatchType.MERGE)
+    except NotFound:
+        metadata = {"name": node.name, "namespace": NODE_LEASES, "ownerReferences": [owner]}
+        with suppress(AlreadyExists):
+            await client.create(LEASE, {"metadata": metadata, "spec": spec})

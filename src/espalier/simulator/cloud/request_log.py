@@ -1,0 +1,55 @@
+"""The log of requests: who asked for what, when, and what became of it. A witness of what controllers did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from espalier.api.cloud import WRITES, AnyCall, Create, Delete, ListItems, Refusal, SetRecord
+
+
+class Entry(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One request."""
+
+    at: datetime
+    account: str
+    caller: str
+    call: AnyCall
+    refusal: Refusal | None = None
+
+    def __str__(self) -> str:
+        match self.call:
+            case Create(item):
+                what = f"create {type(item).__name__} {item.name}"
+            case Delete(kind, id_):
+                what = f"delete {kind} {id_}"
+            case SetRecord(record):
+                what = f"set Record {record.name} {','.join(record.values)}"
+            case ListItems(kind, _):
+                what = f"list {kind}"
+        ended = f": {self.refusal}" if self.refusal else ""
+        return f"{self.at:%H:%M:%S.%f} {self.caller}: {what}{ended}"
+
+
+class RequestLog(Struct):
+    """All requests, oldest first."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        """Log a request."""
+        self.entries.append(entry)
+
+    def writes(self, since: datetime | None = None, caller: str = "") -> Iterator[Entry]:
+        """Requests that ask for a change, whatever became of them; from this moment on, by callers of this prefix."""
+        for entry in self.of(since, caller):
+            if isinstance(entry.call, WRITES):
+                yield entry
+
+    def of(self, since: datetime | None = None, caller: str = "") -> Iterator[Entry]:
+        """Requests from a moment on, by callers whose name begins like this."""
+        for entry in self.entries:
+            if (since is None or entry.at >= since) and entry.caller.startswith(caller):
+                yield entry

@@ -1,0 +1,132 @@
+"""The cloud's service: authenticates, has faults when it is told to, applies, and logs."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from espalier.api.cloud import AnyCall, AnyItem, CallCloud, CloudError, CloudRequest, Create, Delete, ListItems, Refusal
+from espalier.runtime.clock import Clock
+from espalier.simulator.cloud.inventory import Inventory
+from espalier.simulator.cloud.journal import Journal
+from espalier.simulator.cloud.request_log import Entry, RequestLog
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong with a request: it takes so many `seconds`, is `refused`, or is done and `unanswered`."""
+
+    seconds: float = 0.0
+    refused: CloudError | None = None
+    unanswered: bool = False
+
+
+Faults: TypeAlias = Callable[[CloudRequest], Fault | None]
+"""Says of each request what goes wrong with it; None for nothing."""
+
+Observer: TypeAlias = Callable[[AnyItem, bool], None]
+"""Told of each item that was made or changed, and, with False, deleted."""
+
+
+class Cloud:
+    """The simulated cloud. `accounts` are tokens by account. With a `journal` it goes on where it was.
+
+    The log has every request that got through authentication, at the moment at which it was done or refused.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        accounts: Mapping[str, str],
+        *,
+        boot_seconds: float = 30.0,
+        journal: Journal | None = None,
+    ) -> None:
+        self._clock = clock
+        self._accounts = accounts
+        self._journal = journal
+        self._turn = asyncio.Lock()
+        self._observers: list[Observer] = []
+        self.inventory = Inventory(boot_seconds)
+        self.log = RequestLog()
+        self.faults: Faults = lambda _request: None
+        for entry in journal.read() if journal else ():
+            self.log.add(entry)
+            if entry.refusal is None and not isinstance(entry.call, ListItems):
+                self.inventory.apply(entry.account, entry.call, entry.at)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell of what there is, and of each change from now on."""
+        self._observers.append(observer)
+        for item in (*self.inventory.all("VirtualMachine"), *self.inventory.all("Record")):
+            observer(item, True)
+
+    async def call(self, request: CloudRequest) -> list[AnyItem]:
+        """Answer a request. Raises `CloudError`."""
+        fault = self.faults(request) or Fault()
+        if fault.seconds:
+            await asyncio.sleep(fault.seconds)
+        self._authenticate(request)
+        async with self._turn:
+            items = await self._answer(request, fault.refused)
+        self._tell(request.call, items)
+        if fault.unanswered:
+            raise CloudError(Refusal.UNAVAILABLE, "the connection was lost before the answer")
+        return items
+
+    async def _answer(self, request: CloudRequest, refused: CloudError | None) -> list[AnyItem]:
+        try:
+            if refused is not None:
+                raise refused
+            items = self.inventory.apply(request.credentials.account, request.call, self._clock.now())
+        except CloudError as error:
+            await self._logged(request, error.refusal)
+            raise
+        await self._logged(request, None)
+        return items
+
+    def called_by(self, caller: str) -> CallCloud:
+        """The same for one caller: its name stands in the log, whatever it says of itself."""
+
+        async def call(request: CloudRequest) -> list[AnyItem]:
+            name = f"{caller}/{request.caller}" if request.caller else caller
+            return await self.call(CloudRequest(request.credentials, request.call, name))
+
+        return call
+
+    def _authenticate(self, request: CloudRequest) -> None:
+        credentials = request.credentials
+        token = self._accounts.get(credentials.account, "")
+        if not token or not hmac.compare_digest(token.encode(), credentials.token.encode()):
+            raise CloudError(Refusal.UNAUTHENTICATED, f"account {credentials.account}: unknown, or another token")
+
+    async def _logged(self, request: CloudRequest, refusal: Refusal | None) -> None:
+        entry = Entry(self._clock.now(), request.credentials.account, request.caller, request.call, refusal)
+        if self._journal is not None:
+            await asyncio.to_thread(self._journal.add, entry)
+        self.log.add(entry)
+
+    def _tell(self, call: AnyCall, items: list[AnyItem]) -> None:
+        if isinstance(call, ListItems):
+            return
+        for item in items:
+            for observer in self._observers:
+                observer(item, not isinstance(call, Delete))
+
+
+def refuse(refusal: Refusal, message: str, *calls: type[AnyCall]) -> Faults:
+    """Refuse all requests, or those of some types."""
+
+    def faults(request: CloudRequest) -> Fault | None:
+        is_meant = not calls or isinstance(request.call, calls)
+        return Fault(refused=CloudError(refusal, message)) if is_meant else None
+
+    return faults
+
+
+def is_creation(request: CloudRequest, kind: type[AnyItem]) -> bool:
+    """True if it makes something of that kind."""
+    return isinstance(request.call, Create) and isinstance(request.call.item, kind)

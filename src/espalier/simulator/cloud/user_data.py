@@ -1,0 +1,45 @@
+"""User data of a virtual machine: files, and among them the kubeconfig by which its kubelet finds its cluster."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import msgspec
+
+from espalier.api.cloud import LONGEST_USER_DATA
+from espalier.api.meta import Observed
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.kubeconfig_entries import KubeconfigError
+
+BOOTSTRAP_KUBECONFIG = "/var/lib/kubelet/kubeconfig-bootstrap"
+_MOST_FILES = 1000
+
+
+class _File(Observed, frozen=True):
+    path: str
+    content: str = ""
+
+
+class _UserData(Observed, frozen=True):
+    files: list[_File] = msgspec.field(default_factory=list)
+
+
+class Bootstrap(Observed, frozen=True):
+    """What a kubelet needs to become a node."""
+
+    host: str
+    """Name of the API server, to be resolved by DNS."""
+    kubeconfig: str
+
+
+def bootstrap_of(user_data: bytes) -> Bootstrap | None:
+    """What user data say of a cluster; None for a machine that is to be no node."""
+    if len(user_data) > LONGEST_USER_DATA:
+        return None
+    try:
+        files = msgspec.json.decode(user_data, type=_UserData).files[:_MOST_FILES]
+        found = next((one.content for one in files if one.path == BOOTSTRAP_KUBECONFIG), "")
+        host = urlsplit(Kubeconfig.parse(found.encode()).context().server).hostname if found else None
+    except (msgspec.MsgspecError, RecursionError, KubeconfigError, ValueError):
+        return None
+    return Bootstrap(host, found) if host else None
