@@ -36,14 +36,14 @@ PATIENCE = 600.0
 
 @dataclass
 class Buckets:
-    """Object stores, by container and prefix."""
+    """Object stores, by URL."""
 
     clock: Callable[[], Simulation]
     stores: dict[str, MemoryStore] = field(default_factory=dict)
 
     def open(self, words: StoreWords) -> Store:
-        where = f"{words.container}/{words.prefix}"
-        return self.stores.setdefault(where, MemoryStore(self.clock().clock, where=f"memory://{where}"))
+        assert words.credentials, "the Secret is mounted"
+        return self.stores.setdefault(words.url, MemoryStore(self.clock().clock, where=words.url))
 
 
 class Plane:

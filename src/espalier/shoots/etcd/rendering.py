@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from espalier.api.core import CONFIG_MAP, SERVICE, STATEFUL_SET
 from espalier.api.gardener import images
-from espalier.api.gardener.etcd import Etcd, Store
+from espalier.api.gardener.etcd import Etcd
 from espalier.api.meta import OwnerReference, Tree
 from espalier.api.resource import Resource
 from espalier.shoots.etcd import names
-from espalier.shoots.etcd.settings import agent_arguments, agent_port, client_port, is_copy
+from espalier.shoots.etcd.settings import (
+    agent_command,
+    agent_port,
+    client_port,
+    credentials_variable,
+    guard_command,
+    is_copy,
+)
 
 VERSION = "v1"
 """Of our own images."""
@@ -36,12 +44,12 @@ class Rendered(NamedTuple):
 
 def rendered(etcd: Etcd, owner: OwnerReference) -> list[Rendered]:
     """All objects of an Etcd, in the order in which they are made. Raises `Unusable`."""
-    arguments = agent_arguments(etcd)
+    command = agent_command(etcd)
     configuration = _configuration(etcd)
     found = [_agent_service(etcd)]
     if not is_copy(etcd):
         found += [_config_map(etcd, configuration), _client_service(etcd), _peer_service(etcd)]
-    found.append(_stateful_set(etcd, arguments, hashlib.sha256(configuration.encode()).hexdigest()))
+    found.append(_stateful_set(etcd, command, hashlib.sha256(configuration.encode()).hexdigest()))
     for one in found:
         one.body["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner)]
     return found
@@ -85,9 +93,9 @@ def _configuration(etcd: Etcd) -> str:
     """etcd's configuration file."""
     settings = {
         "name": f"{etcd.metadata.name}-0",
-        "data-dir": f"{names.DATA_PATH}/new.etcd",
+        "data-dir": names.DATA_DIRECTORY,
         "quota-backend-bytes": etcd.spec.etcd.quota or DEFAULT_QUOTA,
-        "listen-client-urls": f"http://0.0.0.0:{client_port(etcd)}",
+        "listen-client-urls": f"unix://{names.CLIENT_SOCKET}",
         "advertise-client-urls": f"http://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": "30m",
@@ -95,10 +103,10 @@ def _configuration(etcd: Etcd) -> str:
     return "".join(f"{name}: {value}\n" for name, value in settings.items())
 
 
-def _stateful_set(etcd: Etcd, arguments: list[str], checksum: str) -> Rendered:
+def _stateful_set(etcd: Etcd, command: list[str], checksum: str) -> Rendered:
     name = etcd.metadata.name
     copies = is_copy(etcd)
-    containers = [_agent(etcd, arguments)] if copies else [_etcd(etcd), _agent(etcd, arguments)]
+    containers = [_agent(etcd, command)] if copies else [_etcd(etcd), _agent(etcd, command)]
     annotations = {**etcd.spec.annotations, **({} if copies else {names.CHECKSUM: checksum})}
     pod: Tree = {
         "metadata": {"labels": {**etcd.spec.labels, **selector(etcd)}, "annotations": annotations},
@@ -129,23 +137,28 @@ def _etcd(etcd: Etcd) -> Tree:
     return {
         "name": names.ETCD_CONTAINER,
         "image": etcd.spec.etcd.image or images.tagged(images.ETCD, VERSION),
-        "args": [f"--config-file={names.CONFIG_PATH}/{names.CONFIG_FILE}", f"--listen=:{port}"],
+        "command": guard_command(etcd),
         "ports": [{"name": "client", "containerPort": port}],
         "readinessProbe": _probe(etcd, failures=2),
         "volumeMounts": [
             {"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH},
+            {"name": names.RUN_VOLUME, "mountPath": names.RUN_PATH},
             {"name": names.CONFIG_VOLUME, "mountPath": names.CONFIG_PATH, "readOnly": True},
         ],
     }
 
 
-def _agent(etcd: Etcd, arguments: list[str]) -> Tree:
-    mounts: list[Tree] = [] if is_copy(etcd) else [{"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH}]
-    mounts += [{"name": volume, "mountPath": path, "readOnly": True} for volume, path, _ in _credentials(etcd)]
+def _agent(etcd: Etcd, command: list[str]) -> Tree:
+    mounts: list[Tree] = []
+    if not is_copy(etcd):
+        mounts.append({"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH})
+        mounts.append({"name": names.RUN_VOLUME, "mountPath": names.RUN_PATH})
+    mounts += [{"name": one.volume, "mountPath": one.path, "readOnly": True} for one in _credentials(etcd)]
     container: Tree = {
         "name": names.AGENT_CONTAINER,
         "image": etcd.spec.backup.image or images.tagged(images.AGENT, VERSION),
-        "args": arguments,
+        "command": command,
+        "env": [{"name": one.variable, "value": one.path} for one in _credentials(etcd)],
         "ports": [{"name": "agent", "containerPort": agent_port(etcd)}],
         "volumeMounts": mounts,
     }
@@ -158,25 +171,30 @@ def _probe(etcd: Etcd, *, failures: int) -> Tree:
 
 
 def _volumes(etcd: Etcd) -> list[Tree]:
-    found: list[Tree] = [{"name": volume, "secret": {"secretName": secret}} for volume, _, secret in _credentials(etcd)]
+    found: list[Tree] = [{"name": one.volume, "secret": {"secretName": one.secret}} for one in _credentials(etcd)]
     if not is_copy(etcd):
-        name = names.config_map(etcd.metadata.name)
-        found.append({"name": names.CONFIG_VOLUME, "configMap": {"name": name}})
+        found.append({"name": names.RUN_VOLUME, "emptyDir": {"medium": "Memory"}})
+        found.append({"name": names.CONFIG_VOLUME, "configMap": {"name": names.config_map(etcd.metadata.name)}})
     return found
 
 
-def _credentials(etcd: Etcd) -> list[tuple[str, str, str]]:
-    """Volume, path and Secret for each store that has credentials."""
+class _Credentials(NamedTuple):
+    """Credentials of a store: their Secret, where it is mounted, and the variable that says so."""
 
-    def of(store: Store | None, volume: str, path: str) -> list[tuple[str, str, str]]:
-        reference = store.secret_ref if store is not None else None
-        return [(volume, path, reference.name)] if reference is not None and reference.name else []
+    volume: str
+    path: str
+    secret: str
+    variable: str
 
+
+def _credentials(etcd: Etcd) -> Iterator[_Credentials]:
     backup = etcd.spec.backup
-    return [
-        *of(backup.store, "etcd-backup", names.BACKUP_PATH),
-        *of(backup.source_store, "source-etcd-backup", names.SOURCE_BACKUP_PATH),
-    ]
+    for store, volume, path, prefix in (
+        (backup.store, "etcd-backup", names.BACKUP_PATH, ""),
+        (backup.source_store, "source-etcd-backup", names.SOURCE_BACKUP_PATH, "SOURCE_"),
+    ):
+        if store is not None and store.secret_ref is not None and store.secret_ref.name:
+            yield _Credentials(volume, path, store.secret_ref.name, prefix + credentials_variable(store))
 
 
 def _claim(etcd: Etcd) -> Tree:

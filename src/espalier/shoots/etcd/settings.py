@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Backup, Etcd, Store
 from espalier.shoots.etcd import names
+
+_SCHEMES = {
+    "s3": "s3",
+    "aws": "s3",
+    "gcs": "gs",
+    "gcp": "gs",
+    "google": "gs",
+    "abs": "az",
+    "azure": "az",
+    "local": "file",
+}
+_VARIABLES = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE"}
+_POLICIES = {"Exponential": "exponential", "LimitBased": "limit-based"}
+_SCHEME = re.compile(r"[a-z][a-z0-9]{0,62}", re.ASCII)
 
 MOST_REPLICAS = 1
 """An etcd of several members needs an agent that knows them."""
@@ -29,27 +43,58 @@ def check(etcd: Etcd) -> None:
         raise Unusable("spec.backup.store: found none, and without backups an etcd can't pass to another seed; set it")
     for key in (metadata_keys.EPOCH, *((metadata_keys.SOURCE_EPOCH,) if is_copy(etcd) else ())):
         found = etcd.metadata.annotations.get(key, "")
-        if not (found.isascii() and found.isdigit() and int(found) >= 1):
+        if not (found.isascii() and found.isdigit() and len(found) <= 16 and int(found) >= 1):
             raise Unusable(f"annotation {key}: found {found!r}, allowed is the number of an ownership epoch")
     if is_copy(etcd) and etcd.spec.backup.source_store == etcd.spec.backup.store:
         raise Unusable("spec.backup.sourceStore: it is spec.backup.store; backups can't be copied over themselves")
 
 
-def agent_arguments(etcd: Etcd) -> list[str]:
-    """The words of the agent's command. Raises `Unusable`."""
+def agent_command(etcd: Etcd) -> list[str]:
+    """The command of the agent: `espalier etcd-agent`. Raises `Unusable`."""
     check(etcd)
     backup = etcd.spec.backup
     assert backup.store is not None  # noqa: S101 - checked
-    words = ["copy" if is_copy(etcd) else "server"]
-    words += _store(backup.store, "--", names.BACKUP_PATH)
+    words = ["espalier", "etcd-agent"]
     if backup.source_store is not None:
-        words += _store(backup.source_store, "--source-", names.SOURCE_BACKUP_PATH)
-    words += _ownership(etcd, backup.store)
-    words.append(f"--listen=:{agent_port(etcd)}")
-    if not is_copy(etcd):
-        words += [f"--etcd=http://localhost:{client_port(etcd)}", f"--data-dir={names.DATA_PATH}/new.etcd"]
-        words += _backups(backup)
-    return words
+        words += ["copy", url(backup.source_store, "sourceStore"), url(backup.store, "store")]
+        given = {"source-endpoint": backup.source_store.endpoint_override, "endpoint": backup.store.endpoint_override}
+        given["source-epoch"] = etcd.metadata.annotations[metadata_keys.SOURCE_EPOCH]
+    else:
+        words += ["run", url(backup.store, "store"), *(["--founding"] if _founds(etcd) else [])]
+        given = {"store-endpoint": backup.store.endpoint_override, **_of_member(etcd), **_backups(backup)}
+    # Stores of one cluster's epochs differ in the last part of their prefixes.
+    whose = backup.store.prefix.rpartition("/")[0] or etcd.metadata.namespace
+    given |= {"epoch": etcd.metadata.annotations[metadata_keys.EPOCH], "cluster": whose}
+    given["listen"] = f"0.0.0.0:{agent_port(etcd)}"
+    return [*words, *(f"--{name}={value}" for name, value in given.items() if value)]
+
+
+def guard_command(etcd: Etcd) -> list[str]:
+    """The command of etcd's container: its guard, which starts it when the agent says so."""
+    flags = {"etcd-socket": names.CLIENT_SOCKET, "control": names.GUARD_SOCKET}
+    flags["listen"] = f"0.0.0.0:{client_port(etcd)}"
+    words = [f"--{name}={value}" for name, value in flags.items()]
+    return ["espalier", "etcd-guard", *words, "--", "etcd", f"--config-file={names.CONFIG_PATH}/{names.CONFIG_FILE}"]
+
+
+def url(store: Store, field: str) -> str:
+    """A store as agents name it. Raises `Unusable`."""
+    provider = (store.provider or "").lower()
+    scheme = _SCHEMES.get(provider, provider)
+    if not _SCHEME.fullmatch(scheme):
+        allowed = "S3, GCS, ABS, Local or another word of letters and digits"
+        raise Unusable(f"spec.backup.{field}.provider: found {store.provider!r}, allowed is {allowed}")
+    if not store.container:
+        raise Unusable(f"spec.backup.{field}.container: found none; name the bucket")
+    place = "/".join(filter(None, (store.container.strip("/"), store.prefix.strip("/"))))
+    return f"{scheme}:///{place}" if scheme == "file" else f"{scheme}://{place}"
+
+
+def credentials_variable(store: Store) -> str:
+    """The environment variable with the folder of a store's credentials, as etcd-backup-restore has it."""
+    provider = (store.provider or "").lower()
+    scheme = _SCHEMES.get(provider, provider)
+    return f"{_VARIABLES.get(scheme, scheme.upper())}_APPLICATION_CREDENTIALS"
 
 
 def agent_port(etcd: Etcd) -> int:
@@ -62,36 +107,26 @@ def client_port(etcd: Etcd) -> int:
     return etcd.spec.etcd.client_port or names.CLIENT_PORT
 
 
-def _store(store: Store, prefix: str, credentials: str) -> Iterator[str]:
-    values = {
-        "storage-provider": store.provider,
-        "store-container": store.container,
-        "store-prefix": store.prefix,
-        "store-endpoint": store.endpoint_override,
-        "store-credentials": credentials if store.secret_ref is not None else None,
-    }
-    return (f"{prefix}{name}={value}" for name, value in values.items() if value)
-
-
-def _ownership(etcd: Etcd, store: Store) -> Iterator[str]:
-    """Epoch, and whose etcd it is: stores of one cluster's epochs differ in the last part of their prefixes."""
+def _founds(etcd: Etcd) -> bool:
     annotations = etcd.metadata.annotations
-    yield f"--epoch={int(annotations[metadata_keys.EPOCH])}"
-    source = annotations.get(metadata_keys.SOURCE_EPOCH, "")
-    if source.isdigit():
-        yield f"--source-epoch={int(source)}"
-    elif annotations.get(metadata_keys.FOUNDING) == "true":
-        yield "--founding"
-    yield f"--cluster={store.prefix.rpartition('/')[0] or etcd.metadata.namespace}"
+    return annotations.get(metadata_keys.FOUNDING) == "true" and metadata_keys.SOURCE_EPOCH not in annotations
 
 
-def _backups(backup: Backup) -> Iterator[str]:
-    values = {
+def _of_member(etcd: Etcd) -> dict[str, str | None]:
+    return {
+        "data-dir": names.DATA_DIRECTORY,
+        "guard": names.GUARD_SOCKET,
+        "endpoints": f"unix://{names.CLIENT_SOCKET}",
+        "name": f"{etcd.metadata.name}-0",
+    }
+
+
+def _backups(backup: Backup) -> dict[str, str | None]:
+    return {
         "schedule": backup.full_snapshot_schedule,
         "delta-snapshot-period": backup.delta_snapshot_period,
         "delta-snapshot-retention-period": backup.delta_snapshot_retention_period,
-        "garbage-collection-policy": (backup.garbage_collection_policy or "").lower(),
+        "garbage-collection-policy": _POLICIES.get(backup.garbage_collection_policy or ""),
         "garbage-collection-period": backup.garbage_collection_period,
         "etcd-snapshot-timeout": backup.etcd_snapshot_timeout,
     }
-    return (f"--{name}={value}" for name, value in values.items() if value)

@@ -160,9 +160,8 @@ def test_an_etcd_becomes_ready_when_its_agent_says_that_it_serves() -> None:
         services = {one.name: one.tree["spec"] for one in (await here.client.list(SERVICE, SHOOT)).items}
         assert services["etcd-main-agent"]["publishNotReadyAddresses"] is True
         assert not services["etcd-main-client"].get("publishNotReadyAddresses")
-        assert "--epoch=2" in here.agents.arguments
-        assert "--source-epoch=1" in here.agents.arguments
-        assert "--cluster=entry/etcd-main" in here.agents.arguments
+        assert await here.has_arguments("run", "s3://bucket-b/entry/etcd-main/2", "--epoch=2")
+        assert await here.has_arguments("--cluster=entry/etcd-main")
 
     tell(story)
 
@@ -173,7 +172,7 @@ def test_a_copy_version_runs_the_agent_alone_and_makes_way_for_the_real_one() ->
         await until(lambda: pod_of(here.seed, "etcd-main-0"))
         copying = (await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree
         assert containers(copying) == ["backup-restore"]
-        await here.becomes(lambda: here.has_arguments("copy", "--source-store-container=bucket-a"))
+        await here.becomes(lambda: here.has_arguments("copy", "s3://bucket-a/entry/etcd-main/1", "--source-epoch=1"))
         assert not await here.is_ready()
         assert await here.claims() == []
 
@@ -230,9 +229,9 @@ def test_an_etcd_that_can_not_run_says_why_and_runs_when_that_is_put_right() -> 
 def test_another_epoch_makes_a_pod_anew_that_is_not_ready() -> None:
     async def story(here: Story) -> None:
         await here.create(epoch=2)
-        await here.becomes(lambda: here.has_arguments("server", "--epoch=2"))
+        await here.becomes(lambda: here.has_arguments("run", "--epoch=2"))
         await here.change({"metadata": {"annotations": {metadata_keys.EPOCH: "4"}}})
-        await here.becomes(lambda: here.has_arguments("server", "--epoch=4"))
+        await here.becomes(lambda: here.has_arguments("run", "--epoch=4"))
         assert "etcd" in here.agents.ended
 
     tell(story)

@@ -29,17 +29,17 @@ from espalier.simulator.pods.in_process import Container
 INSIDE_TIMEOUT = 5.0
 """Seconds for a call of the agent to its etcd."""
 LARGEST_BODY = 1 << 16
+_CREDENTIALS = "_APPLICATION_CREDENTIALS"
 
 
 @dataclass(frozen=True)
 class StoreWords:
-    """A store as the words of a container and its volumes describe it."""
+    """A store as an agent is told of it."""
 
-    provider: str
-    container: str
-    prefix: str
+    url: str
     endpoint: str
     credentials: Mapping[str, bytes]
+    """Files by name."""
 
 
 OpenStore: TypeAlias = Callable[[StoreWords], Store]
@@ -57,9 +57,14 @@ class Agents:
     async def run(self, container: Container) -> int:
         """Run an agent, or a copy, as the command says."""
         words = Words.of(container.arguments)
-        if words.verb not in ("server", "copy"):
-            raise Misused(f"found {words.verb!r}, allowed are server and copy")
-        running = self._copier(container, words) if words.verb == "copy" else self._agent(container, words)
+        running: AgentRun | CopierRun
+        match words.positional:
+            case [_, _, "run", store]:
+                running = self._agent(container, words, store)
+            case [_, _, "copy", source, target]:
+                running = self._copier(container, words, source, target)
+            case found:
+                raise Misused(f"found {' '.join(found)!r}, allowed is `espalier etcd-agent run` or `copy`")
 
         async def answers(path: str) -> int:
             if path != "/healthz":
@@ -69,35 +74,36 @@ class Agents:
         container.listen(words.port("listen", AGENT_PORT), AgentDoor(running), answers=answers)
         await running.run()
 
-    def _agent(self, container: Container, words: Words) -> AgentRun:
+    def _agent(self, container: Container, words: Words, store: str) -> AgentRun:
         guard = PodGuard(container)
         etcd = Client(ReachingEtcd(guard.inside, container.life), timeout=INSIDE_TIMEOUT, rng=container.random)
-        parts = Parts(self._store(container, words, "store"), guard, disk_of(container).data, etcd, self.backups)
+        opened = self._open(container, store, words.text("store-endpoint", ""))
+        parts = Parts(opened, guard, disk_of(container).data, etcd, self.backups)
         settings = agents.Settings(
             words.number("epoch"), words.text("cluster"), self.timing, founding=words.is_set("founding")
         )
         return AgentRun(settings, parts, container.clock, container.random)
 
-    def _copier(self, container: Container, words: Words) -> CopierRun:
+    def _copier(self, container: Container, words: Words, source: str, target: str) -> CopierRun:
         settings = copiers.Settings(
             words.number("epoch"), words.number("source-epoch"), words.text("cluster"), self.timing
         )
-        source, target = (self._store(container, words, which) for which in ("source-store", "store"))
-        return CopierRun(settings, CopyParts(source, target), container.clock, container.random)
-
-    def _store(self, container: Container, words: Words, which: str) -> Store:
-        provider = words.text("storage-provider" if which == "store" else "source-storage-provider", "")
-        mounted = words.text(f"{which}-credentials", "")
-        credentials = dict(container.volumes[mounted]) if mounted else {}
-        return self.open_store(
-            StoreWords(
-                provider,
-                words.text(f"{which}-container"),
-                words.text(f"{which}-prefix", ""),
-                words.text(f"{which}-endpoint", ""),
-                credentials,
-            )
+        parts = CopyParts(
+            self._open(container, source, words.text("source-endpoint", ""), "SOURCE_"),
+            self._open(container, target, words.text("endpoint", "")),
         )
+        return CopierRun(settings, parts, container.clock, container.random)
+
+    def _open(self, container: Container, url: str, endpoint: str, prefix: str = "") -> Store:
+        folder = next(
+            (
+                value
+                for name, value in container.environment.items()
+                if name.endswith(_CREDENTIALS) and name.startswith("SOURCE_") is bool(prefix)
+            ),
+            "",
+        )
+        return self.open_store(StoreWords(url, endpoint, dict(container.volumes[folder]) if folder else {}))
 
 
 class CallRefused(Exception):

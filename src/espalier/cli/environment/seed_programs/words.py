@@ -15,23 +15,25 @@ class Misused(ValueError):
 
 @dataclass(frozen=True)
 class Words:
-    """A command line in the form of our renderers: `--flag=value`, or a verb."""
+    """A command line in the form of our renderers: words, then flags as `--flag=value`."""
 
-    verb: str
+    positional: Sequence[str]
     flags: Mapping[str, str]
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> Words:
-        """Read the words of a container; paths of programs are left out."""
+        """Read a command; what comes behind `--` is another one's."""
         flags: dict[str, str] = {}
-        verbs = []
+        positional = []
         for word in arguments:
+            if word == "--":
+                break
             name, separator, value = word.removeprefix("--").partition("=")
             if word.startswith("--"):
                 flags[name] = value if separator else "true"
-            elif not word.startswith("/"):
-                verbs.append(word)
-        return cls(verbs[0] if verbs else "", flags)
+            else:
+                positional.append(word)
+        return cls(positional, flags)
 
     def text(self, name: str, default: str | None = None) -> str:
         """A flag. Raises `Misused` if it is missing and has no default."""

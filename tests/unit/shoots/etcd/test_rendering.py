@@ -1,0 +1,129 @@
+"""What is rendered of an Etcd."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.core import CONFIG_MAP, SERVICE, STATEFUL_SET
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.meta import OwnerReference, Tree
+from espalier.cli.etcd_agent import etcd_agent
+from espalier.cli.etcd_guard import etcd_guard
+from espalier.shoots.etcd.rendering import Rendered, rendered
+from espalier.shoots.etcd.settings import Unusable, agent_command
+
+OWNER = OwnerReference(api_version="druid.gardener.cloud/v1alpha1", kind="Etcd", name="etcd-main", uid="u")
+STORE = {"provider": "S3", "container": "b", "prefix": "entry/etcd-main/2", "secretRef": {"name": "etcd-backup"}}
+SOURCE = {"provider": "GCS", "container": "a", "prefix": "entry/etcd-main/1", "secretRef": {"name": "source"}}
+
+
+def etcd(*, replicas: int = 1, annotations: dict[str, str] | None = None, **backup: Any) -> Etcd:
+    marks = {metadata_keys.EPOCH: "2", metadata_keys.SOURCE_EPOCH: "1"} if annotations is None else annotations
+    body = {
+        "metadata": {"name": "etcd-main", "namespace": "shoot--team--garden", "annotations": marks},
+        "spec": {"replicas": replicas, "backup": {"store": STORE, **backup}},
+    }
+    return msgspec.convert(body, Etcd)
+
+
+def stateful_set(made: Etcd) -> Tree:
+    [found] = [one.body for one in rendered(made, OWNER) if one.resource == STATEFUL_SET]
+    return found
+
+
+def containers(made: Etcd) -> dict[str, Tree]:
+    return {one["name"]: one for one in stateful_set(made)["spec"]["template"]["spec"]["containers"]}
+
+
+def test_an_etcd_has_a_pod_of_two_that_share_processes_a_claim_a_configuration_and_services() -> None:
+    found: list[Rendered] = rendered(etcd(), OWNER)
+    assert {(one.resource, one.name) for one in found} == {
+        (STATEFUL_SET, "etcd-main"),
+        (CONFIG_MAP, "etcd-main-config"),
+        (SERVICE, "etcd-main-client"),
+        (SERVICE, "etcd-main-agent"),
+        (SERVICE, "etcd-main-peer"),
+    }
+    spec = stateful_set(etcd())["spec"]
+    assert spec["template"]["spec"]["shareProcessNamespace"] is True
+    assert list(containers(etcd())) == ["etcd", "backup-restore"]
+    assert [claim["metadata"]["name"] for claim in spec["volumeClaimTemplates"]] == ["etcd-main"]
+
+
+def test_a_copy_version_is_the_agent_alone_and_has_no_data() -> None:
+    copy = etcd(sourceStore=SOURCE)
+    assert list(containers(copy)) == ["backup-restore"]
+    assert "volumeClaimTemplates" not in stateful_set(copy)["spec"]
+    assert [one.name for one in rendered(copy, OWNER) if one.resource == SERVICE] == ["etcd-main-agent"]
+    environment = {one["name"]: one["value"] for one in containers(copy)["backup-restore"]["env"]}
+    assert environment == {
+        "AWS_APPLICATION_CREDENTIALS": "/var/etcd-backup",
+        "SOURCE_GOOGLE_APPLICATION_CREDENTIALS": "/var/source-etcd-backup",
+    }
+
+
+@pytest.mark.parametrize("made", [etcd(), etcd(sourceStore=SOURCE), etcd(annotations={metadata_keys.EPOCH: "1"})])
+def test_the_command_of_the_agent_is_one_that_it_understands(made: Etcd) -> None:
+    program, group, verb, *words = agent_command(made)
+    assert (program, group) == ("espalier", "etcd-agent")
+    context = etcd_agent.commands[verb].make_context(verb, words)
+    assert context.params["cluster"] == "entry/etcd-main"
+    assert context.params["epoch"] == int(made.metadata.annotations[metadata_keys.EPOCH])
+
+
+def test_every_setting_of_backups_reaches_the_agent() -> None:
+    made = etcd(
+        fullSnapshotSchedule="0 */2 * * *",
+        deltaSnapshotPeriod="5m",
+        deltaSnapshotRetentionPeriod="1h",
+        garbageCollectionPolicy="LimitBased",
+        garbageCollectionPeriod="12h",
+        etcdSnapshotTimeout="10m",
+    )
+    _, _, verb, *words = agent_command(made)
+    params = etcd_agent.commands[verb].make_context(verb, words).params
+    assert params["schedule"] == "0 */2 * * *"
+    assert params["garbage_collection_policy"] == "limit-based"
+    assert (params["delta_snapshot_period"], params["garbage_collection_period"]) == ("5m", "12h")
+
+
+def test_the_command_of_etcd_is_one_that_its_guard_understands() -> None:
+    program, name, *words = containers(etcd())["etcd"]["command"]
+    assert (program, name) == ("espalier", "etcd-guard")
+    params = etcd_guard.make_context("etcd-guard", words).params
+    assert shlex.join(params["command"]) == "etcd --config-file=/var/etcd/config/etcd.conf.yaml"
+    assert params["control"] == "/run/etcd/guard.sock"
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (etcd(replicas=3), "spec.replicas: found 3, allowed are 0 and 1"),
+        (etcd(annotations={}), "annotation espalier.gardener.cloud/epoch: found '', allowed is the number"),
+        (etcd(annotations={metadata_keys.EPOCH: "-1"}), "found '-1'"),
+        (etcd(sourceStore=SOURCE, annotations={metadata_keys.EPOCH: "2"}), "annotation espalier.gardener.cloud/source"),
+        (etcd(sourceStore=STORE), "backups can't be copied over themselves"),
+        (etcd(store=None), "spec.backup.store: found none"),
+        (etcd(store={**STORE, "provider": "s3://evil"}), "spec.backup.store.provider: found 's3://evil'"),
+        (etcd(store={**STORE, "container": None}), "spec.backup.store.container: found none"),
+    ],
+)
+def test_an_etcd_that_can_not_run_is_refused_by_field(made: Etcd, said: str) -> None:
+    with pytest.raises(Unusable) as refused:
+        rendered(made, OWNER)
+    assert said in str(refused.value)
+
+
+def test_another_configuration_makes_pods_anew() -> None:
+    def checksum(made: Etcd) -> str:
+        annotations: dict[str, str] = stateful_set(made)["spec"]["template"]["metadata"]["annotations"]
+        return annotations["checksum/etcd-config"]
+
+    bigger = etcd()
+    bigger.spec.etcd.quota = 1 << 30
+    assert checksum(bigger) != checksum(etcd())
