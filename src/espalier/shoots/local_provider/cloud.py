@@ -1,0 +1,145 @@
+"""The cloud as one operation reaches it: by the account of its shoot, with its tags, and as long as it may go on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from espalier.api.cloud import (
+    AnyCall,
+    AnyItem,
+    Bucket,
+    CallCloud,
+    CloudError,
+    CloudRequest,
+    Create,
+    Credentials,
+    Delete,
+    ItemKind,
+    ListItems,
+    Network,
+    Record,
+    Refusal,
+    SetRecord,
+    VirtualMachine,
+)
+from espalier.api.core import SECRET, Secret
+from espalier.api.gardener.operations import ErrorCode, SecretReference
+from espalier.api.printable import quoted
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object
+from espalier.shoots.extension import OperationFailed, Request
+
+Made = TypeVar("Made", Network, VirtualMachine)
+I = TypeVar("I", Network, VirtualMachine, Bucket, Record)  # noqa: E741
+
+TYPE = "local"
+
+SHOOT_TAG = "espalier.gardener.cloud/shoot"
+"""Technical ID of the shoot whose something is. What lacks it is never adopted nor deleted."""
+
+_CODES: Mapping[Refusal, ErrorCode] = {
+    Refusal.UNAUTHENTICATED: ErrorCode.UNAUTHENTICATED,
+    Refusal.IN_USE: ErrorCode.DEPENDENCIES,
+    Refusal.INVALID: ErrorCode.CONFIGURATION,
+    Refusal.NAME_TAKEN: ErrorCode.CONFIGURATION,
+    Refusal.NOT_FOUND: ErrorCode.DEPENDENCIES,
+    Refusal.QUOTA_EXCEEDED: ErrorCode.QUOTA_EXCEEDED,
+    Refusal.RATE_LIMITED: ErrorCode.RATE_LIMITS_EXCEEDED,
+    Refusal.UNAVAILABLE: ErrorCode.RETRYABLE_DEPENDENCIES,
+}
+
+
+class Guarded(Protocol):
+    """What lets calls through, or not: a `Request`, or a `Guard`."""
+
+    async def call(
+        self, function: Callable[[CloudRequest], Awaitable[list[AnyItem]]], request: CloudRequest, /
+    ) -> list[AnyItem]:
+        """Call the provider."""
+
+
+class Cloud:
+    """The part of the cloud that belongs to one shoot."""
+
+    def __init__(
+        self, guarded: Guarded, call: CallCloud, credentials: Credentials, technical_id: str, caller: str
+    ) -> None:
+        self._guarded = guarded
+        self._call = call
+        self._credentials = credentials
+        self._caller = caller
+        self.tags = {SHOOT_TAG: technical_id}
+
+    async def networks(self) -> list[Network]:
+        """The shoot's networks."""
+        return await self._list(Network)
+
+    async def machines(self) -> list[VirtualMachine]:
+        """The shoot's virtual machines."""
+        return await self._list(VirtualMachine)
+
+    async def create(self, item: Made) -> Made:
+        """Make something; it has to have the shoot's tags."""
+        return next(one for one in await self._ask(Create(item)) if isinstance(one, type(item)))
+
+    async def delete(self, item: Network | VirtualMachine) -> None:
+        """Delete something of the shoot; nothing to do when it is gone."""
+        kinds: dict[type, ItemKind] = {Network: "Network", VirtualMachine: "VirtualMachine"}
+        await self._delete(Delete(kinds[type(item)], item.id))
+
+    async def records(self) -> list[Record]:
+        """The shoot's DNS records."""
+        return await self._list(Record)
+
+    async def set_record(self, record: Record) -> None:
+        """Make this the record of its name."""
+        await self._ask(SetRecord(record))
+
+    async def delete_record(self, record: Record) -> None:
+        """Delete a record; nothing to do when it is gone."""
+        await self._delete(Delete("Record", record.id))
+
+    async def _list(self, kind: type[I]) -> list[I]:
+        name = kind.__name__
+        found = await self._ask(ListItems(name, self.tags))  # type: ignore[arg-type]
+        return [item for item in found if isinstance(item, kind)]
+
+    async def _delete(self, call: Delete) -> None:
+        try:
+            await self._ask(call, passed=(Refusal.NOT_FOUND,))
+        except CloudError:
+            return
+
+    async def _ask(self, call: AnyCall, passed: Sequence[Refusal] = ()) -> list[AnyItem]:
+        try:
+            return await self._guarded.call(self._call, CloudRequest(self._credentials, call, self._caller))
+        except CloudError as error:
+            if error.refusal in passed:
+                raise
+            message = f"the cloud refused: {quoted(str(error), 500)}"
+            raise OperationFailed(message, _CODES[error.refusal], reason=str(error.refusal)) from error
+
+
+def credentials_of(secret: Object | None, name: str) -> Credentials:
+    """The credentials in a Secret. Raises `OperationFailed`; no message has any of it."""
+    data = secret.decode(Secret).data if secret is not None else {}
+    account, token = (data.get(field, b"").decode(errors="replace") for field in ("account", "token"))
+    if not account or not token:
+        found = "found no such Secret" if secret is None else f"found {', '.join(sorted(data)[:10]) or 'nothing'}"
+        message = f"Secret {name}: {found}; allowed: data with account and token of the cloud; have it corrected"
+        raise OperationFailed(message, ErrorCode.UNAUTHENTICATED, reason="CredentialsMissing")
+    return Credentials(account, token)
+
+
+async def cloud_of(
+    request: Request[Any], call: CallCloud, reference: SecretReference | None, resource: Resource
+) -> Cloud:
+    """The cloud for an operation, by the Secret that its resource names: one of its own namespace."""
+    namespace = request.object.namespace
+    if reference is None or not reference.name or (reference.namespace or namespace) != namespace:
+        message = "spec.secretRef: found none, or one of another namespace; allowed: a Secret of the shoot's namespace"
+        raise OperationFailed(message, ErrorCode.CONFIGURATION, reason="CredentialsMissing")
+    secret = await request.read(SECRET, Key(namespace, reference.name))
+    credentials = credentials_of(secret, f"{namespace}/{reference.name}")
+    return Cloud(request, call, credentials, namespace, resource.kind)

@@ -1,0 +1,124 @@
+"""Infrastructure: one network for each shoot, and a state as Terraform writes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from espalier.api.cloud import CallCloud, Network
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.meta import Observed
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Wait
+from espalier.runtime.writer import Writer
+from espalier.shoots.extension import Extension, Request, Result, SavedState, StateInvalid
+from espalier.shoots.local_provider.cloud import TYPE, Cloud, cloud_of
+
+DEFAULT_WORKERS = "10.250.0.0/16"
+NETWORK = "network"
+
+
+class StateResource(Struct, frozen=True):
+    """Something that was made."""
+
+    type: str
+    name: str
+    id: Annotated[str, Meta(min_length=1)]
+
+
+class TerraformState(Struct, frozen=True):
+    """Everything that was made for a shoot. The serial rises with each change."""
+
+    lineage: str
+    serial: Annotated[int, Meta(ge=0)] = 0
+    resources: list[StateResource] = msgspec.field(default_factory=list)
+    version: int = 4
+
+    @property
+    def network(self) -> str:
+        """Id of the network; empty if none was made yet."""
+        return next((one.id for one in self.resources if one.type == NETWORK), "")
+
+    def with_network(self, network: Network) -> TerraformState:
+        """The same with this network; itself, if it has it."""
+        if self.network == network.id:
+            return self
+        made = StateResource(NETWORK, "workers", network.id)
+        return structs.replace(self, serial=self.serial + 1, resources=[made])
+
+
+class _Networks(Observed, frozen=True):
+    workers: str = DEFAULT_WORKERS
+
+
+class InfrastructureConfig(Observed, frozen=True):
+    """`spec.providerConfig`."""
+
+    networks: _Networks = _Networks()
+
+
+class InfrastructureActuator:
+    """Makes the network of a shoot, finds it again by its tag, and takes it over by the state."""
+
+    def __init__(self, call: CallCloud) -> None:
+        self._call = call
+
+    async def reconcile(self, request: Request[TerraformState]) -> Result[TerraformState] | Wait:
+        """A network with the shoot's tag is the shoot's: one that a lost attempt made is not made twice."""
+        cloud, config = await self._begin(request)
+        state = request.state or TerraformState(lineage=request.object.metadata.uid)
+        networks = await cloud.networks()
+        network = next((one for one in networks if one.id == state.network), networks[0] if networks else None)
+        if network is None:
+            wanted = Network(name=request.object.namespace, tags=cloud.tags, cidr=config.networks.workers)
+            network = await cloud.create(wanted)
+            await request.save(state.with_network(network))
+        return _result(state.with_network(network), network)
+
+    async def restore(self, request: Request[TerraformState]) -> Result[TerraformState] | Wait:
+        """What the state names has to be there, and the shoot's."""
+        cloud, _ = await self._begin(request)
+        state = request.state
+        if state is None or not state.network:
+            raise StateInvalid("status.state: found no network in it; allowed: the state that the source seed saved")
+        network = next((one for one in await cloud.networks() if one.id == state.network), None)
+        if network is None:
+            raise StateInvalid(
+                f"status.state: the shoot has no network {state.network[:60]} in the cloud, and none is made in its "
+                "place: correct the state, or the credentials if they are of another account"
+            )
+        return _result(state, network)
+
+    async def migrate(self, object: Object, writer: Writer) -> Wait | None:
+        """The state is saved after each change; nothing of it lies in the seed."""
+        return None
+
+    async def delete(self, request: Request[TerraformState]) -> Wait | None:
+        """Delete the shoot's networks."""
+        cloud, _ = await self._begin(request)
+        for network in await cloud.networks():
+            await cloud.delete(network)
+        return None
+
+    async def _begin(self, request: Request[TerraformState]) -> tuple[Cloud, InfrastructureConfig]:
+        spec = request.object.decode(Infrastructure).spec
+        config = msgspec.json.decode(spec.provider_config or b"{}", type=InfrastructureConfig)
+        cloud = await cloud_of(request, self._call, spec.secret_ref, Infrastructure.resource)
+        return cloud, config
+
+
+def _result(state: TerraformState, network: Network) -> Result[TerraformState]:
+    status: dict[str, Any] = {
+        "providerStatus": {"network": network.id},
+        "nodesCIDR": network.cidr,
+        "networking": {"nodes": [network.cidr]},
+    }
+    return Result(state, status)
+
+
+def extension(call: CallCloud) -> Extension[TerraformState]:
+    """The extension for Infrastructure."""
+    state = SavedState(TerraformState, as_text=True)
+    return Extension(Infrastructure.resource, TYPE, InfrastructureActuator(call), state)
