@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from espalier.api.gardener.operations import NamedReference, RawExtension
+from espalier.api.gardener.operations import RawExtension
 from espalier.api.gardener.shoot import GROUP
 from espalier.api.kinds import AGE, ATOMIC, KubeObject, kind, listing
 from espalier.api.meta import Part
@@ -57,18 +57,6 @@ class ExtensionState(Part):
     outdated: Annotated[
         str, Meta(description="Why the resource's present state is not here. Such an entry restores nothing.")
     ] = ""
-    resources: Annotated[
-        list[NamedReference], Meta(description="Objects that belong to the state.", extra_json_schema=ATOMIC)
-    ] = []
-
-
-class ResourceState(Part):
-    """An object that belongs to the state of an extension."""
-
-    kind: str
-    name: str
-    api_version: str = ""
-    data: Annotated[RawExtension, Meta(description="The object, without what the seed's API server added.")] = None  # type: ignore[assignment]
 
 
 @kind(
@@ -81,4 +69,3 @@ class ShootState(KubeObject):
 
     gardenlet: GardenletState = msgspec.field(default_factory=GardenletState)
     extensions: Annotated[list[ExtensionState], Meta(extra_json_schema=ATOMIC)] = []
-    resources: Annotated[list[ResourceState], Meta(extra_json_schema=ATOMIC)] = []

@@ -6,10 +6,10 @@ It follows watches: one write when states changed, none while a shoot is settled
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
-from espalier.api.gardener import SHOOT_EXTENSION_KINDS, metadata_keys
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
@@ -24,13 +24,15 @@ from espalier.runtime.mapping import own_key
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.shoots.state.document import Document, UnreadableShootState, digested
 from espalier.shoots.state.found import FoundState, state_of
-from espalier.shoots.state.merging import Task, is_current, merged, task_of
+from espalier.shoots.state.kinds import kinds_of
+from espalier.shoots.state.merging import Found, Task, is_current, merged, task_of
 from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.store import EpochOver, ShootStates
 from espalier.shoots.state.stored import StaleState
 
 BY_TECHNICAL_ID = "technical ID"
-BY_NAMESPACE = "namespace"
+
+_FILLED_SOON = 0.5
 
 
 def shoot_states(garden: Caches, seed: str) -> Cache:
@@ -44,25 +46,49 @@ def technical_id(shoot: Object) -> Iterable[str]:
     return (found,) if found else ()
 
 
-@dataclass(frozen=True)
 class Observer:
-    """What is read: the garden's Shoots and ShootStates, and the seed's extension resources."""
+    """What is read: the garden's Shoots and ShootStates, and the extension resources of every kind that the seed has.
 
-    shoots: Cache
-    states: Cache
-    resources: Mapping[type[Extended], Cache]
+    Kinds may come while it runs.
+    """
+
+    def __init__(self, shoots: Cache, states: Cache, seed: Caches) -> None:
+        self.shoots = shoots
+        self.states = states
+        self.definitions = seed.of(CUSTOM_RESOURCE_DEFINITION)
+        self._seed = seed
+        self._resources: dict[type[Extended], Cache] = {}
+        self._by_plural: set[str] = set()
+
+    def watch(self, follow: Callable[[Cache], None]) -> None:
+        """Follow the resources of each kind, from when its definition is there."""
+
+        def defined(_old: Object | None, new: Object | None, _first: bool) -> None:
+            for kind in kinds_of(new) if new is not None else ():
+                if kind.resource.plural not in self._by_plural:
+                    self._by_plural.add(kind.resource.plural)
+                    self._resources[kind] = self._seed.of(kind.resource, optional=True)
+                    follow(self._resources[kind])
+
+        self.definitions.subscribe(defined)
+
+    @property
+    def is_filled(self) -> bool:
+        """True if all is read that there is: what is not there then is absent."""
+        return self.definitions.synced and all(cache.synced for cache in self._resources.values())
 
     def keys_of_resource(self, resource: Object) -> Iterable[Key]:
         """The Shoot of an extension resource."""
         return [shoot.key for shoot in self.shoots.by_index(BY_TECHNICAL_ID, resource.namespace)]
 
-    def found(self, namespace: str) -> list[FoundState]:
+    def found(self, namespace: str) -> Found:
         """The states in the namespace of a shoot."""
-        return [
+        states = [
             state_of(resource, kind)
-            for kind, cache in self.resources.items()
+            for kind, cache in sorted(self._resources.items(), key=lambda item: item[0].resource.plural)
             for resource in sorted(cache.list(namespace), key=lambda one: one.name)
         ]
+        return Found(tuple(states), frozenset(kind.resource.kind for kind in self._resources))
 
 
 def controller(
@@ -72,24 +98,20 @@ def controller(
     seed_caches: Caches,
     seed: str,
     rng: random.Random,
-    kinds: Sequence[type[Extended]] = SHOOT_EXTENSION_KINDS,
     recorder: Recorder | None = None,
     workers: int = 5,
     resync: float | None = RESYNC,
 ) -> Controller:
-    """The controller, for the gardenlet of `seed`. `garden` and `garden_caches` reach the garden.
-
-    `kinds`: others may be installed later than this was written; each with a `status.state` will do.
-    """
+    """The controller, for the gardenlet of `seed`. `garden` and `garden_caches` reach the garden."""
     shoots = garden_caches.of(Shoot.resource, indexes={BY_TECHNICAL_ID: technical_id})
     states = shoot_states(garden_caches, seed)
-    observer = Observer(shoots, states, {kind: seed_caches.of(kind.resource) for kind in kinds})
+    observer = Observer(shoots, states, seed_caches)
     sync = Sync(observer, ShootStates(garden, seed, states), seed, recorder)
     made = Controller("shootstate", sync.reconcile, workers=workers, resync=resync, rng=rng)
     made.watch(shoots, own_key)
     made.watch(states, own_key)
-    for cache in observer.resources.values():
-        made.watch(cache, observer.keys_of_resource)
+    made.watch(observer.definitions, lambda _definition: ())
+    observer.watch(lambda cache: made.watch(cache, observer.keys_of_resource))
     return made
 
 
@@ -111,6 +133,8 @@ class Sync:
         task = task_of(shoot, self._seed)
         if task is None or not shoot.status.technical_id:
             return Done()
+        if not self._observer.is_filled:
+            return Wait("CachesNotFilled", "a kind of extension was installed just now", after=_FILLED_SOON)
         states = self._observer.found(shoot.status.technical_id)
         cached = self._observer.states.get(key)
         if cached is None or not is_current(cached.decode(ShootState).extensions, states, task.mode):
@@ -120,9 +144,9 @@ class Sync:
                 return Wait("EpochOver", str(error))
             except (StaleState, UnreadableShootState, TruncatedState) as error:
                 return Fault("ShootStateUnusable", str(error))
-        return self._told(found, states)
+        return self._told(found, states.states)
 
-    async def _write(self, shoot: Object, task: Task, states: Sequence[FoundState]) -> None:
+    async def _write(self, shoot: Object, task: Task, states: Found) -> None:
         secrets: list[Tree] = []
         used: set[str] = set()
         unused: set[str] = set()

@@ -110,7 +110,7 @@ def digested(object_: Object) -> Object:
     """A cached ShootState: of secrets the names, of states the digests. A transform: the object is its own."""
     try:
         document = Document(object_.raw)
-        entries = [_digested(entry.state) for entry in document.entries]
+        entries = [digested_state(entry.state) for entry in document.entries]
     except (UnreadableShootState, msgspec.MsgspecError):
         entries = []  # whoever acts on it reads it live, and says what is wrong
     object_.metadata.managed_fields = None  # type: ignore[assignment]  # absent is None
@@ -118,7 +118,8 @@ def digested(object_: Object) -> Object:
     return Object(encode_json({**head, "extensions": entries}), object_.head)
 
 
-def _digested(state: ExtensionState) -> ExtensionState:
+def digested_state(state: ExtensionState) -> ExtensionState:
+    """An entry with the digest in place of its state."""
     if state.state is None:
         return state
     return msgspec.structs.replace(state, state=Raw(encode_json(digests.of_value(bytes(state.state)))))

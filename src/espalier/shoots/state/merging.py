@@ -15,9 +15,8 @@ from espalier.api.gardener.responsibility import operation_of_shoot, seed_of
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.api.meta import Tree
-from espalier.kube.objects import encode_json
-from espalier.shoots.state import digests, pieces
-from espalier.shoots.state.document import Entry, digest_of
+from espalier.shoots.state import pieces
+from espalier.shoots.state.document import Entry, digest_of, digested_state
 from espalier.shoots.state.found import FoundState, StateKey
 from espalier.shoots.state.limits import LARGEST_INLINE, LARGEST_SHOOT_STATE
 
@@ -41,6 +40,13 @@ class Task(msgspec.Struct, frozen=True):
     epoch: int
 
 
+class Found(msgspec.Struct, frozen=True):
+    """The states in a shoot's namespace, of all kinds that the seed has: entries of other kinds stay."""
+
+    states: tuple[FoundState, ...]
+    kinds: frozenset[str]
+
+
 def task_of(shoot: Shoot, seed: str) -> Task | None:
     """The task of a seed; None where another one has the shoot, or it can't be told."""
     if seed_of(shoot) != seed:
@@ -55,14 +61,16 @@ def task_of(shoot: Shoot, seed: str) -> Task | None:
     return Task(Mode.EXACT if settled else Mode.MERGE, current.epoch if current else 0)
 
 
-def is_current(cached: Sequence[ExtensionState], found: Sequence[FoundState], mode: Mode) -> bool:
+def is_current(cached: Sequence[ExtensionState], found: Found, mode: Mode) -> bool:
     """True if a cached ShootState has all states of a seed, so that nothing has to be read or written."""
     entries = {StateKey(one.kind, one.name, one.purpose): one for one in cached}
-    return not _forgotten(entries, found, mode) and all(_is_stored(entries.get(one.key), one, mode) for one in found)
+    return not _forgotten(entries, found, mode) and all(
+        _is_stored(entries.get(one.key), one, mode) for one in found.states
+    )
 
 
 def merged(
-    entries: Sequence[Entry], found: Sequence[FoundState], task: Task, shoot_uid: str, others: int
+    entries: Sequence[Entry], found: Found, task: Task, shoot_uid: str, others: int
 ) -> tuple[list[Entry], list[Tree]]:
     """All entries, and the Secrets of those that are too large. `others`: bytes of the other parts of the ShootState.
 
@@ -71,7 +79,7 @@ def merged(
     by_key = {entry.key: entry for entry in entries}
     for key in _forgotten(by_key, found, task.mode):
         del by_key[key]
-    for one in found:
+    for one in found.states:
         entry = _next(by_key.get(one.key), one, task)
         if entry is not None:
             by_key[one.key] = entry
@@ -89,23 +97,26 @@ def merged(
     return list(by_key.values()), secrets
 
 
-def _forgotten(entries: Iterable[StateKey], found: Sequence[FoundState], mode: Mode) -> list[StateKey]:
+def unsynced(entries: Sequence[Entry], found: Found) -> list[StateKey]:
+    """Resources whose state is not stored as it is: while there are any, none of them may be deleted to migrate."""
+    by_key = {entry.key: entry for entry in entries}
+    return [one.key for one in found.states if not _is_stored(_digested(by_key.get(one.key)), one, Mode.MERGE)]
+
+
+def _forgotten(entries: Iterable[StateKey], found: Found, mode: Mode) -> list[StateKey]:
     """Entries of resources that are gone, or keep no state any more.
 
     A namespace that somebody emptied is no reason to forget: only while others of its resources are there.
     """
-    if mode is Mode.MERGE or not found:
+    if mode is Mode.MERGE or not found.states:
         return []
-    kept = {one.key for one in found if one.text or one.problem or one.waits}
-    return [key for key in entries if key not in kept]
+    kept = {one.key for one in found.states if one.text or one.problem or one.waits}
+    return [key for key in entries if key.kind in found.kinds and key not in kept]
 
 
 def _next(present: Entry | None, one: FoundState, task: Task) -> Entry | None:
     """The entry of a resource, None for none."""
-    cached = present.state if present is not None else None
-    if cached is not None and cached.state is not None:
-        cached = msgspec.structs.replace(cached, state=Raw(encode_json(digests.of_value(bytes(cached.state)))))
-    if _is_stored(cached, one, task.mode):
+    if _is_stored(_digested(present), one, task.mode):
         return present
     if one.problem:
         state = (
@@ -115,6 +126,11 @@ def _next(present: Entry | None, one: FoundState, task: Task) -> Entry | None:
         )
         return Entry.of(msgspec.structs.replace(state, outdated=one.problem))
     return Entry.of(_state(one, task.epoch))
+
+
+def _digested(entry: Entry | None) -> ExtensionState | None:
+    """An entry as caches have it."""
+    return digested_state(entry.state) if entry is not None else None
 
 
 def _state(one: FoundState, epoch: int) -> ExtensionState:

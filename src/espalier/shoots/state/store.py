@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from espalier.api.core import SECRET
 from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import FINALIZER, PersistedSecret, ShootState
 from espalier.api.meta import Tree
@@ -22,6 +23,8 @@ from espalier.runtime.cache import Cache
 from espalier.runtime.writer import Writer, found_by_owner
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document, epoch_of
+from espalier.shoots.state.found import StateKey, state_of
+from espalier.shoots.state.merging import Found, unsynced
 from espalier.shoots.state.stored import StaleState, StoredState
 
 _ATTEMPTS = 5
@@ -82,6 +85,15 @@ class ShootStates:
             raise StaleState(f"there is no ShootState {shoot.key}: nothing is known of the shoot's control plane")
         found = await self.change(shoot, epoch, lambda _document: None)
         return await StoredState.read(self._client, found)
+
+    async def unsynced(self, shoot: Object, resources: Iterable[tuple[type[Extended], Object]]) -> list[StateKey]:
+        """Of these resources those whose present state is not stored, by a live read: for the flow that migrates.
+
+        While there are any, it deletes none of them.
+        """
+        found = await self.read(shoot)
+        states = tuple(state_of(resource, kind) for kind, resource in resources)
+        return unsynced(Document(found.raw).entries if found is not None else (), Found(states, frozenset()))
 
     async def release(self, shoot: Object) -> None:
         """Have the ShootState, and all Secrets that it refers to, deleted: the control plane of the Shoot is gone."""

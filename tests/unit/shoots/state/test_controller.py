@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from espalier.api.core import SECRET
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, SECRET
+from espalier.api.crd import crd_of
 from espalier.api.gardener import names
 from espalier.api.gardener.control_plane import ControlPlane
 from espalier.api.gardener.extension import Extension
@@ -13,7 +14,10 @@ from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.network import Network
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
+from espalier.shoots.state.found import StateKey
+from espalier.shoots.state.kinds import declared
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE, LARGEST_STATE, MIB
 from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.stored import StaleState
@@ -76,6 +80,36 @@ async def test_control_planes_of_two_purposes_are_two_entries(world: World) -> N
     async with world.syncing():
         found = [(one["purpose"], one["state"]) for one in (await world.shoot_state())["extensions"]]
         assert found == [("normal", "normal"), ("exposure", "exposure")]
+
+
+@told
+async def test_a_kind_that_is_installed_while_the_controller_runs_is_carried_too(world: World) -> None:
+    """G11: the list of kinds is open."""
+    runtimes = declared(Resource("extensions.gardener.cloud", "v1alpha1", "containerruntimes", "ContainerRuntime"))
+    await world.set_state("kept")
+    async with world.syncing():
+        await world.seeds["a"].client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(runtimes))
+        await world.settled(60)
+        await world.set_state(STATE, "gvisor", resource=runtimes.resource)
+        await world.settled()
+        expected = {"Infrastructure/infrastructure": "kept", "ContainerRuntime/gvisor": STATE}
+        assert await world.entries() == expected
+
+
+@told
+async def test_a_flow_that_migrates_asks_whether_the_last_state_is_stored(world: World) -> None:
+    await world.set_state("first")
+    async with world.syncing():
+        pass
+    client = world.seeds["a"].client
+    shoot, found = await world.shoot(), await client.get(Infrastructure.resource, "infrastructure", TECHNICAL_ID)
+    assert await world.states().unsynced(shoot, [(Infrastructure, found)]) == []
+    await world.set_state("last")
+    found = await client.get(Infrastructure.resource, "infrastructure", TECHNICAL_ID)
+    missing = StateKey("Infrastructure", "infrastructure")
+    assert await world.states().unsynced(shoot, [(Infrastructure, found)]) == [missing]
+    async with world.syncing():
+        assert await world.states().unsynced(shoot, [(Infrastructure, found)]) == []
 
 
 @told

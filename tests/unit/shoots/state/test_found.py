@@ -6,6 +6,7 @@ from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operating_system_config import OperatingSystemConfig
 from espalier.kube.objects import Object
 from espalier.shoots.state.found import StateKey, state_of
+from espalier.shoots.state.kinds import kinds_of
 
 
 def resource(status: bytes, spec: bytes = b'{"type":"local"}', annotations: bytes = b"{}") -> Object:
@@ -54,3 +55,17 @@ def test_what_can_not_be_carried_has_a_problem_in_words(status: bytes, problem: 
     assert found.problem.startswith(problem)
     assert found.problem
     assert len(found.problem) < 400
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        b"{}",
+        b'{"group":7}',
+        b'{"group":"extensions.gardener.cloud","scope":"Cluster","names":{"plural":"xs"},"versions":[{"served":true}]}',
+        b'{"group":"extensions.gardener.cloud","scope":"Namespaced","names":{"plural":"xs"},"versions":[]}',
+        b'{"group":"example.com","scope":"Namespaced","names":{"plural":"xs"},"versions":[{"served":true}]}',
+    ],
+)
+def test_other_definitions_are_no_kinds_of_extensions(spec: bytes) -> None:
+    assert list(kinds_of(Object(b'{"metadata":{"name":"x"},"spec":' + spec + b"}"))) == []

@@ -1,0 +1,35 @@
+"""Admission as components: one of the garden's manager, one of a seed's."""
+
+from __future__ import annotations
+
+from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.kube.rbac import FOLLOW, Right, Rights
+from espalier.runtime.component import Component, Host
+from espalier.shoots.admission import handlers
+
+
+def garden() -> Component:
+    """The webhooks of the garden."""
+
+    def build(host: Host) -> None:
+        if host.webhooks is not None:
+            handlers.Admission(host.caches).serve(host.webhooks)
+
+    rights = Rights(
+        watched=(Right((Shoot.resource,), FOLLOW),),
+        cluster_scoped=(Right((Seed.resource, CloudProfile.resource), FOLLOW),),
+    )
+    return Component("garden-admission", build, rights=rights, webhooks=handlers.WEBHOOKS)
+
+
+def seed() -> Component:
+    """The webhooks of a seed."""
+
+    def build(host: Host) -> None:
+        if host.webhooks is not None:
+            for path, handler in handlers.SEED_HANDLERS.items():
+                host.webhooks.handle(path, handler)
+
+    return Component("seed-admission", build, webhooks=handlers.SEED_WEBHOOKS)

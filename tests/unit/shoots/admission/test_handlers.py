@@ -1,0 +1,145 @@
+"""The webhooks at an API server that asks them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from espalier.api import gardener
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.crd import crd_of
+from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.kinds import KubeObject
+from espalier.apiserver.webhooks import WebhookCall
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import ApiError, Invalid
+from espalier.runtime.cache import Caches
+from espalier.runtime.webhooks import Webhooks
+from espalier.shoots.admission import handlers
+from espalier.shoots.admission.handlers import Admission
+from espalier.shoots.state.store import ShootStates
+from tests.support.embedded_server import client_of, new_server
+
+NAMESPACE_NAME = "garden-core"
+
+
+@asynccontextmanager
+async def garden() -> AsyncIterator[Client]:
+    """A garden with a settled shoot in seed `a`, and seeds `b` and `going` beside it."""
+    webhooks = Webhooks(port=None)
+
+    async def call(call: WebhookCall) -> bytes:
+        return webhooks.review(urlsplit(call.url).path, call.body)
+
+    server = new_server(call_webhook=call)
+    await server.start()
+    client = client_of(server)
+    kinds: tuple[type[KubeObject], ...] = (*gardener.GARDEN_KINDS, Etcd)
+    for kind in kinds:
+        await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
+    await client.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
+    spec = {"provider": {"type": "local"}, "backup": {"provider": "local"}}
+    for name in ("a", "b", "going"):
+        await client.create(Seed.resource, {"metadata": {"name": name, "finalizers": ["gardener/x"]}, "spec": spec})
+    await client.delete(Seed.resource, "going")
+    await client.create(Shoot.resource, {"metadata": at("x"), "spec": {"provider": {"type": "local"}, "seedName": "a"}})
+    status = {
+        "seedName": "a",
+        "technicalID": "shoot--core--x",
+        "lastOperation": {"type": "Create", "state": "Succeeded"},
+    }
+    await client.patch(
+        Shoot.resource, "x", NAMESPACE_NAME, patch={"status": status}, type=PatchType.MERGE, subresource="status"
+    )
+    caches = Caches(client, rng=random.Random(1))
+    Admission(caches).serve(webhooks)
+    for path, handler in handlers.SEED_HANDLERS.items():
+        webhooks.handle(path, handler)
+    configuration = {"metadata": {"name": "garden"}, "webhooks": [*map(webhook, ALL)]}
+    await client.create(VALIDATING_WEBHOOK_CONFIGURATION, configuration)
+    following = asyncio.ensure_future(caches.run())
+    await caches.wait_synced()
+    yield client
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    await server.close()
+
+
+ALL = (*handlers.WEBHOOKS, *handlers.SEED_WEBHOOKS)
+
+
+def webhook(one: Any) -> dict[str, Any]:
+    rule = {
+        "apiGroups": [one.resource.group],
+        "apiVersions": [one.resource.version],
+        "operations": list(one.operations),
+        "resources": [one.resource.plural],
+    }
+    return {
+        "name": f"validate.{one.resource.group_resource}",
+        "clientConfig": {"url": f"https://garden.example.com{one.path}"},
+        "rules": [rule],
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def at(name: str) -> dict[str, Any]:
+    return {"name": name, "namespace": NAMESPACE_NAME}
+
+
+async def move(client: Client, to: str) -> None:
+    patch = {"spec": {"seedName": to}}
+    await client.patch(Shoot.resource, "x", NAMESPACE_NAME, patch=patch, type=PatchType.MERGE)
+
+
+async def test_a_shoot_is_moved_by_one_patch() -> None:
+    """G34."""
+    async with garden() as client:
+        await move(client, "b")
+        assert (await client.get(Shoot.resource, "x", NAMESPACE_NAME)).tree["spec"]["seedName"] == "b"
+
+
+async def test_a_refusal_names_the_field_and_the_reason() -> None:
+    async with garden() as client:
+        with pytest.raises(Invalid, match=r"spec.seedName: there is no such seed; found nowhere"):
+            await move(client, "nowhere")
+        with pytest.raises(Invalid, match=r"spec.seedName: the seed is being deleted; found going"):
+            await move(client, "going")
+
+
+async def test_a_shoot_state_is_not_deleted_by_hand_while_its_shoot_is_there() -> None:
+    """G13."""
+    async with garden() as client:
+        shoot = await client.get(Shoot.resource, "x", NAMESPACE_NAME)
+        await ShootStates(client, "a").persist(shoot, [], 1)
+        with pytest.raises(ApiError, match="ShootState garden-core/x can't be deleted: it is all that is known"):
+            await client.delete(ShootState.resource, "x", NAMESPACE_NAME)
+
+
+async def test_what_is_no_object_of_its_kind_is_refused_without_its_values() -> None:
+    async with garden() as client:
+        body = {"metadata": at("y"), "gardenlet": {"secrets": [{"name": "ca", "data": {"ca.key": "no base64!"}}]}}
+        with pytest.raises(Invalid) as caught:
+            await client.create(ShootState.resource, body)
+        assert "gardenlet.secrets[0].data[ca.key]: data of secrets is in base64" in str(caught.value)
+        assert "no base64" not in str(caught.value)
+
+
+async def test_entries_and_etcds_are_judged_too() -> None:
+    async with garden() as client:
+        with pytest.raises(Invalid, match=r"metadata.name: a BackupEntry has the technical ID and UID"):
+            await client.create(BackupEntry.resource, {"metadata": at("y"), "spec": {"bucketName": "b"}})
+        with pytest.raises(Invalid, match=r"spec.replicas: an etcd has one member.*found 3; allowed: 0 or 1"):
+            await client.create(Etcd.resource, {"metadata": at("etcd-main"), "spec": {"replicas": 3}})

@@ -1,0 +1,79 @@
+"""G18: no member of a project reads the state of its shoots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from espalier.api.core import ROLE, ROLE_BINDING, SECRET
+from espalier.api.gardener import names
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import PersistedSecret, ShootState
+from espalier.api.resource import Resource
+from espalier.kube.errors import Forbidden
+from espalier.kube.rbac import Right, trees
+from espalier.kube.wire import User
+from espalier.shoots.state import rbac
+from tests.support.embedded_server import client_of
+from tests.support.shoot_states import NAME, PROJECT, World, json_of, told
+
+ALICE = User("alice", ("system:authenticated",))
+GARDENLET = User("gardener.cloud:system:seed:a", ("gardener.cloud:system:seeds",))
+
+
+async def grant(world: World, user: User, namespace: str, rights: Sequence[Right]) -> None:
+    client, metadata = world.garden.client, {"name": user.name, "namespace": namespace}
+    await client.create(ROLE, {"metadata": metadata, "rules": trees(rights)})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user.name}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user.name}
+    await client.create(ROLE_BINDING, {"metadata": metadata, "roleRef": reference, "subjects": [subject]})
+
+
+@told
+async def test_an_admin_of_the_project_sees_his_shoots_and_secrets_and_no_state(world: World) -> None:
+    await world.set_state(json_of(500_000))
+    async with world.syncing():
+        pass
+    await world.states().persist(await world.shoot(), [PersistedSecret(name="ca", data={"ca.key": "aw=="})], 1)
+    await grant(world, ALICE, PROJECT, rbac.PROJECT_ADMIN)
+    alice = client_of(world.garden.server, ALICE)
+    assert (await alice.get(Shoot.resource, NAME, PROJECT)).name == NAME
+    assert (await alice.list(SECRET, PROJECT)).items == []
+    for resource, namespace in ((ShootState.resource, PROJECT), (SECRET, names.STATE_NAMESPACE)):
+        with pytest.raises(Forbidden):
+            await alice.list(resource, namespace)
+    with pytest.raises(Forbidden):
+        await alice.get(ShootState.resource, NAME, PROJECT)
+    with pytest.raises(Forbidden):
+        await alice.delete(ShootState.resource, NAME, PROJECT)
+
+
+@told
+async def test_the_rights_of_a_gardenlet_are_enough_for_all_it_does(world: World) -> None:
+    await world.set_state(json_of(500_000))
+    await grant(world, GARDENLET, PROJECT, (*rbac.GARDENLET, Right((Shoot.resource,), ("get", "list", "watch"))))
+    await grant(world, GARDENLET, names.STATE_NAMESPACE, rbac.GARDENLET_IN_STATE_NAMESPACE)
+    world.garden.client = client_of(world.garden.server, GARDENLET)
+    shoot, states = await world.shoot(), world.states()
+    await states.persist(shoot, [PersistedSecret(name="ca", data={"ca.key": "aw=="})], 1)
+    await states.claim(shoot, 2)
+    await states.release(shoot)
+
+
+@pytest.mark.parametrize("role", [rbac.PROJECT_VIEWER, rbac.PROJECT_ADMIN])
+def test_no_role_for_people_has_a_right_that_reveals_state(role: Sequence[Right]) -> None:
+    assert rbac.revealing(role) == []
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        Right((ShootState.resource,), ("get",)),
+        Right((Resource("*", "", "*", ""),), ("get",)),
+        Right((Resource("core.gardener.cloud", "", "*", ""),), ("list",)),
+        Right((Shoot.resource, ShootState.resource), ("*",)),
+    ],
+)
+def test_rights_that_reveal_state_are_found(right: Right) -> None:
+    assert rbac.revealing([right]) == [right]
