@@ -26,11 +26,9 @@ from espalier.api.gardener import (
     EXTENSION_KINDS,
     GARDEN_KINDS,
     SEED_KINDS,
-    SHOOT_EXTENSION_KINDS,
     leases,
     metadata_keys,
     names,
-    ownership,
     responsibility,
 )
 from espalier.api.gardener.cluster import Cluster
@@ -41,7 +39,6 @@ from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -188,7 +185,7 @@ class SeedWorld:
         caches = Caches(self.client, rng=random.Random(1))
         self.caches = caches
         self.clusters = caches.of(Cluster.resource)
-        controllers = [self._druid(caches), self._kubelet(caches), self._sync(caches)]
+        controllers = [self._druid(caches), self._kubelet(caches)]
         controllers += [self._extension(caches, kind) for kind in EXTENSION_KINDS]
         self._tasks = [asyncio.create_task(caches.run()), *(asyncio.create_task(one.run()) for one in controllers)]
 
@@ -320,52 +317,6 @@ class SeedWorld:
         status = {"ready": is_so, "observedGeneration": live.metadata.generation}
         if (typed.status.ready, typed.status.observed_generation) != (is_so, live.metadata.generation):
             await self._status(Etcd.resource, live, status)
-
-    # ShootStates.
-
-    def _sync(self, caches: Caches) -> Controller:
-        kinds = {kind: caches.of(kind.resource) for kind in SHOOT_EXTENSION_KINDS}
-
-        async def reconcile(key: Key) -> Outcome:
-            cluster = self.clusters.get(Key("", key.name))
-            if cluster is None:
-                return Done()
-            shoot = msgspec.json.decode(cluster.decode(Cluster).spec.shoot)["metadata"]
-            return await self._synced(Key(shoot["namespace"], shoot["name"]), key.name, kinds)
-
-        made = Controller("sync", reconcile, rng=random.Random(1))
-        for kind in SHOOT_EXTENSION_KINDS:
-            made.watch(caches.of(kind.resource), lambda found: [Key("", found.namespace)])
-        return made
-
-    async def _synced(self, shoot: Key, namespace: str, kinds: dict[type[Extended], Any]) -> Outcome:
-        garden = self.world.client
-        try:
-            live = await garden.get(ShootState.resource, shoot.name, shoot.namespace)
-            owner = await garden.get(Shoot.resource, shoot.name, shoot.namespace)
-        except NotFound:
-            return Wait("NoShootState", "there is none yet", after=2)
-        current = ownership.parse(owner.metadata.annotations.get(metadata_keys.OWNERSHIP)).current
-        if current is None or current.seed != self.name:
-            return Done()
-        present = {
-            (one["kind"], one.get("name", ""), one.get("purpose", "")): one for one in live.tree.get("extensions") or []
-        }
-        wanted = dict(present)
-        for cache in kinds.values():
-            for one in cache.list(namespace):
-                state = one.tree.get("status", {}).get("state")
-                if state is not None and responsibility.order(one.metadata) != metadata_keys.WAIT_FOR_STATE:
-                    purpose = one.tree["spec"].get("purpose", "")
-                    entry = {"kind": one.kind, "name": one.name, "state": state}
-                    wanted[one.kind, one.name, purpose] = entry | ({"purpose": purpose} if purpose else {})
-        if wanted != present:
-            patch = {"metadata": {"resourceVersion": live.resource_version}, "extensions": list(wanted.values())}
-            with suppress(Conflict):
-                await garden.patch(ShootState.resource, live.name, live.namespace, patch=patch, type=PatchType.MERGE)
-                return Done()
-            return Wait("Changed", "again", after=1)
-        return Done()
 
     # Extensions.
 
@@ -549,7 +500,7 @@ class World:
         for kind in GARDEN_KINDS:
             await self.client.create(core.CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
         await until_established(self.client, {kind.resource.group_resource for kind in GARDEN_KINDS})
-        for namespace in (NAMESPACE, LEASES, "garden"):
+        for namespace in (NAMESPACE, LEASES, names.STATE_NAMESPACE, "garden"):
             await self.client.create(core.NAMESPACE, {"metadata": {"name": namespace}})
         self.run_garden()
         for name in seeds:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from espalier.api import core
-from espalier.api.gardener import ownership
+from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.ownership import OwnershipError
@@ -27,6 +27,7 @@ from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Writer, found_by_owner
 from espalier.shoots.garden.signs_of_life import LEASES
+from espalier.shoots.state.rbac import GARDENLET_IN_STATE_NAMESPACE
 
 NAME = "gardener.cloud:gardenlet:{seed}"
 USER = "gardener.cloud:system:seed:{seed}"
@@ -63,7 +64,7 @@ def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
         Right((ShootState.resource, BackupEntry.resource), ("create",)),
     ]
     if owned:
-        rights.append(Right((ShootState.resource,), ("get", "patch", "delete"), names=tuple(sorted(owned))))
+        rights.append(Right((ShootState.resource,), ("get", "update", "patch", "delete"), names=tuple(sorted(owned))))
     return rights
 
 
@@ -79,10 +80,10 @@ def on_entries(seed: str, shoots: Iterable[Object], entries: Iterable[Object]) -
     }
     if not mine:
         return []
-    names = tuple(sorted(mine))
+    entry_names = tuple(sorted(mine))
     return [
-        Right((BackupEntry.resource,), ("patch", "delete"), names=names),
-        Right((BackupEntry.resource,), ("patch",), "status", names=names),
+        Right((BackupEntry.resource,), ("patch", "delete"), names=entry_names),
+        Right((BackupEntry.resource,), ("patch",), "status", names=entry_names),
     ]
 
 
@@ -115,8 +116,8 @@ class Roles:
 
     def _seeds_of(self, shoot: Object) -> list[Key]:
         typed = shoot.decode(Shoot)
-        names = {typed.spec.seed_name, typed.status.seed_name, owner_of(shoot)}
-        return [Key("", name) for name in sorted(filter(None, names))]
+        seeds = {typed.spec.seed_name, typed.status.seed_name, owner_of(shoot)}
+        return [Key("", name) for name in sorted(filter(None, seeds))]
 
     async def _reconcile(self, key: Key) -> Outcome:
         live = self._seeds.get(key)
@@ -131,6 +132,7 @@ class Roles:
             entries = self._entries.list(namespace)
             rights = in_project(key.name, shoots)
             await self._grant(namespace, [*rights, *on_entries(key.name, shoots, entries)], key.name)
+        await self._grant(names.STATE_NAMESPACE, list(GARDENLET_IN_STATE_NAMESPACE), key.name)
         lease = Right((core.LEASE,), ("get", "patch"), names=(key.name,))
         await self._grant(LEASES, [lease, Right((core.LEASE,), ("create",))], key.name)
         for namespace, secrets in self._credentials(key.name).items():
@@ -155,7 +157,7 @@ class Roles:
         reference = (backup.credentials_ref or backup.secret_ref) if backup is not None else None
         if reference is not None and reference.name not in found.get(reference.namespace, []):
             found.setdefault(reference.namespace, []).append(reference.name)
-        return {namespace: sorted(names) for namespace, names in found.items()}
+        return {namespace: sorted(secrets) for namespace, secrets in found.items()}
 
     async def _grant(self, namespace: str, rights: list[Right], seed: str, suffix: str = "") -> None:
         role, binding = (core.ROLE, core.ROLE_BINDING) if namespace else (core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING)

@@ -10,7 +10,6 @@ from typing import Protocol
 
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
@@ -18,13 +17,11 @@ from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.scope import Scope
+from espalier.shoots.state.store import ShootStates
+from espalier.shoots.state.stored import StoredState
 
 Call = Callable[[str, str, bytes], Awaitable[bytes]]
 """Calls the etcd agent of a namespace: namespace, path (`copyop/initiate`), body. Raises what a failed call raises."""
-
-LoadState = Callable[[str, ExtensionState], Awaitable[bytes]]
-"""The JSON of an extension's state, given the namespace of its ShootState; large ones lie in Secrets beside it."""
-
 
 SilentNodes = Callable[[str, datetime], Awaitable[list[str]]]
 """The nodes of a shoot (by its namespace) that have not renewed their Leases since a moment."""
@@ -54,9 +51,7 @@ class Tools:
     """Of keys; None in earnest."""
     renderer: Renderer
     call: Call
-    load_state: LoadState
-    is_saved: Callable[[ExtensionState, bytes], bool]
-    """True if an entry of a ShootState stands for this JSON."""
+    states: ShootStates
     silent_nodes: SilentNodes
     lease_waits: Expiry
     """Which sources' leases this process has waited for: what a crash makes it forget is waited for anew."""
@@ -68,6 +63,9 @@ class Live:
 
     shoot: Object
     state: Object | None
+    """The ShootState."""
+    stored: StoredState | None = None
+    """What it has for a shoot that is restored."""
 
 
 @dataclass(frozen=True)

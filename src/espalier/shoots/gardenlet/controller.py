@@ -6,7 +6,6 @@ extensions stop as their lease runs out.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime
 
 from espalier.api.core import NAMESPACE
@@ -17,7 +16,6 @@ from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating, operation_of_shoot, restoring, seed_of
 from espalier.api.gardener.shoot import Shoot, ShootStatus
-from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.resource import Key
 from espalier.kube.errors import Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object
@@ -35,6 +33,9 @@ from espalier.shoots.gardenlet.names import FINALIZER
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks.backups import OWNER_LABEL, hands_over
+from espalier.shoots.state.document import UnreadableShootState
+from espalier.shoots.state.store import EpochOver
+from espalier.shoots.state.stored import StaleState
 
 RETRY = "retry"
 """Order on a Shoot that has failed: try again."""
@@ -118,7 +119,12 @@ class ShootReconciler:
         except (KubeError, NameTaken) as error:
             message = f"the seed's API server can't be asked about the Cluster, so nothing is begun: {error}"
             return await self._broken(live.shoot, operation, message)
-        live.state = await self._shoot_state(live.shoot.key)
+        live.state = await self._shoot_state(live.shoot)
+        if operation is OperationType.RESTORE and scope.is_owner and live.state is not None:
+            try:
+                live.stored = await self._tools.states.claim(live.shoot, scope.epoch)
+            except (EpochOver, StaleState, UnreadableShootState) as error:
+                return await self._broken(live.shoot, operation, f"{error}")
         return await self._run(live, operation)
 
     def _is_lost(self, scope: Scope) -> bool:
@@ -150,11 +156,11 @@ class ShootReconciler:
         wanted = status.begun(shoot, self._seed, scope.technical_id, now)
         return await garden.status(Shoot.resource, shoot, wanted, Precondition.UID, before=typed.status)
 
-    async def _shoot_state(self, key: Key) -> Object | None:
+    async def _shoot_state(self, shoot: Object) -> Object | None:
         """Read live: no cache holds what is in all ShootStates."""
         try:
-            return await self._tools.garden.client.get(ShootState.resource, key.name, key.namespace)
-        except (NotFound, Forbidden):
+            return await self._tools.states.read(shoot)
+        except (StaleState, Forbidden):
             return None
 
     async def _run(self, live: Live, operation: OperationType) -> Outcome:
@@ -211,12 +217,7 @@ class ShootReconciler:
 
     async def _deleted(self, live: Live) -> Outcome:
         garden, shoot = self._tools.garden, live.shoot
-        state = live.state
-        if state is not None:
-            await garden.remove_finalizer(ShootState.resource, state, FINALIZER)
-            if state.metadata.deletion_timestamp is None:
-                with suppress(NotFound):
-                    await garden.client.delete(ShootState.resource, state.name, state.namespace, uid=state.metadata.uid)
+        await self._tools.states.release(shoot)
         await garden.remove_finalizer(Shoot.resource, shoot, FINALIZER)
         return Done()
 

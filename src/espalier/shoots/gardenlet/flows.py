@@ -100,7 +100,13 @@ RECONCILE: Flow[Context] = Flow(
 MIGRATE: Flow[Context] = Flow(
     "Migrate",
     [
-        Task("Wait for destination", control_plane.destination_ready, skip=control_plane.begun),
+        Task("Check extension state", extensions.carriable),
+        Task(
+            "Wait for destination",
+            control_plane.destination_ready,
+            after=("Check extension state",),
+            skip=control_plane.begun,
+        ),
         Task("Wake etcd", backups.woken, after=("Wait for destination",), skip=backups.skip_waking),
         Task("Stop controllers", control_plane.stopped(*CONTROLLERS), after=("Wake etcd",)),
         Task("Stop kube-apiserver", control_plane.stopped(API_SERVER), after=("Stop controllers",)),

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from datetime import datetime
-
-import msgspec
+from typing import cast
 
 from espalier.api import core
 from espalier.api.gardener import SEED_KINDS as KINDS
-from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.kube.client import Client
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
-from espalier.runtime.cache import Caches
+from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.component import Component, Host
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
-from espalier.shoots.gardenlet import controller, leases, orphans
+from espalier.shoots.gardenlet import controller, known_states, leases, orphans
 from espalier.shoots.gardenlet.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Call, LoadState, Renderer, SilentNodes, Tools
+from espalier.shoots.gardenlet.context import Call, Renderer, SilentNodes, Tools
 from espalier.shoots.gardenlet.heartbeat import Heartbeat
+from espalier.shoots.gardenlet.known_states import KnownStates
 from espalier.shoots.gardenlet.names import FIELD_MANAGER
 from espalier.shoots.gardenlet.observe import SEED_KINDS, Observer
+from espalier.shoots.state.store import ShootStates
 
 
 def component(
@@ -30,7 +30,6 @@ def component(
     garden: Client,
     renderer: Renderer,
     call: Call,
-    load_state: LoadState | None = None,
     silent_nodes: SilentNodes | None = None,
     random_keys: bool = True,
 ) -> Component:
@@ -44,6 +43,8 @@ def component(
         manager = host.manager
         caches = Caches(garden, rng=manager.rng)
         observer = Observer(caches, host.caches, config.seed)
+        known = KnownStates()
+        states = ShootStates(garden, config.seed, cast(Cache, known))
         tools = Tools(
             config=config,
             seed=Writer(host.client, observer.seed, FIELD_MANAGER),
@@ -52,13 +53,15 @@ def component(
             rng=None if random_keys else manager.rng,
             renderer=renderer,
             call=call,
-            load_state=load_state or inline,
-            is_saved=is_saved,
+            states=states,
             silent_nodes=silent_nodes or no_nodes,
             lease_waits=Expiry(),
         )
         manager.add(caches)
-        manager.add(controller.controller(observer, tools))
+        shoots = controller.controller(observer, tools)
+        known.subscribe(shoots.enqueue)
+        manager.add(shoots)
+        manager.add(known_states.controller(observer, known, states, garden, config.seed, manager.recorder))
         manager.add(leases.controller(observer, tools))
         manager.add(orphans.controller(observer, tools))
         for made in Backups(observer, tools).controllers():
@@ -81,18 +84,6 @@ RIGHTS = Rights(
 """In the seed. In the garden a gardenlet has what the garden grants to its seed (`shoots/garden/roles.py`)."""
 
 
-async def inline(_namespace: str, entry: ExtensionState) -> bytes:
-    """The state that is in the ShootState itself."""
-    if not entry.state:
-        raise ValueError(f"the state of {entry.kind} {entry.name} is not in the ShootState, but in Secrets beside it")
-    return bytes(entry.state)
-
-
 async def no_nodes(_namespace: str, _since: datetime) -> list[str]:
     """Nobody asks shoots for their nodes."""
     return []
-
-
-def is_saved(entry: ExtensionState, state: bytes) -> bool:
-    """True if the entry stands for this JSON, however it is spelled."""
-    return bool(entry.state) and msgspec.json.decode(entry.state) == msgspec.json.decode(state)

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.gardener import metadata_keys, responsibility
 from espalier.api.gardener.extension import Extended
-from espalier.api.gardener.operations import OperationState, OperationType
-from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.api.gardener.operations import NamedReference, OperationState, OperationType
+from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
@@ -30,6 +31,11 @@ from espalier.shoots.gardenlet.names import FIELD_MANAGER
 from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import Found
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, gone, together
+from espalier.shoots.state.document import digested
+from espalier.shoots.state.found import FoundState, state_of
+from espalier.shoots.state.merging import Mode, is_current
+from espalier.shoots.state.pieces import TruncatedState
+from espalier.shoots.state.stored import StaleState
 
 Kinds = tuple[type[Extended], ...]
 CARRIED_OBJECTS = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
@@ -63,13 +69,24 @@ def migrated(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
     return lambda ctx: together(_migrated(ctx, one) for one in _of(ctx, kinds))
 
 
+def carriable(ctx: Context) -> Verdict:
+    """Nothing keeps the states from being carried: asked before anything is stopped."""
+    problems = [f"{one.key}: {one.problem}" for one in _states(ctx) if one.problem]
+    return Failure(f"the shoot can't be restored in another seed: {'; '.join(problems)}") if problems else Done()
+
+
 def persisted(ctx: Context) -> Verdict:
     """The state that each resource has is in the ShootState, so the resource may go."""
-    missing = [one.object for one in ctx.scope.extensions if not _is_persisted(ctx, one)]
+    live = ctx.scope.state
+    stored = digested(Object(live.raw)).decode(ShootState).extensions if live is not None else []
+    missing = [str(one.key) for one in _states(ctx) if not is_current(stored, [one], Mode.MERGE)]
     if not missing:
         return Done()
-    listed = ", ".join(f"{one.kind} {one.name}" for one in missing)
-    return Wait("StateNotPersisted", f"the state of {listed} is not in the ShootState yet", after=SOON)
+    return Wait("StateNotPersisted", f"the state of {', '.join(missing)} is not in the ShootState yet", after=SOON)
+
+
+def _states(ctx: Context) -> list[FoundState]:
+    return [state_of(one.object, one.kind) for one in ctx.scope.extensions]
 
 
 def removed(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
@@ -91,16 +108,19 @@ def _deployed(ctx: Context, wanted: Rendered) -> Verdict:
     live = ctx.scope.extension(wanted.kind, wanted.name)
     body = stamped(wanted.body)
     moved = ctx.operation is OperationType.RESTORE and ctx.scope.ownership.last_started is not None
-    saved = ctx.scope.saved(wanted.kind.__name__, wanted.name, wanted.purpose) if moved else None
+    try:
+        state = _stored(ctx, wanted) if moved else None
+    except (StaleState, TruncatedState) as error:
+        return Failure(f"{wanted.kind.__name__} {wanted.name}: {error}; nothing is made anew in its place")
     if live is None:
-        first = (_has_state(saved) and metadata_keys.WAIT_FOR_STATE) or metadata_keys.RESTORE
+        first = metadata_keys.WAIT_FOR_STATE if state is not None else metadata_keys.RESTORE
         return _apply(ctx, wanted, body, first if moved else metadata_keys.RECONCILE)
     if live.metadata.deletion_timestamp is not None:
         return Wait("BeingDeleted", f"{live.kind} {live.name} is being deleted; it is made anew then", after=SOON)
     status = live.decode(wanted.kind).status
     order = responsibility.order(live.metadata)
     if order == metadata_keys.WAIT_FOR_STATE:
-        return _give_state(ctx, wanted, live, saved)
+        return _give_state(ctx, wanted, live, state)
     last = status.last_operation
     is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
     if order == metadata_keys.MIGRATE or (is_away and order != metadata_keys.RESTORE):
@@ -123,8 +143,9 @@ def _succeeded(live: Object, status: Any, order: str) -> Verdict:
     return Done()
 
 
-def _has_state(saved: ExtensionState | None) -> bool:
-    return saved is not None and bool(saved.state or saved.state_ref)
+def _stored(ctx: Context, wanted: Rendered) -> bytes | None:
+    stored = ctx.live.stored
+    return stored.state_for(wanted.kind.__name__, wanted.name, wanted.purpose) if stored is not None else None
 
 
 def _apply(ctx: Context, wanted: Rendered, body: Tree, order: str) -> Act:
@@ -136,20 +157,20 @@ def _apply(ctx: Context, wanted: Rendered, body: Tree, order: str) -> Act:
     return act(what, lambda: ctx.tools.seed.apply(resource, ordered, lambda _resource, _found: ""))
 
 
-def _give_state(ctx: Context, wanted: Rendered, live: Object, saved: ExtensionState | None) -> Verdict:
+def _give_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | None) -> Verdict:
     """The state first, then the order: an extension that restores always finds it."""
-    if saved is None or not _has_state(saved):
+    if state is None:
         return Failure(
             f"{live.kind} {live.name} waits for its state, and the ShootState has none for it: restore the ShootState; "
             "nothing is made anew in its place"
         )
 
     async def give() -> Continue | Wait | Failure:
-        state = msgspec.json.decode(await ctx.tools.load_state(ctx.live.shoot.namespace, saved))
-        await _give_resources(ctx, saved)
-        status: Tree = {"state": state}
-        if saved.resources:
-            status["resources"] = msgspec.to_builtins(saved.resources)
+        references = ctx.scope.carried_objects(wanted.kind.__name__, wanted.name, wanted.purpose)
+        await _give_objects(ctx, references)
+        status: dict[str, Any] = {"state": Raw(state)}
+        if references:
+            status["resources"] = references
         patched = await ctx.tools.seed.client.patch(
             wanted.kind.resource,
             live.name,
@@ -167,15 +188,15 @@ def _give_state(ctx: Context, wanted: Rendered, live: Object, saved: ExtensionSt
     return Act(f"give {live.kind} {live.name} its state, and have it restored", give)
 
 
-async def _give_resources(ctx: Context, saved: ExtensionState) -> None:
+async def _give_objects(ctx: Context, references: Iterable[NamedReference]) -> None:
     """The objects that belong to the state, in the shoot's namespace."""
     persisted = ctx.scope.persisted
     kept = {(one.kind, one.name): one for one in persisted.resources} if persisted is not None else {}
-    for reference in saved.resources:
+    for reference in references:
         kind, name = reference.resource_ref.kind, reference.resource_ref.name
         found = kept.get((kind, name))
         if found is None or not found.data or kind not in CARRIED_OBJECTS:
-            raise ValueError(f"the state of {saved.kind} {saved.name} needs {kind} {name}, and the ShootState lacks it")
+            raise ValueError(f"the state needs {kind} {name}, and the ShootState lacks it")
         tree: Tree = msgspec.json.decode(found.data)
         content = {field: value for field, value in tree.items() if field in ("data", "type", "immutable")}
         resource = CARRIED_OBJECTS[kind]
@@ -226,17 +247,6 @@ def _deleted(ctx: Context, found: Found) -> Verdict:
         what = f"confirm the deletion of {live.kind} {live.name}"
         return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
     return gone(ctx, kind.resource, live)
-
-
-def _is_persisted(ctx: Context, found: Found) -> bool:
-    state = found.typed.status.state
-    if not state or bytes(state) == b"null":
-        return True
-    purpose = getattr(found.typed.spec, "purpose", "")
-    saved = ctx.scope.saved(found.kind.__name__, found.object.name, purpose)
-    if saved is None:
-        return False
-    return ctx.tools.is_saved(saved, bytes(state))
 
 
 def _stamp(ctx: Context) -> str:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 
 from espalier.api.core import SECRET
-from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.operations import OperationType
-from espalier.api.gardener.shoot import Shoot
-from espalier.api.gardener.shoot_state import FINALIZER, ShootState
-from espalier.api.meta import Tree
-from espalier.kube.client import PatchType
+from espalier.api.gardener.shoot_state import PersistedSecret
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Act, Failure, Verdict
@@ -44,46 +40,13 @@ async def _generate(ctx: Context) -> Continue | Wait | Failure:
         present, namespace=scope.technical_id, extra_names=domains, now=tools.clock.now(), rng=tools.rng
     )
     secrets = [_entry(name, {**present, **made}[name]) for name in names.CARRIED]
-    live = ctx.live
-    resource = ShootState.resource
-    if live.state is None:
-        live.state = await tools.garden.client.create(resource, _shoot_state(ctx, secrets))
-    else:
-        seen = {"uid": live.state.metadata.uid, "resourceVersion": live.state.resource_version}
-        patch = {"metadata": seen, "gardenlet": {"secrets": secrets}}
-        shoot = live.shoot
-        live.state = await tools.garden.client.patch(
-            resource, shoot.name, shoot.namespace, patch=patch, type=PatchType.MERGE
-        )
+    states = tools.states
+    ctx.live.state = await states.change(ctx.live.shoot, scope.epoch, lambda document: document.add_secrets(secrets))
     return Continue()
 
 
-def _shoot_state(ctx: Context, secrets: list[Tree]) -> Tree:
-    shoot = ctx.live.shoot
-    owner = {
-        "apiVersion": Shoot.resource.api_version,
-        "kind": "Shoot",
-        "name": shoot.name,
-        "uid": shoot.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    return {
-        "apiVersion": ShootState.resource.api_version,
-        "kind": "ShootState",
-        "metadata": {
-            "name": shoot.name,
-            "namespace": shoot.namespace,
-            "ownerReferences": [owner],
-            "finalizers": [FINALIZER],
-            "annotations": {metadata_keys.EPOCH: str(ctx.scope.epoch)},
-        },
-        "gardenlet": {"secrets": secrets},
-    }
-
-
-def _entry(name: str, data: Data) -> Tree:
-    return {"name": name, "data": {key: b64encode(value).decode() for key, value in data.items()}}
+def _entry(name: str, data: Data) -> PersistedSecret:
+    return PersistedSecret(name=name, data={key: b64encode(value).decode() for key, value in data.items()})
 
 
 def deployed(ctx: Context) -> Verdict:

@@ -1,0 +1,83 @@
+"""ShootStates as this gardenlet left them, for the controller that keeps them up to date.
+
+Not a watch: what lists and watches ShootStates sees the keys of all shoots, and a seed may see those of its own alone.
+Nobody else writes the ShootState of a shoot while this seed has it, so what was read or written last is what is there;
+who is wrong about that gets a `Conflict` and reads again.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from espalier.api.gardener import SHOOT_EXTENSION_KINDS
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.errors import Conflict, Forbidden, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache
+from espalier.runtime.controller import Controller
+from espalier.runtime.events import Recorder
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.sources import Source
+from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.state.controller import Observer as Observed
+from espalier.shoots.state.controller import Sync
+from espalier.shoots.state.document import digested
+from espalier.shoots.state.merging import task_of
+from espalier.shoots.state.store import ShootStates
+
+
+class KnownStates(Source):
+    """Of states the digests. Sends the key of each ShootState that was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[Key, Object] = {}
+
+    def get(self, key: Key) -> Object | None:
+        """The ShootState as it was read or written last; None if it never was."""
+        return self._known.get(key)
+
+    def wrote(self, object_: Object) -> None:
+        """It was written, or read."""
+        self._known[object_.key] = digested(Object(object_.raw))
+        self.send(object_.key)
+
+    def forget(self, key: Key) -> None:
+        """Read it anew when it is needed."""
+        self._known.pop(key, None)
+
+
+def controller(
+    observer: Observer, known: KnownStates, states: ShootStates, garden: Client, seed: str, recorder: Recorder | None
+) -> Controller:
+    """The controller that keeps ShootStates up to date, over what is known of them."""
+    shoots = observer.garden[Shoot.resource]
+    resources = {kind: observer.seed[kind.resource] for kind in SHOOT_EXTENSION_KINDS}
+    sync = Sync(Observed(shoots, cast(Cache, known), resources), states, seed, recorder)
+
+    async def reconcile(key: Key) -> Outcome:
+        found = shoots.get(key)
+        task = task_of(found.decode(Shoot), seed) if found is not None else None
+        if task is None:
+            known.forget(key)
+            return Done()
+        try:
+            if known.get(key) is None:
+                known.wrote(await garden.get(ShootState.resource, key.name, key.namespace))
+            return await sync.reconcile(key)
+        except NotFound:
+            return Wait("ShootStateMissing", "the flow makes it with the shoot's secrets", after=5)
+        except Forbidden as refusal:
+            return Wait("RightsMissing", f"the garden has not granted it yet: {refusal}", after=1)
+        except Conflict as conflict:
+            known.forget(key)
+            return Wait("Changed", f"{conflict}", after=0.5)
+
+    made = Controller("shootstate", reconcile, workers=5)
+    made.watch(shoots)
+    for kind in SHOOT_EXTENSION_KINDS:
+        made.watch(observer.seed[kind.resource], lambda one: [k] if (k := observer.shoot_of(one.namespace)) else [])
+    return made
