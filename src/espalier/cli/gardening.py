@@ -6,14 +6,10 @@ from collections.abc import Callable
 from datetime import datetime
 
 from espalier.api.core import LEASE, NODE
-from espalier.api.gardener import SHOOT_EXTENSION_KINDS, leases
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener import leases
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
-from espalier.runtime.cache import Caches
 from espalier.runtime.component import Component, Host
-from espalier.runtime.controller import RESYNC, Controller
-from espalier.runtime.mapping import own_key
 from espalier.shoots.admission.handlers import WEBHOOKS, Admission
 from espalier.shoots.control_plane.rendering import ControlPlane
 from espalier.shoots.etcd import setup as etcds
@@ -22,8 +18,6 @@ from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet import setup as gardenlet
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Call, SilentNodes
-from espalier.shoots.state.controller import BY_TECHNICAL_ID, Observer, Sync, shoot_states, technical_id
-from espalier.shoots.state.store import ShootStates
 
 NODE_LEASES = "kube-node-lease"
 
@@ -51,7 +45,7 @@ def of_gardenlet(
     silent_nodes: SilentNodes | None = None,
     random_keys: bool = True,
 ) -> tuple[Component, ...]:
-    """The components of a seed: gardenlet, synchronization of ShootStates, and the controller of Etcds."""
+    """The components of a seed: the gardenlet, and the controller of Etcds."""
     flows = gardenlet.component(
         config,
         garden=to_garden,
@@ -60,32 +54,7 @@ def of_gardenlet(
         silent_nodes=silent_nodes,
         random_keys=random_keys,
     )
-    return (flows, synchronization(config.seed, to_garden), etcds.component())
-
-
-def synchronization(seed: str, to_garden: Client) -> Component:
-    """ShootStates of a seed's shoots are kept up to date.
-
-    A gardenlet may read the ShootStates of its own shoots by name, and list none: so none is cached.
-    """
-
-    def build(host: Host) -> None:
-        manager = host.manager
-        caches = Caches(to_garden, rng=manager.rng)
-        shoots = caches.of(Shoot.resource, indexes={BY_TECHNICAL_ID: technical_id})
-        never_filled = shoot_states(Caches(to_garden, rng=manager.rng), seed)
-        observer = Observer(
-            shoots, never_filled, {kind: host.caches.of(kind.resource) for kind in SHOOT_EXTENSION_KINDS}
-        )
-        sync = Sync(observer, ShootStates(to_garden, seed), seed, manager.recorder)
-        made = Controller("shootstate", sync.reconcile, workers=5, resync=RESYNC, rng=manager.rng)
-        made.watch(shoots, own_key)
-        for cache in observer.resources.values():
-            made.watch(cache, observer.keys_of_resource)
-        manager.add(caches)
-        manager.add(made)
-
-    return Component("shootstate", build)
+    return (flows, etcds.component())
 
 
 def nodes_that_are_silent(connect: Callable[[str], Client]) -> SilentNodes:
