@@ -26,6 +26,9 @@ from espalier.cli.environment.buckets import Buckets
 from espalier.cli.environment.management import install_definitions
 from espalier.cli.environment.seed_programs.agent import Agents
 from espalier.cli.environment.seed_programs.assembly import SeedPrograms, agent_calls, shoot_client
+from espalier.etcdbackup.agent.backups import Settings as BackupSettings
+from espalier.etcdbackup.snapshotter.collection import Retention
+from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, Unreachable
 from espalier.kube.retry import Retry
@@ -64,6 +67,8 @@ class Settings:
     garden: GardenConfig = field(default_factory=GardenConfig)
     gardenlet: GardenletConfig = field(default_factory=lambda: GardenletConfig("", dns_type=PROVIDER))
     """Of all seeds, but for its name."""
+    backups: BackupSettings = field(default_factory=lambda: BackupSettings(Schedule(), Retention()))
+    """When agents take snapshots."""
     boot_seconds: float = 30.0
     extension_types: Sequence[str] = (PROVIDER, "any", "toy")
     random_keys: bool = True
@@ -111,7 +116,7 @@ class GardenSeed:
         self.name = name
         self.links = Links.of(name)
         self.config = _named(garden.settings.gardenlet, name)
-        agents = Agents(garden.buckets.through(self.links.bucket), self.config.timing)
+        agents = Agents(garden.buckets.through(self.links.bucket), self.config.timing, garden.settings.backups)
         keys = None if garden.settings.random_keys else random.Random(name)  # noqa: S311 - repeatable on purpose
         self.cluster = simulated.Seed(name, SeedPrograms(agents), clock=garden.clock, rng=garden.random, keys=keys)
         self._garden = garden
@@ -164,9 +169,7 @@ class GardenSeed:
     def _own_client(self, program: str) -> Client:
         client = self.cluster.client(link=self.links.seed)
         wrapped = self._garden.wrap(program, client.transport)
-        return Client(
-            wrapped, field_manager="espalier", user_agent=program.split(maxsplit=1)[0], retry=Retry(attempts=1)
-        )
+        return Client(wrapped, field_manager="espalier", user_agent=_agent(program), retry=Retry(attempts=1))
 
     async def _call_cloud(self, request: CloudRequest) -> list[AnyItem]:
         if self.links.cloud.is_cut:
@@ -273,9 +276,7 @@ class Garden:
             return Reached(endpoint, [self._power, *([link.life] if link is not None else [])])
 
         transport = self.wrap(program, ReachingTransport(reach, user))
-        return Client(
-            transport, field_manager="espalier", user_agent=program.split(maxsplit=1)[0], retry=Retry(attempts=1)
-        )
+        return Client(transport, field_manager="espalier", user_agent=_agent(program), retry=Retry(attempts=1))
 
     def shoot(self, technical_id: str) -> Client:
         """A client of a shoot's API server by its name in DNS, asked anew for each request.
@@ -301,6 +302,10 @@ class Garden:
     async def _make(self, resource: Resource, body: Tree) -> None:
         with suppress(AlreadyExists):
             await self.client.create(resource, body)
+
+
+def _agent(program: str) -> str:
+    return program.partition(" ")[0]
 
 
 def _generator(rng: random.Random) -> random.Random:

@@ -138,7 +138,7 @@ class Machines(StatelessActuator[Made]):
             for pool in worker.spec.pools
             for number in range(pool.minimum)
         }
-        for name in wanted.keys() - there.keys():
+        for name in sorted(wanted.keys() - there.keys()):
             machine = VirtualMachine(
                 name=name,
                 tags={TAG: namespace},
@@ -148,7 +148,7 @@ class Machines(StatelessActuator[Made]):
                 user_data=await self._user_data(request),
             )
             there[name] = (await self.account.ask(request, Create(machine)))[0]
-        for name in there.keys() - wanted.keys():
+        for name in sorted(there.keys() - wanted.keys()):
             await self.account.ask(request, Delete("VirtualMachine", there.pop(name).id))
         return _made([there[name] for name in sorted(there)], {})
 
