@@ -8,12 +8,16 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TypeVar
 
+import pytest
+
+from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.gardener import leases, metadata_keys, ownership
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.kube.client import PatchType
+from espalier.kube.errors import Forbidden
 from espalier.runtime import virtual
 from espalier.shoots.garden.config import FORCE_RESTORE
 from espalier.shoots.secrets import names as secret_names
@@ -282,6 +286,9 @@ def test_a_shoot_of_which_the_state_is_lost_is_not_made_anew() -> None:
         await world.healthy("a")
         creates = world.infrastructures.count("create")
         await world.kill_seed("a")
+        with pytest.raises(Forbidden, match="all that is known of the shoot's control plane"):
+            await world.client.delete(ShootState.resource, "apple", NAMESPACE)
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, "garden")
         patch = {"metadata": {"finalizers": None}}
         await world.client.patch(ShootState.resource, "apple", NAMESPACE, patch=patch, type=PatchType.MERGE)
         await world.client.delete(ShootState.resource, "apple", NAMESPACE)

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -44,6 +45,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.webhooks import CallFailed, CallWebhook, WebhookCall
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Unreachable
 from espalier.kube.inprocess import InProcessTransport
@@ -57,6 +59,11 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.definitions import until_established
 from espalier.runtime.manager import Manager
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.webhooks import Webhooks
+from espalier.shoots.admission import setup as admission
+from espalier.shoots.admission.handlers import WEBHOOKS
+from espalier.shoots.admission.users import SEEDS
+from espalier.shoots.control_plane.rendering import ControlPlane
 from espalier.shoots.garden import setup as garden_setup
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.roles import USER
@@ -138,22 +145,6 @@ class Witness:
         elif holder == seed:
             self.history.append((now, shoot, seed, False))
             del self.serving[shoot]
-
-
-class Renderer:
-    """The smallest control plane."""
-
-    def services(self, shoot: Shoot, namespace: str) -> list[Tree]:
-        metadata = {"name": "kube-apiserver", "namespace": namespace}
-        spec = {"selector": {"app": "kube-apiserver"}, "ports": [{"port": 443}]}
-        return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}]
-
-    def deployment(self, name: str, shoot: Shoot, namespace: str, replicas: int) -> Tree:
-        labels = {"app": name}
-        pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": name, "image": name}]}}
-        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod}
-        metadata = {"name": name, "namespace": namespace}
-        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
 class SeedWorld:
@@ -436,6 +427,31 @@ def _place(etcd: Etcd) -> tuple[str, str]:
     return store.container or "", store.prefix
 
 
+def _configuration() -> Tree:
+    """The garden's webhooks, as a manifest registers them."""
+    return {
+        "metadata": {"name": "garden"},
+        "webhooks": [
+            {
+                "name": f"{one.verb}.{one.resource.plural}.{one.resource.group}",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"url": f"https://garden.internal{one.path}"},
+                "failurePolicy": one.failure_policy,
+                "sideEffects": "None",
+                "rules": [
+                    {
+                        "apiGroups": [one.resource.group],
+                        "apiVersions": [one.resource.version],
+                        "operations": list(one.operations),
+                        "resources": [one.resource.plural],
+                    }
+                ],
+            }
+            for one in WEBHOOKS
+        ],
+    }
+
+
 def client_of(server: Server, agent: str, user: User = ADMIN, wrap: Wrap = unchanged, program: str = "") -> Client:
     return Client(wrap(program, InProcessTransport(server, user)), user_agent=agent, retry=Retry(attempts=1))
 
@@ -469,7 +485,8 @@ class World:
         self.infrastructures, self.buckets, self.witness = Infrastructures(), Buckets(), Witness()
         self.seeds: dict[str, SeedWorld] = {}
         self.running: dict[str, Running] = {}
-        self.server = self.new_server()
+        self.webhooks: Webhooks | None = None
+        self.server = self.new_server(self._review)
         self.client = client_of(self.server, "user")
         self._writes = 0
         self.cut_from_garden: set[str] = set()
@@ -478,8 +495,15 @@ class World:
     def now(self) -> datetime:
         return self.clock.now()
 
-    def new_server(self) -> Server:
-        return Server(MemoryStore(), now=self.clock.now, random=random.Random(self.random.random()))
+    def new_server(self, call_webhook: CallWebhook | None = None) -> Server:
+        generator = random.Random(self.random.random())
+        return Server(MemoryStore(), now=self.clock.now, random=generator, call_webhook=call_webhook)
+
+    async def _review(self, call: WebhookCall) -> bytes:
+        """The garden's controllers answer for its webhooks, while they run."""
+        if self.webhooks is None:
+            raise CallFailed("the garden's controllers do not run")
+        return self.webhooks.review(urlsplit(call.url).path, call.body)
 
     def next_write(self) -> int:
         self._writes += 1
@@ -503,6 +527,7 @@ class World:
         for namespace in (NAMESPACE, LEASES, names.STATE_NAMESPACE, "garden"):
             await self.client.create(core.NAMESPACE, {"metadata": {"name": namespace}})
         self.run_garden()
+        await self.client.create(core.VALIDATING_WEBHOOK_CONFIGURATION, _configuration())
         for name in seeds:
             await self.add_seed(name)
 
@@ -524,11 +549,13 @@ class World:
     def run_garden(self) -> None:
         """Start the garden's controllers."""
         client = client_of(self.server, GARDEN, wrap=self.wrap, program="garden")
-        self._run("garden", client, garden_setup.component(self.config))
+        self.webhooks = Webhooks(port=None)
+        made = (garden_setup.component(self.config), admission.garden())
+        self._run("garden", client, *made, webhooks=self.webhooks)
 
     def run_gardenlet(self, name: str) -> None:
         """Start the gardenlet of a seed."""
-        user = User(USER.format(seed=name), ("system:authenticated",))
+        user = User(USER.format(seed=name), (SEEDS, "system:authenticated"))
         seed = self.seeds[name]
         program = f"gardenlet {name}"
         seed_way = self._way(lambda: name in self.cut_from_seed or seed.is_dead)
@@ -537,7 +564,7 @@ class World:
         garden = client_of(self.server, GARDENLET, user, garden_way, program)
         config = GardenletConfig(seed=name, timing=self.timing, dns_type="local")
         component = gardenlet_setup.component(
-            config, garden=garden, renderer=Renderer(), call=seed.call, random_keys=False
+            config, garden=garden, renderer=ControlPlane(), call=seed.call, random_keys=False
         )
         self._run(program, client, component)
 
@@ -545,13 +572,15 @@ class World:
         """The way of a program to an API server: it may be cut."""
         return lambda program, transport: _CutTransport(self.wrap(program, transport), is_cut)
 
-    def _run(self, name: str, client: Client, component: Component) -> None:
-        manager = Manager(client, clock=self.clock, rng=random.Random(1), component=component.name, fill_within=None)
-        assemble(manager, [component])
+    def _run(self, name: str, client: Client, *made: Component, webhooks: Webhooks | None = None) -> None:
+        manager = Manager(client, clock=self.clock, rng=random.Random(1), component=made[0].name, fill_within=None)
+        assemble(manager, made, webhooks=webhooks)
         self.running[name] = Running(manager, asyncio.create_task(manager.run(), name=name))
 
     async def crash(self, name: str) -> None:
         """`kill -9` of a program: `garden`, or `gardenlet <seed>`."""
+        if name == "garden":
+            self.webhooks = None
         await self.running.pop(name).crash()
 
     async def restart(self, name: str) -> None:

@@ -18,13 +18,25 @@ def violations(old: BackupEntry | None, new: BackupEntry, shoots: Iterable[Shoot
     name = new.metadata.name
     shoot = next((one for one in shoots if _entry_of(one) == names.original_backup_entry(name)), None)
     if old is not None:
-        if old.spec.bucket_name != new.spec.bucket_name:
+        if old.spec.bucket_name != new.spec.bucket_name and not _moves(new, shoot):
             yield Violation("spec.bucketName", new.spec.bucket_name, old.spec.bucket_name, messages.ENTRY_BUCKET_STAYS)
         return
     if shoot is None:
         yield Violation("metadata.name", name, "shoot--<project>--<shoot>--<uid>", messages.ENTRY_NAME)
     elif names.is_source_backup_entry(name):
         yield from _source(new, shoot)
+
+
+def _moves(entry: BackupEntry, shoot: Shoot | None) -> bool:
+    """True if the entry goes to the bucket and the seed of the shoot's current epoch: there backups are from now on;
+    those before are reached by the source entry."""
+    if shoot is None or names.is_source_backup_entry(entry.metadata.name):
+        return False
+    try:
+        current = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP)).current
+    except OwnershipError:
+        return False
+    return current is not None and (entry.spec.bucket_name, entry.spec.seed_name) == (current.bucket, current.seed)
 
 
 def _source(entry: BackupEntry, shoot: Shoot) -> Iterator[Violation]:

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from typing import cast
 
-from espalier.api.gardener import SHOOT_EXTENSION_KINDS
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
-from espalier.runtime.cache import Cache
+from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.controller import Controller
 from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.sources import Source
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.state.controller import BY_TECHNICAL_ID, Sync, technical_id
 from espalier.shoots.state.controller import Observer as Observed
-from espalier.shoots.state.controller import Sync
 from espalier.shoots.state.document import digested
 from espalier.shoots.state.merging import task_of
 from espalier.shoots.state.store import ShootStates
@@ -51,12 +49,19 @@ class KnownStates(Source):
 
 
 def controller(
-    observer: Observer, known: KnownStates, states: ShootStates, garden: Client, seed: str, recorder: Recorder | None
+    shoots: Cache,
+    seed_caches: Caches,
+    known: KnownStates,
+    states: ShootStates,
+    *,
+    garden: Client,
+    seed: str,
+    recorder: Recorder | None,
 ) -> Controller:
     """The controller that keeps ShootStates up to date, over what is known of them."""
-    shoots = observer.garden[Shoot.resource]
-    resources = {kind: observer.seed[kind.resource] for kind in SHOOT_EXTENSION_KINDS}
-    sync = Sync(Observed(shoots, cast(Cache, known), resources), states, seed, recorder)
+    shoots.add_indexes({BY_TECHNICAL_ID: technical_id})
+    observed = Observed(shoots, cast(Cache, known), seed_caches)
+    sync = Sync(observed, states, seed, recorder)
 
     async def reconcile(key: Key) -> Outcome:
         found = shoots.get(key)
@@ -78,6 +83,6 @@ def controller(
 
     made = Controller("shootstate", reconcile, workers=5)
     made.watch(shoots)
-    for kind in SHOOT_EXTENSION_KINDS:
-        made.watch(observer.seed[kind.resource], lambda one: [k] if (k := observer.shoot_of(one.namespace)) else [])
+    made.watch(observed.definitions, lambda _definition: ())
+    observed.watch(lambda cache: made.watch(cache, observed.keys_of_resource))
     return made

@@ -11,7 +11,6 @@ from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.extension import Extended
-from espalier.api.gardener.operations import NamedReference
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
@@ -119,13 +118,6 @@ class Scope:
         persisted = self.persisted
         entries = persisted.gardenlet.secrets if persisted is not None else []
         return {entry.name: {key: b64decode(value) for key, value in entry.data.items()} for entry in entries}
-
-    def carried_objects(self, kind: str, name: str, purpose: str) -> list[NamedReference]:
-        """The objects that belong to the state of an extension resource, as the ShootState names them."""
-        persisted = self.persisted
-        entries = persisted.extensions if persisted is not None else []
-        found = next((one for one in entries if (one.kind, one.name, one.purpose) == (kind, name, purpose)), None)
-        return found.resources if found is not None else []
 
     def extension(self, kind: type[Extended], name: str) -> Object | None:
         """The extension resource of that name."""

@@ -7,6 +7,7 @@ from typing import cast
 
 from espalier.api import core
 from espalier.api.gardener import SEED_KINDS as KINDS
+from espalier.api.gardener.shoot import Shoot
 from espalier.kube.client import Client
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.runtime.cache import Cache, Caches
@@ -61,7 +62,17 @@ def component(
         shoots = controller.controller(observer, tools)
         known.subscribe(shoots.enqueue)
         manager.add(shoots)
-        manager.add(known_states.controller(observer, known, states, garden, config.seed, manager.recorder))
+        manager.add(
+            known_states.controller(
+                observer.garden[Shoot.resource],
+                host.caches,
+                known,
+                states,
+                garden=garden,
+                seed=config.seed,
+                recorder=manager.recorder,
+            )
+        )
         manager.add(leases.controller(observer, tools))
         manager.add(orphans.controller(observer, tools))
         for made in Backups(observer, tools).controllers():
@@ -77,8 +88,9 @@ RIGHTS = Rights(
         *(Right((kind.resource,), ("patch",), "status") for kind in KINDS if kind.resource.namespaced),
         Right((core.CORE_EVENT,), APPLY),
     ),
-    cluster_scoped=tuple(
-        Right((resource,), ("get", *FOLLOW, *APPLY, "delete")) for resource in SEED_KINDS if not resource.namespaced
+    cluster_scoped=(
+        *(Right((resource,), ("get", *FOLLOW, *APPLY, "delete")) for resource in SEED_KINDS if not resource.namespaced),
+        Right((core.CUSTOM_RESOURCE_DEFINITION,), FOLLOW),
     ),
 )
 """In the seed. In the garden a gardenlet has what the garden grants to its seed (`shoots/garden/roles.py`)."""

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
-from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.gardener import metadata_keys, responsibility
 from espalier.api.gardener.extension import Extended
-from espalier.api.gardener.operations import NamedReference, OperationState, OperationType
+from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
@@ -27,19 +25,17 @@ from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
-from espalier.shoots.gardenlet.names import FIELD_MANAGER
 from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import Found
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, gone, together
 from espalier.shoots.state.document import digested
 from espalier.shoots.state.found import FoundState, state_of
+from espalier.shoots.state.merging import Found as Stored
 from espalier.shoots.state.merging import Mode, is_current
 from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.stored import StaleState
 
 Kinds = tuple[type[Extended], ...]
-CARRIED_OBJECTS = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
-"""Kinds of objects that may belong to the state of an extension."""
 CONFIRMED = {"confirmation.gardener.cloud/deletion": "true"}
 
 
@@ -79,7 +75,7 @@ def persisted(ctx: Context) -> Verdict:
     """The state that each resource has is in the ShootState, so the resource may go."""
     live = ctx.scope.state
     stored = digested(Object(live.raw)).decode(ShootState).extensions if live is not None else []
-    missing = [str(one.key) for one in _states(ctx) if not is_current(stored, [one], Mode.MERGE)]
+    missing = [str(one.key) for one in _states(ctx) if not is_current(stored, Stored((one,), frozenset()), Mode.MERGE)]
     if not missing:
         return Done()
     return Wait("StateNotPersisted", f"the state of {', '.join(missing)} is not in the ShootState yet", after=SOON)
@@ -166,11 +162,7 @@ def _give_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | Non
         )
 
     async def give() -> Continue | Wait | Failure:
-        references = ctx.scope.carried_objects(wanted.kind.__name__, wanted.name, wanted.purpose)
-        await _give_objects(ctx, references)
         status: dict[str, Any] = {"state": Raw(state)}
-        if references:
-            status["resources"] = references
         patched = await ctx.tools.seed.client.patch(
             wanted.kind.resource,
             live.name,
@@ -186,23 +178,6 @@ def _give_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | Non
         return Wait("ExtensionNotReady", f"{live.kind} {live.name}: it was told to restore its state", SOON)
 
     return Act(f"give {live.kind} {live.name} its state, and have it restored", give)
-
-
-async def _give_objects(ctx: Context, references: Iterable[NamedReference]) -> None:
-    """The objects that belong to the state, in the shoot's namespace."""
-    persisted = ctx.scope.persisted
-    kept = {(one.kind, one.name): one for one in persisted.resources} if persisted is not None else {}
-    for reference in references:
-        kind, name = reference.resource_ref.kind, reference.resource_ref.name
-        found = kept.get((kind, name))
-        if found is None or not found.data or kind not in CARRIED_OBJECTS:
-            raise ValueError(f"the state needs {kind} {name}, and the ShootState lacks it")
-        tree: Tree = msgspec.json.decode(found.data)
-        content = {field: value for field, value in tree.items() if field in ("data", "type", "immutable")}
-        resource = CARRIED_OBJECTS[kind]
-        body = {"apiVersion": resource.api_version, "kind": kind, **content}
-        body["metadata"] = {"name": name, "namespace": ctx.namespace}
-        await ctx.tools.seed.client.apply(resource, body, field_manager=FIELD_MANAGER)
 
 
 def _order(ctx: Context, kind: type[Extended], live: Object, order: str) -> Act:

@@ -1,0 +1,153 @@
+"""The garden: which seed a shoot gets, which shoots are moved next, and how long a seed has been silent."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.core import LEASE, NAMESPACE
+from espalier.api.gardener.operations import Condition, LastOperation
+from espalier.api.gardener.seed import GARDENLET_READY, Seed, SeedBackup, SeedProvider, SeedSpec, SeedStatus, SeedTaint
+from espalier.api.gardener.shoot import Provider, Shoot, ShootSpec, ShootStatus, Toleration
+from espalier.api.meta import ObjectMeta
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore
+from espalier.kube.errors import KubeError
+from espalier.runtime import virtual
+from espalier.shoots.garden.config import GardenConfig
+from espalier.shoots.garden.evacuation import next_moves
+from espalier.shoots.garden.readiness import choose, unready
+from espalier.shoots.garden.roles import in_project
+from espalier.shoots.garden.signs_of_life import LEASES, SignsOfLife
+from tests.support.embedded_server import client_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def seed(name: str, region: str = "here", *, ready: bool = True, room: int | None = None, taint: str = "") -> Seed:
+    condition = Condition(GARDENLET_READY, "True" if ready else "Unknown", message="" if ready else "it is silent")
+    return Seed(
+        metadata=ObjectMeta(name=name),
+        spec=SeedSpec(
+            provider=SeedProvider(type="local", region=region),
+            backup=SeedBackup(provider="local"),
+            taints=[SeedTaint(taint)] if taint else [],
+        ),
+        status=SeedStatus(conditions=[condition], allocatable={"shoots": room} if room is not None else {}),
+    )
+
+
+def shoot(
+    name: str = "apple", wanted: str | None = None, has: str | None = None, last: str = "Reconcile Succeeded"
+) -> Shoot:
+    kind, state = last.split()
+    return Shoot(
+        metadata=ObjectMeta(name=name, namespace="garden-dev"),
+        spec=ShootSpec(provider=Provider(type="local"), region="here", seed_name=wanted),
+        status=ShootStatus(seed_name=has, last_operation=LastOperation(kind, state)),
+    )
+
+
+def test_a_new_shoot_goes_to_the_emptiest_seed_of_its_region() -> None:
+    seeds = [seed("a", "there"), seed("b"), seed("c"), seed("d")]
+    assert choose(shoot(), seeds, {"b": 3, "c": 1, "d": 1}) == ("c", "")
+    assert choose(shoot(), [seed("a", "there"), seed("b", ready=False)], {}) == ("a", "")
+
+
+def test_each_seed_that_does_not_fit_says_why() -> None:
+    seeds = [seed("a", ready=False), seed("b", room=2), seed("c", taint="special")]
+    chosen, why = choose(shoot(), seeds, {"b": 2})
+    assert chosen is None
+    assert why == (
+        "a: seed a is not ready: it is silent; b: it has 2 shoots and room for 2; "
+        "c: the shoot does not tolerate its taint special"
+    )
+    tolerant = shoot()
+    tolerant.spec.tolerations = [Toleration("special")]
+    assert choose(tolerant, seeds, {"b": 2})[0] == "c"
+
+
+def test_a_seed_that_is_missing_or_being_deleted_is_not_ready() -> None:
+    assert unready(None)[0] == "DestinationSeedMissing"
+    assert unready(seed("a"), is_deleted=True)[0] == "DestinationSeedInDeletion"
+    assert unready(seed("a")) == ("", "")
+
+
+def test_a_seed_is_evacuated_a_few_shoots_at_a_time() -> None:
+    shoots = [shoot(f"apple-{number}", "a", "a") for number in range(6)]
+    shoots += [shoot("moving", "b", "a", "Migrate Processing"), shoot("new", "a", "a", "Create Processing")]
+    found = next_moves("a", shoots, [seed("a"), seed("b"), seed("c")], limit=3)
+    assert [(move.shoot, move.destination) for move in found.moves] == [("apple-0", "c"), ("apple-1", "b")]
+    assert (found.under_way, found.left) == (1, 7)
+    assert found.kept == {"garden-dev/new": "its creation has not finished"}
+
+
+def test_an_evacuation_without_a_seed_that_fits_says_so_for_each_shoot() -> None:
+    found = next_moves("a", [shoot("apple", "a", "a")], [seed("a"), seed("b", ready=False)], limit=3)
+    assert found.moves == ()
+    assert found.kept == {"garden-dev/apple": "b: seed b is not ready: it is silent"}
+
+
+@given(st.integers(1, 5), st.lists(st.sampled_from(["here", "leaving", "arriving", "failed"]), max_size=12))
+def test_an_evacuation_never_has_more_under_way_than_its_limit(limit: int, states: list[str]) -> None:
+    made = {
+        "here": ("a", "a", "Reconcile Succeeded"),
+        "leaving": ("b", "a", "Migrate Processing"),
+        "arriving": ("b", "b", "Restore Processing"),
+        "failed": ("b", "b", "Restore Failed"),
+    }
+    shoots = [shoot(f"apple-{at}", *made[state]) for at, state in enumerate(states)]
+    found = next_moves("a", shoots, [seed("a"), seed("b")], limit)
+    under_way = states.count("leaving") + states.count("arriving")
+    assert found.under_way == under_way
+    assert len(found.moves) == max(0, min(states.count("here"), limit - under_way))
+
+
+def test_silence_counts_from_what_was_seen_without_a_break() -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        server = Server(MemoryStore(), now=simulation.clock.now, random=random.Random(1))
+        await server.start()
+        client = client_of(server)
+        await client.create(NAMESPACE, {"metadata": {"name": LEASES}})
+        spec = {"holderIdentity": "a", "renewTime": "2026-01-01T00:00:00.000000Z"}
+        await client.create(LEASE, {"metadata": {"name": "a", "namespace": LEASES}, "spec": spec})
+        signs = SignsOfLife(client, simulation.clock, GardenConfig(look=10))
+        await asyncio.sleep(1000)  # nobody looked
+        assert signs.silence("a") == 0
+        for _ in range(6):
+            await signs.look()
+            await asyncio.sleep(10)
+        assert signs.silence("a") == 50
+        assert signs.silence("never-seen") == 50
+        await asyncio.sleep(300)  # this process slept
+        await signs.look()
+        assert signs.silence("a") == 0
+        await server.close()
+
+    virtual.run(main, epoch=NOW, seed=1)
+
+
+def test_a_look_that_fails_begins_anew() -> None:
+    class Away:
+        async def list(self, *_: object) -> object:
+            raise KubeError("away")
+
+    async def main(simulation: virtual.Simulation) -> None:
+        signs = SignsOfLife(Away(), simulation.clock, GardenConfig(look=10))  # type: ignore[arg-type]
+        signs._looking_since, signs._looked = 0.0, 500.0
+        assert signs.silence("a") == 500
+        task = asyncio.create_task(signs.run())
+        await asyncio.sleep(1)
+        assert signs.silence("a") == 0
+        assert not signs.has_looked
+        task.cancel()
+
+    virtual.run(main, epoch=NOW, seed=1)
+
+
+def test_a_seed_has_no_rights_where_it_has_no_shoots() -> None:
+    assert in_project("a", []) == []
