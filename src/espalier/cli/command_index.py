@@ -46,6 +46,8 @@ COMMANDS: Mapping[str, Listed] = {
         "Show what would change: objects field by field, machines and why, how long, and what would be refused.",
     ),
     "releases": Listed("releases", "Show releases, and import them into a management cluster."),
+    "seeds": Listed("seeds", "Show seeds of a garden, and move all shoots away from one."),
+    "shoots": Listed("shoots", "Show shoots of a garden, and move their control planes between seeds."),
     "status": Listed("up", "Show the status of the local environment."),
     "up": Listed(
         "up",
