@@ -24,7 +24,10 @@ from espalier.api.resource import Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import Change, MemoryStore
 from espalier.kube.client import Client, PatchType
+from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
+from espalier.kube.retry import Retry
+from espalier.kube.wire import Transport
 from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
 from espalier.shoots.state import controller
@@ -35,6 +38,11 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PROJECT, NAME, TECHNICAL_ID = "garden-core", "my-shoot", "shoot--core--my-shoot"
 SETTLE = 1.0
 """Seconds in which everything has settled."""
+
+
+def passed(transport: Transport) -> Transport:
+    """A connection as it is."""
+    return transport
 
 
 @dataclass
@@ -123,13 +131,15 @@ class World:
         await client.replace(resource, {**current, "status": status}, subresource="status")
 
     @asynccontextmanager
-    async def syncing(self, seed: str = "a") -> AsyncIterator[None]:
-        """While the controller of a seed's gardenlet runs; it has settled when the block begins."""
+    async def syncing(self, seed: str = "a", wrap: Callable[[Transport], Transport] = passed) -> AsyncIterator[None]:
+        """While the controller of a seed's gardenlet runs; it has settled when the block begins.
+
+        Its writes to the garden go through what `wrap` makes of its connection.
+        """
         rng = random.Random(1)
+        client = Client(wrap(InProcessTransport(self.garden.server)), user_agent="gardenlet", retry=Retry(attempts=1))
         garden, own = Caches(self.garden.client, rng=rng), Caches(self.seeds[seed].client, rng=rng)
-        made = controller.controller(
-            garden=self.garden.client, garden_caches=garden, seed_caches=own, seed=seed, rng=rng
-        )
+        made = controller.controller(garden=client, garden_caches=garden, seed_caches=own, seed=seed, rng=rng)
         tasks = [asyncio.ensure_future(one) for one in (garden.run(), own.run(), made.run())]
         await self.settled()
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -20,7 +22,8 @@ from espalier.shoots.state.found import StateKey
 from espalier.shoots.state.kinds import declared
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE, LARGEST_STATE, MIB
 from espalier.shoots.state.pieces import TruncatedState
-from espalier.shoots.state.stored import StaleState
+from espalier.shoots.state.stored import StaleState, StoredState
+from tests.support.faults import Blocked, Crash
 from tests.support.shoot_states import NAME, PROJECT, TECHNICAL_ID, World, json_of, told
 
 STATE = {"serial": 2**63 - 1, "nothing": None, "deep": [{"none": None}, [], {}], "ratio": 1.5, "text": "\u2028\n"}
@@ -280,3 +283,45 @@ async def test_a_state_that_can_not_be_carried_is_said_and_the_earlier_one_resto
         await world.set_state("smaller again")
         await world.settled()
         assert await world.entries() == {"Infrastructure/infrastructure": "smaller again"}
+
+
+@pytest.mark.parametrize("writes", range(1, 9))
+def test_a_gardenlet_that_dies_after_any_write_leaves_what_the_next_one_completes(writes: int) -> None:
+    """Between the Secrets of a state, the reference to it, and the end of those that nobody needs any more."""
+
+    @told
+    async def story(world: World) -> None:
+        await world.set_state(json_of(MIB))
+        async with world.syncing():
+            pass
+        before, after = json_of(MIB), json_of(2 * MIB)
+        async with world.syncing(wrap=Crash(writes)):
+            await world.set_state(after)
+            await world.settled()
+            stored = await StoredState.read(
+                world.garden.client, await world.garden.client.get(ShootState.resource, NAME, PROJECT)
+            )
+            found = stored.state_for("Infrastructure", "infrastructure")
+            assert found is not None
+            assert msgspec.json.decode(found) in (before, after)  # never half of one
+        async with world.syncing():
+            await world.set_state("small")
+            await world.settled()
+            assert await world.entries() == {"Infrastructure/infrastructure": "small"}
+            assert (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items == []
+
+    story()
+
+
+@told
+async def test_a_gardenlet_without_its_garden_catches_up_when_it_is_back(world: World) -> None:
+    await world.set_state("first")
+    shut = asyncio.Event()
+    async with world.syncing(wrap=Blocked("shootstates", shut)):
+        shut.set()
+        await world.set_state("second")
+        await world.settled(600)
+        assert await world.entries() == {"Infrastructure/infrastructure": "first"}
+        shut.clear()
+        await world.settled(60)
+        assert await world.entries() == {"Infrastructure/infrastructure": "second"}

@@ -1,0 +1,99 @@
+"""Gardener's kinds on the embedded API server as on kube-apiserver: state stays what it is."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api import gardener
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.crd import crd_of
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ExtensionState, PersistedSecret, ShootState
+from espalier.api.kinds import KubeObject
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
+from espalier.kube.wire import Request
+from espalier.shoots.state.document import Document, Entry, digested
+from espalier.shoots.state.found import state_of
+from espalier.shoots.state.merging import Found, Mode, Task, is_current, merged
+from espalier.shoots.state.store import ShootStates
+from tests.support.control_plane import PATIENCE
+
+KINDS: tuple[type[KubeObject], ...] = (*gardener.GARDEN_KINDS, *gardener.SEED_KINDS)
+STATE = {
+    "nothing": None,
+    "deep": [{"nothing": None, "list": [None, [None]]}, {}],
+    "largest": 2**63 - 1,
+    "whole": 1.0,
+    "ratio": 0.1,
+    "text": 'a"\\\u2028\n',
+}
+
+
+@pytest.fixture
+async def definitions(client: Client) -> None:
+    for kind in KINDS:
+        await client.apply(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
+    async with asyncio.timeout(PATIENCE):
+        for kind in KINDS:  # a real server tells nothing when it begins to serve a kind
+            while (await client.raw(Request("GET", kind.resource.path()))).status == HTTPStatus.NOT_FOUND:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+async def made_shoot(client: Client, namespace: str) -> Object:
+    spec = {"provider": {"type": "local", "unknown": {"kept": 1}}, "unknown": ["kept"]}
+    return await client.create(Shoot.resource, {"metadata": {"name": "x", "namespace": namespace}, "spec": spec})
+
+
+@pytest.mark.usefixtures("definitions")
+async def test_state_goes_from_a_seed_to_the_garden_and_back_as_the_value_it_is(client: Client, namespace: str) -> None:
+    """G16: also nulls in maps and lists, which patches would drop."""
+    shoot, states = await made_shoot(client, namespace), ShootStates(client, "a")
+    await states.persist(shoot, [PersistedSecret(name="ca", data={"ca.crt": "Yw=="})], 1)
+    body = {"metadata": {"name": "infrastructure", "namespace": namespace}, "spec": {"type": "local"}}
+    infrastructure = await client.create(Infrastructure.resource, body)
+    infrastructure = await client.replace(
+        Infrastructure.resource, {**infrastructure.tree, "status": {"state": STATE}}, subresource="status"
+    )
+    found = Found((state_of(infrastructure, Infrastructure),), frozenset({"Infrastructure"}))
+    task = Task(Mode.EXACT, 1)
+
+    def edit(document: Document) -> None:
+        entries, _ = merged(document.entries, found, task, shoot.metadata.uid, 0)
+        document.set_entries(entries)
+
+    written = await states.change(shoot, 1, edit)
+    stored = await states.claim(shoot, 1)
+    state = stored.state_for("Infrastructure", "infrastructure")
+    assert state is not None
+    assert msgspec.json.decode(state) == STATE
+    assert is_current(digested(Object(written.raw)).decode(ShootState).extensions, found, Mode.EXACT)
+    again = await states.change(shoot, 1, edit)
+    assert again.resource_version == written.resource_version
+    await states.release(shoot)
+
+
+@pytest.mark.usefixtures("definitions")
+async def test_what_a_shoot_state_has_of_others_survives(client: Client, namespace: str) -> None:
+    shoot, states = await made_shoot(client, namespace), ShootStates(client, "a")
+    made = await states.ensure(shoot, 1)
+    foreign: dict[str, Any] = {
+        "resources": [{"kind": "Secret", "data": {"nothing": None}}],
+        "extensions": [{"kind": "Other", "own": 1}],
+    }
+    await client.replace(ShootState.resource, {**made.tree, **foreign})
+
+    def add(document: Document) -> None:
+        entry = Entry.of(ExtensionState(kind="Worker", name="w", state=msgspec.Raw(b'{"nothing":null}')))
+        document.set_entries([*document.entries, entry])
+
+    after = (await states.change(shoot, 1, add)).tree
+    assert after["resources"] == foreign["resources"]
+    assert after["extensions"] == [*foreign["extensions"], {"kind": "Worker", "name": "w", "state": {"nothing": None}}]
+    await states.release(shoot)

@@ -1,0 +1,64 @@
+"""Entries out of entries and found states, in any order of events."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.shoots.state import pieces
+from espalier.shoots.state.document import Entry, digested_state
+from espalier.shoots.state.found import FoundState, StateKey
+from espalier.shoots.state.limits import LARGEST_SHOOT_STATE
+from espalier.shoots.state.merging import Found, Mode, Task, is_current, merged
+
+KEYS = st.builds(StateKey, st.sampled_from(["Infrastructure", "Worker", "Other"]), st.sampled_from(["", "a", "b"]))
+TEXTS = st.sampled_from([b"", b"1", b'{"a":null}', b'{"a":1.0}', b'"' + b"x" * 300_000 + b'"'])
+STATES = st.builds(FoundState, KEYS, TEXTS, st.sampled_from(["", "too large"]), st.booleans())
+FOUND = st.lists(STATES, max_size=6, unique_by=lambda one: one.key).map(
+    lambda states: Found(tuple(states), frozenset({"Infrastructure", "Worker"}))
+)
+MODES = st.sampled_from(Mode)
+
+
+def cached(entries: list[Entry]) -> list[ExtensionState]:
+    return [digested_state(entry.state) for entry in entries]
+
+
+@given(st.lists(st.tuples(FOUND, MODES), min_size=1, max_size=5))
+def test_what_was_merged_is_current_and_merging_it_again_changes_nothing(steps: list[tuple[Found, Mode]]) -> None:
+    """G32: whatever was there before."""
+    entries: list[Entry] = []
+    for found, mode in steps:
+        entries, _ = merged(entries, found, Task(mode, 1), "uid", 1000)
+        assert is_current(cached(entries), found, mode)
+        again, secrets = merged(entries, found, Task(mode, 2), "uid", 1000)
+        assert (again, secrets) == (entries, [])
+
+
+@given(FOUND, FOUND)
+def test_merging_without_being_settled_forgets_nothing(before: Found, after: Found) -> None:
+    entries, _ = merged([], before, Task(Mode.EXACT, 1), "uid", 1000)
+    merged_entries, _ = merged(entries, after, Task(Mode.MERGE, 1), "uid", 1000)
+    assert {entry.key for entry in entries} <= {entry.key for entry in merged_entries}
+
+
+@given(st.lists(st.integers(0, 900_000), max_size=12), st.integers(0, 100_000))
+def test_what_is_stored_fits_in_an_object_and_is_all_there(sizes: list[int], others: int) -> None:
+    rng = random.Random(1)
+    states = tuple(
+        FoundState(StateKey("Worker", str(place)), msgspec.json.encode(rng.randbytes(size // 2).hex()))
+        for place, size in enumerate(sizes)
+    )
+    entries, secrets = merged([], Found(states, frozenset()), Task(Mode.EXACT, 1), "uid", others)
+    assert sum(len(entry.raw) for entry in entries) + others < LARGEST_SHOOT_STATE
+    by_name = {secret["metadata"]["name"]: secret for secret in secrets}
+    for entry, one in zip(entries, states, strict=True):
+        reference = entry.state.state_ref
+        if reference is None:
+            assert bytes(entry.state.state) == one.text
+        else:
+            assert pieces.join(reference, [by_name[name] for name in reference.secrets]) == one.text
