@@ -19,7 +19,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Tags = Annotated[dict[str, Annotated[str, Meta(max_length=253)]], Meta(max_length=MOST)]
 
 
-class Item(Struct, frozen=True, kw_only=True, tag_field="item", rename="camel", omit_defaults=True):
+class Item(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind"):
     """Something in the inventory of an account. The cloud gives the `id`."""
 
     id: str = ""

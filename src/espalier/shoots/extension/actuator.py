@@ -110,3 +110,7 @@ class StatelessActuator(Generic[S]):
 
     async def migrate(self, object: Object, writer: Writer) -> Wait | None:
         """Nothing to do."""
+
+    async def delete(self, request: Request[S]) -> Wait | None:
+        """To be written."""
+        raise NotImplementedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -53,6 +53,8 @@ class Extension(Generic[S]):
     """What it saves. An extension that declares one never restores without it."""
     cluster_of: Callable[[Object], str] = by_namespace
     """Name of the Cluster whose lease counts; empty for what belongs to no shoot."""
+    unleased: Container[OperationType] = ()
+    """Operations that need no lease, for they make nothing that another seed could have."""
     watches: Sequence[tuple[Cache, ToKeys]] = ()
     """What else brings a resource back whose operation waits."""
     workers: int = 5
@@ -112,7 +114,7 @@ class Attempt(Generic[S]):
         live = self.tools.cache.get(self.object.key)
         if live is not None and asked(live.metadata.annotations) == keys.MIGRATE:
             return Verdict(0, "Superseded", f"{self.operation} was ended, for the resource is to be migrated")
-        if not self.cluster:
+        if not self.cluster or self.operation in self.tools.extension.unleased:
             return Verdict(math.inf)
         lease = self.tools.leases.of(self.cluster)
         return Verdict(lease.seconds, lease.reason, lease.message)

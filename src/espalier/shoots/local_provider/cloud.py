@@ -8,7 +8,6 @@ from typing import Any, Protocol, TypeVar
 from espalier.api.cloud import (
     AnyCall,
     AnyItem,
-    Bucket,
     CallCloud,
     CloudError,
     CloudRequest,
@@ -31,7 +30,7 @@ from espalier.kube.objects import Object
 from espalier.shoots.extension import OperationFailed, Request
 
 Made = TypeVar("Made", Network, VirtualMachine)
-I = TypeVar("I", Network, VirtualMachine, Bucket, Record)  # noqa: E741
+I = TypeVar("I", Network, VirtualMachine)  # noqa: E741
 
 TYPE = "local"
 
@@ -89,8 +88,9 @@ class Cloud:
         await self._delete(Delete(kinds[type(item)], item.id))
 
     async def records(self) -> list[Record]:
-        """The shoot's DNS records."""
-        return await self._list(Record)
+        """The DNS records of the account: names may be taken by others."""
+        found = await self._ask(ListItems("Record"))
+        return [item for item in found if isinstance(item, Record)]
 
     async def set_record(self, record: Record) -> None:
         """Make this the record of its name."""

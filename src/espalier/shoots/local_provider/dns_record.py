@@ -1,0 +1,66 @@
+"""DNSRecord: the names of a shoot, under the lease as everything else: a source that lost a shoot sets nothing back."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from espalier.api.cloud import CallCloud, Record, has_tags
+from espalier.api.gardener.dns_record import DNSRecord, DNSRecordSpec
+from espalier.api.gardener.operations import ErrorCode
+from espalier.runtime.outcome import Wait
+from espalier.shoots.extension import Extension, OperationFailed, Request, Result, StatelessActuator
+from espalier.shoots.local_provider.cloud import TYPE, Cloud, cloud_of
+
+DEFAULT_TTL = 120
+_TYPES = ("A", "AAAA", "CNAME", "TXT")
+
+
+class DNSRecordActuator(StatelessActuator[None]):
+    """Sets a record where it differs. One of the name that is not the shoot's is another's."""
+
+    def __init__(self, call: CallCloud) -> None:
+        self._call = call
+
+    async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
+        """Have the cloud's DNS give these values."""
+        cloud, spec = await self._begin(request)
+        if spec.record_type not in _TYPES or not spec.name or not spec.values:
+            message = f"spec: found name {spec.name!r}, recordType {spec.record_type!r} and {len(spec.values)} values; "
+            raise OperationFailed(
+                f"{message}allowed: a name, one of {', '.join(_TYPES)}, and values", ErrorCode.CONFIGURATION
+            )
+        wanted = Record(
+            name=spec.name,
+            type=cast("object", spec.record_type),  # type: ignore[arg-type]  # one of them, as was just seen
+            values=spec.values,
+            ttl=spec.ttl or DEFAULT_TTL,
+            tags=cloud.tags,
+        )
+        present = _find(await cloud.records(), spec)
+        if present is not None and not has_tags(present, cloud.tags):
+            message = f"spec.name: {spec.name} has a record of somebody else; allowed: a name of this shoot alone"
+            raise OperationFailed(message, ErrorCode.CONFIGURATION, reason="NameTaken")
+        if present is None or (present.values, present.ttl) != (wanted.values, wanted.ttl):
+            await cloud.set_record(wanted)
+        return Result(status={"zone": spec.zone} if spec.zone else {})
+
+    async def delete(self, request: Request[None]) -> Wait | None:
+        """Delete the record, if it still has the values of this resource: another seed may have changed it."""
+        cloud, spec = await self._begin(request)
+        present = _find(await cloud.records(), spec)
+        if present is not None and present.values == spec.values and has_tags(present, cloud.tags):
+            await cloud.delete_record(present)
+        return None
+
+    async def _begin(self, request: Request[None]) -> tuple[Cloud, DNSRecordSpec]:
+        spec = request.object.decode(DNSRecord).spec
+        return await cloud_of(request, self._call, spec.secret_ref, DNSRecord.resource), spec
+
+
+def _find(records: list[Record], spec: DNSRecordSpec) -> Record | None:
+    return next((one for one in records if (one.name, one.type) == (spec.name, spec.record_type)), None)
+
+
+def extension(call: CallCloud) -> Extension[None]:
+    """The extension for DNSRecord."""
+    return Extension(DNSRecord.resource, TYPE, DNSRecordActuator(call))

@@ -1,0 +1,114 @@
+"""Extensions that make objects in the seed alone: OperatingSystemConfig, ControlPlane and Network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from espalier.api.cloud import LONGEST_USER_DATA
+from espalier.api.core import CONFIG_MAP, SECRET, Secret
+from espalier.api.gardener.control_plane import ControlPlane
+from espalier.api.gardener.network import Network
+from espalier.api.gardener.operating_system_config import PROVISION, OperatingSystemConfig, OperatingSystemConfigSpec
+from espalier.api.gardener.operations import ErrorCode
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.runtime.outcome import Wait
+from espalier.runtime.owners import is_owned_by, owner_reference
+from espalier.shoots.extension import Extension, OperationFailed, Request, Result, StatelessActuator
+from espalier.shoots.local_provider.cloud import TYPE
+
+USER_DATA = "cloud_config"
+"""Key of the Secret with a machine's user data."""
+
+
+class OperatingSystemConfigActuator(StatelessActuator[None]):
+    """Renders units and files of machines into user data, in a Secret beside the resource that owns it."""
+
+    async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
+        """The user data of purpose `provision`; of the other one, nothing is needed on simulated machines."""
+        spec = request.object.decode(OperatingSystemConfig).spec
+        if spec.purpose != PROVISION:
+            return Result()
+        content = user_data(spec)
+        if len(content) > LONGEST_USER_DATA:
+            found = f"spec.files: found {len(content)} bytes of user data, allowed: up to {LONGEST_USER_DATA}"
+            raise OperationFailed(f"{found}; have fewer or smaller files", ErrorCode.CONFIGURATION)
+        name = f"osc-result-{request.object.name}"[:253]
+        await write_owned(request, SECRET, name, msgspec.to_builtins(Secret(data={USER_DATA: content})))
+        return Result(status={"cloudConfig": {"secretRef": {"name": name, "namespace": request.object.namespace}}})
+
+    async def delete(self, request: Request[None]) -> Wait | None:
+        """The Secret goes with its owner."""
+        return None
+
+
+def user_data(spec: OperatingSystemConfigSpec) -> bytes:
+    """Units and files as simulated machines read them."""
+    files = [
+        {"path": one.path, "content": one.content.inline.data} for one in spec.files if one.content.inline is not None
+    ]
+    return msgspec.json.encode({"files": files, "units": [one.name for one in spec.units]}, order="deterministic")
+
+
+class ControlPlaneActuator(StatelessActuator[None]):
+    """What a cloud controller manager would be configured by. Purposes are resources of their own, with own objects."""
+
+    async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
+        """A ConfigMap for each purpose."""
+        spec = request.object.decode(ControlPlane).spec
+        network = msgspec.json.decode(spec.infrastructure_provider_status or b"{}", type=dict[str, Any])
+        data = {"network": str(network.get("network", "")), "region": spec.region}
+        name = f"cloud-provider-config-{spec.purpose or 'normal'}"
+        await write_owned(request, CONFIG_MAP, name, {"data": data})
+        return Result()
+
+    async def delete(self, request: Request[None]) -> Wait | None:
+        """The ConfigMap goes with its owner."""
+        return None
+
+
+class NetworkActuator(StatelessActuator[None]):
+    """The network of pods is made by simulated machines themselves: nothing but the status is told."""
+
+    async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
+        """Tell which families of addresses there are."""
+        families = request.object.decode(Network).spec.ip_families
+        return Result(status={"ipFamilies": families} if families else {})
+
+    async def delete(self, request: Request[None]) -> Wait | None:
+        """There is nothing."""
+        return None
+
+
+async def write_owned(request: Request[Any], resource: Resource, name: str, content: Tree) -> None:
+    """Make an object beside a resource that owns it, or bring it to this content. One of another owner is an error.
+
+    It is named by the extension alone, so a live read tells whether it is there.
+    """
+    owner, writer = request.object, request.writer
+    metadata = {
+        "name": name,
+        "namespace": owner.namespace,
+        "ownerReferences": [msgspec.to_builtins(owner_reference(owner))],
+    }
+    live = await request.read(resource, Key(owner.namespace, name))
+    if live is None:
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        await writer.create(resource, {**content, **head, "metadata": metadata})
+        return
+    if not is_owned_by(live, owner):
+        message = f"{resource.kind} {live.key} belongs to somebody else: delete it, or find out who made it"
+        raise OperationFailed(message, ErrorCode.CONFIGURATION, reason="NameTaken")
+    await writer.merge(resource, live, {name: value for name, value in content.items() if name == "data"})
+
+
+def extensions() -> tuple[Extension[None], ...]:
+    """The extensions of these kinds."""
+    actuators = {
+        OperatingSystemConfig.resource: OperatingSystemConfigActuator(),
+        ControlPlane.resource: ControlPlaneActuator(),
+        Network.resource: NetworkActuator(),
+    }
+    return tuple(Extension(resource, TYPE, actuator) for resource, actuator in actuators.items())

@@ -1,0 +1,91 @@
+"""Everything that a seed needs for shoots of type `local`, as components."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from espalier.api.cloud import CallCloud
+from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.control_plane import ControlPlane
+from espalier.api.gardener.dns_record import DNSRecord
+from espalier.api.gardener.extension import Extension as ExtensionKind
+from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
+from espalier.api.gardener.network import Network
+from espalier.api.gardener.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.worker import Worker
+from espalier.api.kinds import KubeObject
+from espalier.kube.rbac import FOLLOW, Right, Rights
+from espalier.runtime.component import Component, Host
+from espalier.shoots.extension import Extension, controller_of, leases_of
+from espalier.shoots.local_provider import backups, dns_record, infrastructure, seed_objects, toy, worker, worker_state
+from espalier.shoots.local_provider.backups import Stores
+from espalier.shoots.local_provider.machine_objects import KINDS
+from espalier.shoots.local_provider.worker import MachineViews
+
+NAMESPACED: tuple[type[KubeObject], ...] = (
+    Infrastructure,
+    Worker,
+    ControlPlane,
+    Network,
+    OperatingSystemConfig,
+    DNSRecord,
+    ExtensionKind,
+)
+CLUSTER_SCOPED: tuple[type[KubeObject], ...] = (BackupBucket, BackupEntry)
+MACHINES: tuple[type[KubeObject], ...] = (MachineClass, MachineDeployment, MachineSet, Machine)
+WRITE = ("get", "create", "patch", "delete")
+
+
+def _rights() -> Rights:
+    namespaced = tuple(kind.resource for kind in NAMESPACED)
+    cluster = tuple(kind.resource for kind in CLUSTER_SCOPED)
+    return Rights(
+        watched=(
+            Right(namespaced, ("get", "patch", *FOLLOW)),
+            Right(namespaced, ("patch",), subresource="status"),
+            Right(KINDS, (*WRITE, *FOLLOW)),
+            Right((SECRET, CONFIG_MAP), WRITE),
+        ),
+        cluster_scoped=(
+            Right((Cluster.resource,), FOLLOW),
+            Right(cluster, ("get", "patch", *FOLLOW)),
+            Right(cluster, ("patch",), subresource="status"),
+            Right((NAMESPACE,), ("get",)),
+        ),
+    )
+
+
+def extensions(
+    call: CallCloud, stores: Stores, views: MachineViews, new_token: Callable[[], str]
+) -> tuple[Extension[Any], ...]:
+    """All extensions of a seed."""
+    return (
+        infrastructure.extension(call),
+        worker.extension(call, views),
+        *seed_objects.extensions(),
+        dns_record.extension(call),
+        *backups.extensions(stores),
+        toy.extension(new_token),
+    )
+
+
+def component(call: CallCloud, stores: Stores, timing: Timing, new_token: Callable[[], str]) -> Component:
+    """The extension controllers of one seed. The seed's client, caches and clock are the host's.
+
+    `call` reaches the cloud (`simulator.cloud.Cloud.called_by("seed-a")`), `stores` the buckets; `new_token` gives the
+    toy extension its secrets.
+    """
+
+    def build(host: Host) -> None:
+        views = MachineViews(host.caches)
+        leases = leases_of(host, timing)
+        for extension in extensions(call, stores, views, new_token):
+            host.manager.add(controller_of(extension, host, leases, timing))
+        host.manager.add(worker_state.controller(host, views, leases))
+
+    return Component("extensions-local", build, (*NAMESPACED, *CLUSTER_SCOPED, *MACHINES, Cluster), _rights())

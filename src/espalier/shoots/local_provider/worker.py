@@ -1,0 +1,278 @@
+"""Worker: pools become MachineDeployments, and move between seeds with all their machines.
+
+The machine controller manager acts on these objects. It holds still while a Worker is being restored or migrated, so
+here machines may be made in any order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from espalier.api.cloud import CallCloud, VirtualMachine
+from espalier.api.core import SECRET, Secret
+from espalier.api.gardener import machines as kinds
+from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
+from espalier.api.gardener.operations import ErrorCode
+from espalier.api.gardener.worker import Worker, WorkerPool, WorkerSpec
+from espalier.api.meta import Observed, Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.outcome import Wait
+from espalier.runtime.writer import Writer, found_by_owner
+from espalier.shoots.extension import Extension, OperationFailed, Request, Result, SavedState, StateInvalid
+from espalier.shoots.local_provider import machine_objects as objects
+from espalier.shoots.local_provider.cloud import TYPE, cloud_of
+from espalier.shoots.local_provider.machine_objects import KINDS, Saved, WorkerState
+
+
+class _Hibernation(Observed, frozen=True):
+    enabled: bool = False
+
+
+class _ShootSpec(Observed, frozen=True):
+    hibernation: _Hibernation = _Hibernation()
+
+
+class _Shoot(Observed, frozen=True):
+    spec: _ShootSpec = _ShootSpec()
+
+
+class _ClusterSpec(Observed, frozen=True):
+    shoot: _Shoot = _Shoot()
+
+
+class _Cluster(Observed, frozen=True):
+    spec: _ClusterSpec = _ClusterSpec()
+
+
+class MachineViews:
+    """The objects of the machine controller manager in a seed."""
+
+    def __init__(self, caches: Caches) -> None:
+        self.caches: dict[Resource, Cache] = {resource: caches.of(resource) for resource in KINDS}
+
+    def of(self, namespace: str) -> dict[Resource, list[Object]]:
+        """Those of a shoot."""
+        return {resource: cache.list(namespace) for resource, cache in self.caches.items()}
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """One of them."""
+        return self.caches[resource].get(Key(namespace, name))
+
+
+class WorkerActuator:
+    """Renders pools, and makes machines known again where a shoot has moved to."""
+
+    def __init__(self, call: CallCloud, views: MachineViews) -> None:
+        self._call = call
+        self._views = views
+
+    async def reconcile(self, request: Request[WorkerState]) -> Result[WorkerState] | Wait:
+        """A class and a deployment for each pool; done once all machines are there."""
+        spec, network = _begin(request)
+        await self._deploy(request, spec, network)
+        if unready := [name for name, found in self._deployments(request) if not _is_rolled_out(found)]:
+            return Wait("MachinesNotReady", f"waiting for the machines of {', '.join(unready)}", after=5.0)
+        await self._delete_stale(request, spec, network)
+        return self._result(request, spec)
+
+    async def restore(self, request: Request[WorkerState]) -> Result[WorkerState] | Wait:
+        """Make everything of the state again, with the same names, and machines that were made after it was saved."""
+        spec, network = _begin(request)
+        if request.state is None:
+            raise StateInvalid("status.state: found nothing")
+        cloud = await cloud_of(request, self._call, spec.secret_ref, Worker.resource)
+        there = await cloud.machines()
+        state = _completed(request.state, there)
+        for resource in KINDS:
+            for saved in state.of(resource):
+                await self._make(request, resource, saved)
+        await self._deploy(request, spec, network)
+        return self._result(request, spec)
+
+    async def migrate(self, object: Object, writer: Writer) -> Wait | None:
+        """Let go of machines: they are deleted with the shoot's namespace, and their virtual machines stay."""
+        writer = writer.with_caches(self._views.caches)
+        for resource in (Machine.resource, MachineClass.resource):
+            for found in self._views.caches[resource].list(object.namespace):
+                await writer.remove_finalizer(resource, found, kinds.FINALIZER)
+        return None
+
+    async def delete(self, request: Request[WorkerState]) -> Wait | None:
+        """Delete the deployments; the machine controller manager deletes the machines."""
+        namespace = request.object.namespace
+        writer = request.writer.with_caches(self._views.caches)
+        for resource in (MachineDeployment.resource, MachineSet.resource, Machine.resource):
+            for found in self._views.caches[resource].list(namespace):
+                await writer.delete(resource, found, found_by_owner)
+        if left := [one.name for one in self._views.caches[Machine.resource].list(namespace)]:
+            return Wait("MachinesDeleted", f"waiting for the deletion of {', '.join(left[:5])}", after=5.0)
+        for found in self._views.caches[MachineClass.resource].list(namespace):
+            await self._delete_class(request, found)
+        return None
+
+    async def _deploy(self, request: Request[WorkerState], spec: WorkerSpec, network: str) -> None:
+        namespace = request.object.namespace
+        is_asleep = _is_hibernated(request.cluster)
+        for pool in spec.pools:
+            reference = spec.secret_ref.name if spec.secret_ref else ""
+            await self._write_user_data(request, pool, objects.class_name(namespace, pool, network))
+            await self._apply(request, MachineClass.resource, objects.class_tree(namespace, pool, network, reference))
+            name = objects.deployment_name(namespace, pool)
+            present = self._views.get(MachineDeployment.resource, namespace, name)
+            replicas = present.decode(MachineDeployment).spec.replicas if present else pool.minimum
+            wanted = 0 if is_asleep else min(max(replicas, pool.minimum), pool.maximum)
+            tree = objects.deployment_tree(namespace, pool, network, wanted)
+            await self._apply(request, MachineDeployment.resource, tree)
+
+    async def _write_user_data(self, request: Request[WorkerState], pool: WorkerPool, name: str) -> None:
+        namespace, reference = request.object.namespace, pool.user_data_secret_ref
+        source = await request.read(SECRET, Key(namespace, reference.name)) if reference else None
+        content = source.decode(Secret).data.get(reference.key) if source and reference else None
+        if content is None:
+            message = f"spec.pools[{pool.name}].userDataSecretRef: found no such Secret or key in {namespace}; "
+            raise OperationFailed(
+                f"{message}it is made for an OperatingSystemConfig", ErrorCode.RETRYABLE_CONFIGURATION
+            )
+        data = msgspec.to_builtins({objects.USER_DATA: content})
+        live = await request.read(SECRET, Key(namespace, name))
+        if live is not None:
+            await request.writer.merge(SECRET, live, {"data": data})
+            return
+        metadata = {"name": name, "namespace": namespace}
+        await request.writer.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+
+    async def _apply(self, request: Request[WorkerState], resource: Resource, tree: Tree) -> None:
+        writer = request.writer.with_caches(self._views.caches)
+        live = self._views.get(resource, request.object.namespace, tree["metadata"]["name"])
+        if live is None:
+            await writer.create(resource, tree)
+            return
+        await writer.merge(resource, live, {name: value for name, value in tree.items() if name != "metadata"})
+
+    async def _make(self, request: Request[WorkerState], resource: Resource, saved: Saved) -> None:
+        above = {MachineSet.resource: MachineDeployment.resource, Machine.resource: MachineSet.resource}.get(resource)
+        owner = None
+        if above is not None and saved.owner:
+            owner = self._views.get(above, request.object.namespace, saved.owner)
+            owner = owner or await request.read(above, Key(request.object.namespace, saved.owner))
+        tree = objects.tree_of(resource, saved, request.object.namespace, owner)
+        await request.writer.with_caches(self._views.caches).create(resource, tree)
+
+    async def _delete_stale(self, request: Request[WorkerState], spec: WorkerSpec, network: str) -> None:
+        """Deployments of pools that are gone, and classes that no set uses any more."""
+        namespace = request.object.namespace
+        writer = request.writer.with_caches(self._views.caches)
+        wanted = {objects.deployment_name(namespace, pool) for pool in spec.pools}
+        for name, found in self._deployments(request):
+            if name not in wanted:
+                await writer.delete(MachineDeployment.resource, found, found_by_owner)
+        used = {objects.class_name(namespace, pool, network) for pool in spec.pools}
+        for resource, kind in ((MachineSet.resource, MachineSet), (MachineDeployment.resource, MachineDeployment)):
+            for found in self._views.caches[resource].list(namespace):
+                used.add(found.decode(kind).spec.template.spec.class_.name)  # type: ignore[attr-defined]
+        used |= {
+            found.decode(Machine).spec.class_.name for found in self._views.caches[Machine.resource].list(namespace)
+        }
+        for found in self._views.caches[MachineClass.resource].list(namespace):
+            if found.name not in used:
+                await self._delete_class(request, found)
+
+    async def _delete_class(self, request: Request[WorkerState], found: Object) -> None:
+        writer = request.writer.with_caches(self._views.caches)
+        secret = await request.read(SECRET, found.key)
+        if secret is not None:
+            await writer.delete(SECRET, secret, found_by_owner)
+        await writer.delete(MachineClass.resource, found, found_by_owner)
+
+    def _deployments(self, request: Request[WorkerState]) -> list[tuple[str, Object]]:
+        found = self._views.caches[MachineDeployment.resource].list(request.object.namespace)
+        return [(one.name, one) for one in found]
+
+    def _result(self, request: Request[WorkerState], spec: WorkerSpec) -> Result[WorkerState]:
+        namespace = request.object.namespace
+        limits: list[dict[str, Any]] = [
+            {"name": objects.deployment_name(namespace, pool), "minimum": pool.minimum, "maximum": pool.maximum}
+            for pool in spec.pools
+        ]
+        return Result(objects.state_of(self._views.of(namespace)), {"machineDeployments": limits})
+
+
+def _begin(request: Request[WorkerState]) -> tuple[WorkerSpec, str]:
+    spec = request.object.decode(Worker).spec
+    status = msgspec.json.decode(spec.infrastructure_provider_status or b"{}", type=dict[str, Any])
+    network = status.get("network")
+    if not isinstance(network, str) or not network:
+        message = "spec.infrastructureProviderStatus: found no network; allowed: providerStatus of the Infrastructure"
+        raise OperationFailed(f"{message}; wait until that is ready", ErrorCode.RETRYABLE_CONFIGURATION)
+    return spec, network
+
+
+def _completed(state: WorkerState, there: list[VirtualMachine]) -> WorkerState:
+    """The state, and a Machine for each virtual machine of the shoot that it does not know: it was made later.
+
+    Raises `StateInvalid` if all that it knows are gone: it is of another shoot, or of another account.
+    """
+    ids = {objects.provider_id(machine) for machine in there}
+    known = set(state.provider_ids)
+    if known and not known & ids:
+        raise StateInvalid(
+            f"status.state: none of its {len(known)} machines is in the cloud, and none is made in their place: "
+            "correct the state, or the credentials if they are of another account"
+        )
+    names = {one.name for one in state.machines}
+    sets = {one.name: one for one in state.machinesets}
+    later: list[Saved] = []
+    made: list[Saved] = []
+    for machine in there:
+        if objects.provider_id(machine) in known:
+            continue
+        above = sets.get(machine.tags.get(objects.SET_TAG, ""))
+        if above is None:  # its set was made later as well: the newest of its deployment takes it
+            deployment = machine.tags.get(objects.DEPLOYMENT_TAG, "")
+            above = next((one for one in reversed(state.machinesets) if one.owner == deployment), None)
+        if above is None:
+            continue  # the orphan collection asks whose it is
+        template = (above.content.get("spec") or {}).get("template") or {}
+        machine_ = msgspec.structs.replace(objects.adopted(machine, template), owner=above.name)
+        (made if machine_.name in names else later).append(machine_)
+    replaced = {one.name: one for one in made}  # saved before its virtual machine was made
+    machines = [replaced.get(one.name, one) for one in state.machines] + later
+    return msgspec.structs.replace(
+        state,
+        machines=machines,
+        machinesets=[_with_room(one, machines) for one in state.machinesets],
+        machinedeployments=[
+            _with_room(one, machines, {two.name for two in state.machinesets if two.owner == one.name})
+            for one in state.machinedeployments
+        ],
+    )
+
+
+def _with_room(saved: Saved, machines: list[Saved], sets: set[str] | None = None) -> Saved:
+    """The same with replicas for all its machines: what is too much would be deleted."""
+    owners = {saved.name} if sets is None else sets
+    spec = saved.content.get("spec") or {}
+    count = sum(1 for one in machines if one.owner in owners)
+    if not isinstance(spec.get("replicas", 0), int) or spec.get("replicas", 0) >= count:
+        return saved
+    return msgspec.structs.replace(saved, content={**saved.content, "spec": {**spec, "replicas": count}})
+
+
+def _is_rolled_out(found: Object) -> bool:
+    deployment = found.decode(MachineDeployment)
+    wanted, status = deployment.spec.replicas, deployment.status
+    is_seen = status.observed_generation >= deployment.metadata.generation
+    return is_seen and status.updated_replicas == status.replicas == status.available_replicas == wanted
+
+
+def _is_hibernated(cluster: Object | None) -> bool:
+    return cluster is not None and cluster.decode(_Cluster).spec.shoot.spec.hibernation.enabled
+
+
+def extension(call: CallCloud, views: MachineViews) -> Extension[WorkerState]:
+    """The extension for Worker."""
+    return Extension(Worker.resource, TYPE, WorkerActuator(call, views), SavedState(WorkerState))

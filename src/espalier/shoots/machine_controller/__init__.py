@@ -1,0 +1,1 @@
+"""The machine controller manager of one shoot: MachineDeployment, MachineSet, Machine, virtual machine."""

@@ -1,0 +1,244 @@
+"""The machine controller manager of one shoot or of all shoots of a seed: acts on the plan, within the lease."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import structlog
+
+from espalier.api.cloud import CallCloud, VirtualMachine
+from espalier.api.core import SECRET, Secret
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.machines import FINALIZER, Machine, MachineClass, MachineDeployment, MachineSet
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.worker import Worker
+from espalier.api.meta import Observed
+from espalier.api.resource import Key
+from espalier.kube.errors import Conflict, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.component import Host
+from espalier.runtime.controller import Controller
+from espalier.runtime.fencing import fenced
+from espalier.runtime.outcome import Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.writer import Writer, found_by_owner
+from espalier.shoots.extension import Leases, OperationFailed, Stopped, operation_of
+from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
+from espalier.shoots.extension.views import ExtensionObject
+from espalier.shoots.local_provider import machine_objects as objects
+from espalier.shoots.local_provider.cloud import Cloud, credentials_of
+from espalier.shoots.local_provider.worker import MachineViews
+from espalier.shoots.machine_controller.plan import (
+    PENDING,
+    Action,
+    CreateObject,
+    DeleteObject,
+    MachineView,
+    Provide,
+    Report,
+    Resize,
+    Snapshot,
+    Terminate,
+    class_of,
+    plan,
+)
+
+NAME = "machine-controller-manager"
+BOOT_LOOK = 5.0
+"""Seconds between two looks at virtual machines that boot."""
+ORPHAN_PERIOD = 1800.0
+ORPHAN_GRACE = 300.0
+"""Seconds for which no Machine may have stood for a virtual machine before it is deleted."""
+AT_ONCE = 10
+"""Calls to the cloud at a time."""
+
+_log = structlog.get_logger("espalier.machines")
+
+
+class _ProviderSpec(Observed, frozen=True):
+    size: str = "default"
+    image: str = "default"
+    network: str = ""
+
+
+class MachineController:
+    """Keys are namespaces of shoots, as `Key("", namespace)`."""
+
+    def __init__(self, host: Host, call: CallCloud, views: MachineViews, leases: Leases, timing: Timing) -> None:
+        self._call = call
+        self._views = views
+        self._leases = leases
+        self._timing = timing
+        self._clock = host.manager.clock
+        self._rng = host.manager.rng
+        self._workers = host.caches.of(Worker.resource)
+        self._writer = Writer(host.client, views.caches)
+        self._orphans: dict[str, dict[str, float]] = {}
+        self.controller = Controller(NAME, self.reconcile, rng=self._rng)
+        for cache in (self._workers, *views.caches.values()):
+            self.controller.watch(cache, _namespace)
+        self._resting: set[str] = set()
+        """Shoots whose lease was over when they were looked at: renewals of others' are no news."""
+        self.controller.watch(leases.clusters, self._rested)
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring the machines of one shoot a step further."""
+        namespace = key.name
+        if (held := self._held(namespace)) is not None:
+            self._orphans.pop(namespace, None)
+            self._resting.add(namespace)
+            return held
+        self._resting.discard(namespace)
+        classes = self._views.caches[MachineClass.resource].list(namespace)
+        if not classes:
+            return Done()
+        guard = Guard(lambda: self._verdict(namespace), self._clock, self._timing.longest_reconcile)
+        try:
+            return await guard.run(self._act(namespace, classes, guard))
+        except Stopped as stopped:
+            self._resting.add(namespace)
+            return Wait(stopped.reason, str(stopped), after=1.0 if stopped.reason == "OperationTooLong" else None)
+        except OperationFailed as error:
+            return Fault(error.reason, str(error))
+        except (Conflict, NotFound) as stale:
+            return Wait("PlanOutdated", str(stale), after=1.0)
+        except KubeError as error:
+            return fault_of(error)
+
+    def _rested(self, cluster: Object) -> Iterable[Key]:
+        return (Key("", cluster.name),) if cluster.name in self._resting else ()
+
+    def _held(self, namespace: str) -> Wait | None:
+        """Machines are left alone while their objects are being made anew, or once they are another seed's."""
+        workers = self._workers.list(namespace)
+        if not workers:
+            return Wait("WorkerMissing", f"there is no Worker in {namespace}: its machines are left alone")
+        for found in workers:
+            seen = found.decode(ExtensionObject)
+            last = seen.status.last_operation
+            due = operation_of(found.metadata, last)
+            is_moving = due in (OperationType.MIGRATE, OperationType.RESTORE)
+            if last is None or is_moving or (last.type == OperationType.MIGRATE and last.finished):
+                return Wait("WorkerMoves", f"Worker {found.key} is made, restored or migrated: its machines rest")
+        lease = self._leases.of(namespace)
+        return None if lease.is_valid else Wait(lease.reason, lease.message)
+
+    def _verdict(self, namespace: str) -> Verdict:
+        held = self._held(namespace)
+        return Verdict(0, held.reason, held.message) if held else Verdict(self._leases.of(namespace).seconds)
+
+    async def _act(self, namespace: str, classes: Sequence[Object], guard: Guard) -> Outcome:
+        cloud = await self._cloud(namespace, classes[0], guard)
+        writer = self._writer.by(fenced(self._writer.client, GuardFence(guard)))
+        there = await cloud.machines()
+        found = self._views.of(namespace)
+        snapshot = Snapshot(
+            found[MachineDeployment.resource], found[MachineSet.resource], found[Machine.resource], there
+        )
+        calls: list[Provide | Terminate] = []
+        for action in plan(snapshot, self._rng):
+            if isinstance(action, Provide | Terminate):
+                calls.append(action)
+            else:
+                await _write(writer, action)
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def limited(action: Provide | Terminate) -> None:
+            async with limit:
+                await self._provide(action, cloud, writer, classes)
+
+        await asyncio.gather(*(limited(action) for action in calls))
+        orphans = await self._collect(namespace, snapshot.orphans, cloud, writer)
+        if any(one.phase == PENDING for one in snapshot.views):
+            return Wait("MachinesBoot", "waiting for virtual machines to run", after=BOOT_LOOK)
+        return Wait("Watching", "nothing to do", after=ORPHAN_GRACE if orphans else ORPHAN_PERIOD)
+
+    async def _cloud(self, namespace: str, class_: Object, guard: Guard) -> Cloud:
+        reference = class_.decode(MachineClass).credentials_secret_ref
+        name = reference.name if reference else ""
+        secret = await self._writer.read(SECRET, Key(namespace, name)) if name else None
+        return Cloud(guard, self._call, credentials_of(secret, f"{namespace}/{name}"), namespace, NAME)
+
+    async def _provide(
+        self, action: Provide | Terminate, cloud: Cloud, writer: Writer, classes: Sequence[Object]
+    ) -> None:
+        view = action.machine
+        if isinstance(action, Terminate):
+            if view.virtual is not None:
+                await cloud.delete(view.virtual)
+            await writer.remove_finalizer(Machine.resource, view.object, FINALIZER)
+            return
+        held = await writer.add_finalizer(Machine.resource, view.object, FINALIZER)
+        if view.machine.spec.provider_id:
+            return
+        virtual = view.virtual or await self._create(view, cloud, classes)
+        metadata = {"labels": {objects.NODE_LABEL: virtual.name}}
+        wanted = {"spec": {"providerID": objects.provider_id(virtual)}, "metadata": metadata}
+        await writer.merge(Machine.resource, held, wanted)
+
+    async def _create(self, view: MachineView, cloud: Cloud, classes: Sequence[Object]) -> VirtualMachine:
+        class_ = class_of(view, classes)
+        if class_ is None:
+            raise OperationFailed(f"Machine {view.object.key}: its class {view.machine.spec.class_.name} is not there")
+        typed = class_.decode(MachineClass)
+        spec = msgspec.json.decode(typed.provider_spec or b"{}", type=_ProviderSpec)
+        reference = typed.secret_ref
+        secret = await self._writer.read(SECRET, Key(class_.namespace, reference.name)) if reference else None
+        user_data = secret.decode(Secret).data.get(objects.USER_DATA) if secret else None
+        if user_data is None:
+            raise OperationFailed(f"MachineClass {class_.key}: found no user data in its Secret")
+        owner = next((one.name for one in view.object.metadata.owner_references if one.controller), "")
+        above = self._views.get(MachineSet.resource, view.object.namespace, owner)
+        deployment = next((one.name for one in above.metadata.owner_references if one.controller), "") if above else ""
+        tags = {
+            objects.MACHINE_TAG: view.object.name,
+            objects.SET_TAG: owner,
+            objects.DEPLOYMENT_TAG: deployment,
+            **cloud.tags,
+        }
+        wanted = VirtualMachine(
+            name=view.object.name,
+            network=spec.network,
+            size=spec.size,
+            image=spec.image,
+            user_data=user_data,
+            tags=tags,
+        )
+        return await cloud.create(wanted)
+
+    async def _collect(
+        self, namespace: str, found: Sequence[VirtualMachine], cloud: Cloud, writer: Writer
+    ) -> dict[str, float]:
+        """Delete virtual machines that no Machine has stood for, for a while; asked live before each."""
+        now = self._clock.monotonic()
+        before = self._orphans.get(namespace, {})
+        seen = self._orphans[namespace] = {one.id: before.get(one.id, now) for one in found}
+        for virtual in found:
+            if now - seen[virtual.id] < ORPHAN_GRACE:
+                continue
+            name = virtual.tags.get(objects.MACHINE_TAG, virtual.name)
+            if await writer.read(Machine.resource, Key(namespace, name)) is None:
+                _log.warning("an orphan is deleted", shoot=namespace, machine=virtual.name)
+                await cloud.delete(virtual)
+            seen.pop(virtual.id)
+        return seen
+
+
+async def _write(writer: Writer, action: Action) -> None:
+    match action:
+        case CreateObject(resource, body):
+            await writer.create(resource, body)
+        case Resize(found, replicas):
+            await writer.merge(MachineSet.resource, found, {"spec": {"replicas": replicas}})
+        case DeleteObject(resource, found):
+            await writer.delete(resource, found, found_by_owner)
+        case Report(resource, found, status):
+            present = found.tree.get("status", {})
+            await writer.status(resource, found, {**present, **status})
+        case Provide() | Terminate():
+            raise TypeError("that is a call to the cloud")
+
+
+def _namespace(found: Object) -> Iterable[Key]:
+    return (Key("", found.namespace),)

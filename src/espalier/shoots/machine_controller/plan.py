@@ -1,0 +1,293 @@
+"""What the machine controller manager does next, from what there is. Pure, but for names by chance."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from espalier.api.cloud import VirtualMachine
+from espalier.api.gardener.machines import FINALIZER, Machine, MachineClass, MachineDeployment, MachineSet
+from espalier.api.meta import Tree
+from espalier.clusterapi.intstr import share
+from espalier.kube.objects import Object
+from espalier.shoots.local_provider import machine_objects as objects
+
+PENDING, RUNNING, FAILED, TERMINATING = "Pending", "Running", "Failed", "Terminating"
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+@dataclass(frozen=True)
+class MachineView:
+    """A Machine, and its virtual machine."""
+
+    object: Object
+    machine: Machine
+    virtual: VirtualMachine | None
+
+    @property
+    def owner(self) -> str:
+        """Uid of its set."""
+        return next((one.uid for one in self.object.metadata.owner_references if one.controller), "")
+
+    @property
+    def is_deleted(self) -> bool:
+        """True once it goes."""
+        return self.object.metadata.deletion_timestamp is not None
+
+    @property
+    def phase(self) -> str:
+        """Where it is in its life."""
+        if self.is_deleted:
+            return TERMINATING
+        if self.virtual is None:
+            return FAILED if self.machine.spec.provider_id else PENDING
+        return RUNNING if self.virtual.state == "Running" else PENDING
+
+
+@dataclass(frozen=True)
+class SetView:
+    """A MachineSet, and its machines that do not go."""
+
+    object: Object
+    set: MachineSet
+    machines: tuple[MachineView, ...]
+
+    @property
+    def available(self) -> int:
+        """How many of them run, and will stay: those that are too many are about to go."""
+        running = sum(1 for one in self.machines if one.phase == RUNNING)
+        return min(running, self.set.spec.replicas)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything of a shoot's machines at a moment."""
+
+    deployments: Sequence[Object]
+    sets: Sequence[Object]
+    machines: Sequence[Object]
+    virtual: Sequence[VirtualMachine]
+    views: tuple[MachineView, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_id = {objects.provider_id(one): one for one in self.virtual}
+        by_tag = {one.tags.get(objects.MACHINE_TAG, ""): one for one in self.virtual}
+        views = []
+        for found in self.machines:
+            machine = found.decode(Machine)
+            id_ = machine.spec.provider_id
+            virtual = by_id.get(id_) if id_ else by_tag.get(found.name)
+            views.append(MachineView(found, machine, virtual))
+        object.__setattr__(self, "views", tuple(views))
+
+    def set_views(self) -> list[SetView]:
+        """The sets that do not go."""
+        return [
+            SetView(found, found.decode(MachineSet), self._of(found))
+            for found in self.sets
+            if found.metadata.deletion_timestamp is None
+        ]
+
+    def _of(self, owner: Object) -> tuple[MachineView, ...]:
+        return tuple(one for one in self.views if one.owner == owner.metadata.uid and not one.is_deleted)
+
+    @property
+    def orphans(self) -> list[VirtualMachine]:
+        """Virtual machines of the shoot that no Machine stands for."""
+        names = {one.name for one in self.machines}
+        ids = {one.machine.spec.provider_id for one in self.views}
+        return [
+            one
+            for one in self.virtual
+            if objects.provider_id(one) not in ids and one.tags.get(objects.MACHINE_TAG, "") not in names
+        ]
+
+
+@dataclass(frozen=True)
+class CreateObject:
+    """Make a set or a Machine."""
+
+    resource: Any
+    body: Tree
+
+
+@dataclass(frozen=True)
+class Resize:
+    """Change the replicas of a set."""
+
+    set: Object
+    replicas: int
+
+
+@dataclass(frozen=True)
+class DeleteObject:
+    """Delete a Machine or a set."""
+
+    resource: Any
+    object: Object
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write a status."""
+
+    resource: Any
+    object: Object
+    status: Tree
+
+
+@dataclass(frozen=True)
+class Provide:
+    """Have the virtual machine of a Machine: adopt it by its tag, or make it."""
+
+    machine: MachineView
+
+
+@dataclass(frozen=True)
+class Terminate:
+    """Delete the virtual machine of a Machine, then let the Machine go."""
+
+    machine: MachineView
+
+
+Action: TypeAlias = CreateObject | Resize | DeleteObject | Report | Provide | Terminate
+
+
+def plan(snapshot: Snapshot, rng: random.Random) -> Iterator[Action]:
+    """The actions that are due, top down."""
+    sets = snapshot.set_views()
+    for found in snapshot.deployments:
+        if found.metadata.deletion_timestamp is None:
+            owned = [one for one in sets if _is_of(one.object, found)]
+            yield from _deployment(found, found.decode(MachineDeployment), owned)
+    for one in sets:
+        yield from _set(one, rng)
+    for view in snapshot.views:
+        yield from _machine(view)
+
+
+def _deployment(found: Object, deployment: MachineDeployment, sets: Sequence[SetView]) -> Iterator[Action]:
+    spec = deployment.spec
+    wanted_class = spec.template.spec.class_.name
+    new = next((one for one in sets if one.set.spec.template.spec.class_.name == wanted_class), None)
+    old = [one for one in sets if one is not new]
+    if not spec.paused:
+        if new is None:
+            yield CreateObject(MachineSet.resource, _set_tree(found, wanted_class, 0 if old else spec.replicas))
+        else:
+            yield from _roll(deployment, new, old)
+    everything = [*old, *([new] if new else [])]
+    replicas = sum(len(one.machines) for one in everything)
+    available = sum(one.available for one in everything)
+    status: Tree = {
+        "observedGeneration": found.metadata.generation,
+        "replicas": replicas,
+        "updatedReplicas": len(new.machines) if new else 0,
+        "readyReplicas": available,
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, spec.replicas - available),
+    }
+    yield Report(MachineDeployment.resource, found, status)
+
+
+def _roll(deployment: MachineDeployment, new: SetView, old: Sequence[SetView]) -> Iterator[Action]:
+    """The new set grows within the surge, old ones shrink as machines become available."""
+    replicas = deployment.spec.replicas
+    rolling = deployment.spec.strategy.rolling_update if deployment.spec.strategy else None
+    surge = share(rolling.max_surge if rolling else None, replicas, default="1", round_up=True)
+    missing = share(rolling.max_unavailable if rolling else None, replicas, default="0")
+    of_old = sum(one.set.spec.replicas for one in old)
+    room = replicas + max(surge, 0 if missing else 1) - of_old
+    grown = replicas if not of_old else min(replicas, max(new.set.spec.replicas, room))
+    if new.set.spec.replicas != grown:
+        yield Resize(new.object, grown)
+    removable = max(0, sum(one.available for one in (*old, new)) - (replicas - missing))
+    for one in old:
+        unavailable = max(0, one.set.spec.replicas - one.available)
+        take = min(one.set.spec.replicas, unavailable + removable)
+        removable -= max(0, take - unavailable)
+        if take:
+            yield Resize(one.object, one.set.spec.replicas - take)
+        elif not one.set.spec.replicas and not one.machines:
+            yield DeleteObject(MachineSet.resource, one.object)
+
+
+def _set(view: SetView, rng: random.Random) -> Iterator[Action]:
+    for one in view.machines:
+        if one.phase == FAILED:
+            yield DeleteObject(Machine.resource, one.object)
+    alive = [one for one in view.machines if one.phase != FAILED]
+    for _ in range(view.set.spec.replicas - len(alive)):
+        yield CreateObject(Machine.resource, _machine_tree(view, rng))
+    surplus = len(alive) - view.set.spec.replicas
+    if surplus > 0:
+        order = sorted(alive, key=lambda one: one.object.metadata.creation_timestamp or "", reverse=True)
+        for one in sorted(order, key=lambda one: one.phase == RUNNING)[:surplus]:
+            yield DeleteObject(Machine.resource, one.object)
+    status: Tree = {
+        "observedGeneration": view.object.metadata.generation,
+        "replicas": len(view.machines),
+        "fullyLabeledReplicas": len(view.machines),
+        "readyReplicas": view.available,
+        "availableReplicas": view.available,
+    }
+    yield Report(MachineSet.resource, view.object, status)
+
+
+def _machine(view: MachineView) -> Iterator[Action]:
+    if view.is_deleted:
+        if FINALIZER in view.object.metadata.finalizers:
+            yield Terminate(view)
+        return
+    is_known = view.machine.spec.provider_id and FINALIZER in view.object.metadata.finalizers
+    if not is_known:
+        yield Provide(view)
+    current = view.machine.status.current_status
+    if current is None or current.phase != view.phase:
+        yield Report(Machine.resource, view.object, {"currentStatus": {"phase": view.phase}})
+
+
+def _is_of(found: Object, owner: Object) -> bool:
+    return any(one.uid == owner.metadata.uid and one.controller for one in found.metadata.owner_references)
+
+
+def _set_tree(deployment: Object, class_: str, replicas: int) -> Tree:
+    tree = deployment.tree["spec"]
+    template = tree["template"]
+    labels = (template.get("metadata") or {}).get("labels", {})
+    return {
+        "apiVersion": MachineSet.resource.api_version,
+        "kind": MachineSet.resource.kind,
+        "metadata": {
+            "name": f"{deployment.name}-{class_.rpartition('-')[2]}",
+            "namespace": deployment.namespace,
+            "labels": labels,
+            "ownerReferences": [objects.controlled_by(deployment)],
+        },
+        "spec": {"replicas": replicas, "selector": tree.get("selector", {}), "template": template},
+    }
+
+
+def _machine_tree(view: SetView, rng: random.Random) -> Tree:
+    template = view.object.tree["spec"]["template"]
+    suffix = "".join(rng.choice(_LETTERS) for _ in range(5))
+    return {
+        "apiVersion": Machine.resource.api_version,
+        "kind": Machine.resource.kind,
+        "metadata": {
+            "name": f"{view.object.name}-{suffix}",
+            "namespace": view.object.namespace,
+            "labels": (template.get("metadata") or {}).get("labels", {}),
+            "finalizers": [FINALIZER],
+            "ownerReferences": [objects.controlled_by(view.object)],
+        },
+        "spec": template["spec"],
+    }
+
+
+def class_of(view: MachineView, classes: Sequence[Object]) -> Object | None:
+    """The MachineClass of a Machine."""
+    name = view.machine.spec.class_.name
+    return next((one for one in classes if one.name == name and one.kind == MachineClass.resource.kind), None)

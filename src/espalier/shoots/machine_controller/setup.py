@@ -1,0 +1,33 @@
+"""The machine controller manager as a component."""
+
+from __future__ import annotations
+
+from espalier.api.cloud import CallCloud
+from espalier.api.core import SECRET
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.worker import Worker
+from espalier.kube.rbac import FOLLOW, Right, Rights
+from espalier.runtime.component import Component, Host
+from espalier.shoots.extension import leases_of
+from espalier.shoots.local_provider.machine_objects import KINDS
+from espalier.shoots.local_provider.worker import MachineViews
+from espalier.shoots.machine_controller.controller import NAME, MachineController
+
+
+def component(call: CallCloud, timing: Timing) -> Component:
+    """The machine controller manager: of one shoot, where its manager watches one namespace; else of all of a seed."""
+
+    def build(host: Host) -> None:
+        leases = leases_of(host, timing)
+        host.manager.add(MachineController(host, call, MachineViews(host.caches), leases, timing).controller)
+
+    rights = Rights(
+        watched=(
+            Right(KINDS, ("get", "create", "patch", "delete", *FOLLOW)),
+            Right((Worker.resource,), FOLLOW),
+            Right((SECRET,), ("get",)),
+        ),
+        cluster_scoped=(Right((Cluster.resource,), FOLLOW),),
+    )
+    return Component(NAME, build, rights=rights)
