@@ -7,13 +7,14 @@ import asyncio
 import msgspec
 import pytest
 
-from espalier.api.core import DEPLOYMENT, POD
+from espalier.api.core import NAMESPACE, PERSISTENT_VOLUME, POD
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.resource import Key
 from espalier.cli.environment.seed_programs.agent import CallRefused
 from espalier.kube.client import PatchType
-from espalier.shoots.control_plane.programs import API_SERVER
+from espalier.kube.errors import NotFound
+from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER
 from tests.support.seed_control_planes import Plane, on_seeds
 from tests.support.seeds import SHOOT, is_ready
 
@@ -79,13 +80,27 @@ def test_an_api_server_without_etcd_ends_and_comes_back_with_it() -> None:
     on_seeds(story, "a")
 
 
+def test_controllers_are_not_healthy_without_the_api_server_of_their_shoot() -> None:
+    async def story(plane: Plane) -> None:
+        await plane.start_etcd(1)
+        await plane.start_api_server()
+        await plane.deploy(CONTROLLER_MANAGER)
+        await plane.until(lambda: plane.has_ready(CONTROLLER_MANAGER, 1))
+        await plane.scale(API_SERVER, 0)
+        await plane.until(lambda: plane.has_ready(CONTROLLER_MANAGER, 0))
+        await plane.scale(API_SERVER, 1)
+        await plane.until(lambda: plane.has_ready(CONTROLLER_MANAGER, 1))
+
+    on_seeds(story, "a")
+
+
 def test_a_control_plane_moves_to_another_seed_with_all_that_was_written() -> None:
     async def story(source: Plane, destination: Plane) -> None:
         await source.start_etcd(1)
         await source.start_api_server()
         await source.note("first")
 
-        await source.client.patch(DEPLOYMENT, API_SERVER, SHOOT, patch={"spec": {"replicas": 0}}, type=PatchType.MERGE)
+        await source.scale(API_SERVER, 0)
         with pytest.raises(CallRefused, match="epoch: found 7, allowed is 1"):
             await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(7)))
         await source.call(SHOOT, "copyop/initiate", msgspec.json.encode(InitiateCopyOperation(1)))
@@ -134,3 +149,23 @@ def test_a_source_that_has_no_power_loses_the_shoot_to_a_destination_that_waits_
 async def pods_of_api_server(plane: Plane) -> list[Key]:
     found = await plane.client.list(POD, SHOOT, labels="role=apiserver")
     return [pod.key for pod in found.items]
+
+
+def test_a_namespace_takes_its_control_plane_and_its_data_with_it() -> None:
+    async def story(plane: Plane) -> None:
+        await plane.start_etcd(1)
+        await plane.start_api_server()
+        await plane.client.delete(NAMESPACE, SHOOT)
+
+        async def is_gone() -> bool:
+            try:
+                await plane.client.get(NAMESPACE, SHOOT)
+            except NotFound:
+                return True
+            return False
+
+        await plane.until(is_gone)
+        assert not (await plane.client.list(POD)).items
+        assert not (await plane.client.list(PERSISTENT_VOLUME)).items
+
+    on_seeds(story, "a")

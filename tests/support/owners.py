@@ -28,9 +28,11 @@ from espalier.api.etcd.timing import Timing
 from espalier.assets.component import Component
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import EtcdError
+from espalier.realnodes.management.processes import dying_with_parent
 from tests.support.real_etcd import FAST, built
+from tests.support.restored_etcd import PEER
 
-PATIENCE = 120.0
+PATIENCE = 60.0
 CLUSTER = "shoot--team--garden/3f1c"
 QUICK = Timing(
     poll_period=0.4,
@@ -51,7 +53,7 @@ class Programs:
     def __init__(self, component: Component | None) -> None:
         self._component = component
 
-    def command(self, socket: Path, data: Path, peer: Path) -> list[str]:
+    def command(self, socket: Path, data: Path) -> list[str]:
         """Its command line."""
         if self._component is None:
             return [
@@ -69,10 +71,10 @@ class Programs:
             "name": "default",
             "data-dir": str(data),
             "listen-client-urls": f"unix://{socket}",
-            "advertise-client-urls": f"unix://{socket}",
-            "listen-peer-urls": f"unix://{peer}",
-            "initial-advertise-peer-urls": f"unix://{peer}",
-            "initial-cluster": f"default=unix://{peer}",
+            "advertise-client-urls": "http://localhost:2379",
+            "listen-peer-urls": PEER,
+            "initial-advertise-peer-urls": PEER,
+            "initial-cluster": f"default={PEER}",
             "unsafe-no-fsync": "true",
             **FAST,
         }
@@ -85,15 +87,17 @@ class Process:
 
     arguments: Sequence[str]
     log: Path
+    folder: Path | None = None
+    """Where it runs."""
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> str:
         """The address at the end of its first line."""
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-u", *self.arguments,
+                *dying_with_parent([sys.executable, "-u", *self.arguments]),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
-                env=dict(os.environ), process_group=0,
+                env=dict(os.environ), cwd=self.folder, process_group=0,
             )  # fmt: skip
         assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE):
@@ -167,11 +171,11 @@ class Seat:
 
     async def start_guard(self) -> None:
         """Start the guard, which starts nothing by itself. It keeps its port."""
-        socket, peer = self.run / "etcd.sock", self.run / "peer.sock"
+        socket = self.run / "etcd.sock"
         arguments = ["-m", "espalier.cli", "etcd-guard", "--listen", f"127.0.0.1:{self.port}"]
         arguments += ["--etcd-socket", str(socket), "--control", str(self.run / "guard.sock")]
-        arguments += ["--stop-timeout", "5s", "--", *self.programs.command(socket, self.data, peer)]
-        self._guard = Process(arguments, self.folder / "guard.log")
+        arguments += ["--stop-timeout", "5s", "--", *self.programs.command(socket, self.data)]
+        self._guard = Process(arguments, self.folder / "guard.log", self.run)
         self.port = int((await self._guard.start()).rpartition(":")[2])
 
     async def start_agent(self) -> None:
@@ -186,8 +190,7 @@ class Seat:
             "--guard",
             str(self.run / "guard.sock"),
         ]
-        arguments += ["--initial-cluster", f"default=unix://{self.run}/peer.sock"]
-        arguments += ["--initial-advertise-peer-urls", f"unix://{self.run}/peer.sock"]
+        arguments += ["--initial-cluster", f"default={PEER}", "--initial-advertise-peer-urls", PEER]
         arguments += ["--delta-snapshot-period", "1s"] + (["--founding"] if self.founding else [])
         self._agent = Process(arguments, self.folder / "agent.log")
         self.address = await self._agent.start()

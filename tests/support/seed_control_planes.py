@@ -20,10 +20,10 @@ from espalier.cli.environment.seed_programs.agent import Agents, StoreWords
 from espalier.cli.environment.seed_programs.assembly import Call, SeedPrograms, agent_calls, shoot_client
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import Store
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import KubeError, NotFound
 from espalier.runtime.virtual import Simulation, run
-from espalier.shoots.control_plane.programs import API_SERVER
+from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER
 from espalier.shoots.control_plane.rendering import ControlPlane
 from espalier.shoots.etcd import setup
 from espalier.simulator.seeds import Seed
@@ -61,7 +61,8 @@ class Plane:
         await self.client.create(NAMESPACE, namespace(SHOOT))
         deployment = self._planes.rendered(API_SERVER, 1)
         volumes = deployment["spec"]["template"]["spec"]["volumes"]
-        for name in ("etcd-backup", "source-etcd-backup", *(volume["secret"]["secretName"] for volume in volumes)):
+        secrets = [volume["secret"]["secretName"] for volume in volumes]
+        for name in ("etcd-backup", "source-etcd-backup", CONTROLLER_MANAGER, *secrets):
             body: Tree = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": SHOOT}}
             await self.client.create(SECRET, {**body, "stringData": {"some": "thing"}})
         for service in ControlPlane().services(self._planes.kind, SHOOT):
@@ -73,8 +74,22 @@ class Plane:
         await self.until(self.etcd_ready)
 
     async def start_api_server(self) -> None:
-        await self.client.create(DEPLOYMENT, self._planes.rendered(API_SERVER, 1))
+        await self.deploy(API_SERVER)
         await self.until(self.answers)
+
+    async def deploy(self, name: str) -> None:
+        """Make a Deployment of the control plane."""
+        await self.client.create(DEPLOYMENT, self._planes.rendered(name, 1))
+
+    async def scale(self, name: str, replicas: int) -> None:
+        """Scale a Deployment."""
+        patch = {"spec": {"replicas": replicas}}
+        await self.client.patch(DEPLOYMENT, name, SHOOT, patch=patch, type=PatchType.MERGE)
+
+    async def has_ready(self, name: str, replicas: int) -> bool:
+        """True if so many pods of a Deployment are ready."""
+        status = (await self.client.get(DEPLOYMENT, name, SHOOT)).tree.get("status") or {}
+        return bool(status.get("readyReplicas", 0) == replicas)
 
     async def etcd_ready(self) -> bool:
         found = await self.client.get(Etcd.resource, "etcd-main", SHOOT)

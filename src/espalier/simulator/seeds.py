@@ -137,13 +137,22 @@ class Seed:
     # --- Reaching it ------------------------------------------------------------------------------------------------
 
     def client(
-        self, user: User = ADMIN, *, link: Link | None = None, field_manager: str = "espalier", agent: str = "espalier"
+        self,
+        user: User = ADMIN,
+        *,
+        link: Link | None = None,
+        life: Life | None = None,
+        field_manager: str = "espalier",
+        agent: str = "espalier",
     ) -> Client:
-        """A client of its API server, through a network. It goes on when the seed has lost its power and is back."""
+        """A client of its API server: through a network, and for a container as long as it lives.
+
+        It goes on when the seed has lost its power and is back.
+        """
 
         def reach() -> Reached:
-            lives = [self.life, *([link.life] if link is not None else [])]
-            return Reached(self.workload.server, lives)
+            others = [link.life if link is not None else None, life]
+            return Reached(self.workload.server, [self.life, *(one for one in others if one is not None)])
 
         return Client(ReachingTransport(reach, user), field_manager=field_manager, user_agent=agent)
 

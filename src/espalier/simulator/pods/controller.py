@@ -15,9 +15,9 @@ from espalier.api.resource import Key
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
-from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.simulator.pods.process_runtime import internal_ip
-from espalier.simulator.pods.running import PodRun, retried
+from espalier.simulator.pods.running import CHECK_AGAIN, PodRun, retried
 from espalier.simulator.pods.runtime import PodRuntime, Runtime
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workload_controllers.views import Pod
@@ -63,18 +63,25 @@ class Pods:
         for uid in [uid for uid in running if uid not in pods]:
             self._end(workload, uid, pod=None)
         names = {found.run.key for found in running.values()}
+        held_up = []
         for uid, pod in pods.items():
             node = nodes.get(str(pod.tree["spec"].get("nodeName", "")))
             if pod.metadata.deletion_timestamp is not None:
                 self._end(workload, uid, pod)
             elif node is None or uid in running or (pod.tree.get("status") or {}).get("phase") in ENDED:
                 continue
-            elif pod.key not in names and uid not in ending:  # not before one of the same name has ended
+            elif pod.key in names:
+                held_up.append(pod.name)
+            elif uid not in ending:
                 running[uid] = self._begin(workload, pod, node)
         known = {pod.metadata.uid for one in self._clusters() for pod in one.cache(POD).list()}
         known |= {uid for one in self._running.values() for uid in one}
         for runtime in self._runtimes:
             runtime.sweep(workload, known)
+        if held_up:
+            return Wait(
+                "PodsEnding", f"{', '.join(held_up)} begin when those of the same names have ended", CHECK_AGAIN
+            )
         return Done()
 
     def kill(self, cluster: Key, pod: Key, container: str) -> None:

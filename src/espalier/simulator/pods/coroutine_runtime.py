@@ -224,7 +224,10 @@ class CoroutineRun:
                 if listener.answers is None:
                     return False
                 return 200 <= await listener.answers(str(target.get("path") or "/")) < 400
-        raise ValueError("only httpGet and tcpSocket are simulated for containers of this process")
+        name, *words = (action.get("exec") or {}).get("command") or ("",)
+        if name not in self._seen.commands:
+            raise ValueError(f"the program has no command {name!r}; allowed are {', '.join(self._seen.commands)}")
+        return await self._seen.commands[name](words) == 0
 
     def message(self, _code: int) -> str:
         """What the program said last, or its error."""

@@ -29,6 +29,9 @@ cleaned up."""
 InProcessPrograms: TypeAlias = Callable[[str], InProcessProgram | None]
 """The program of an image, None if there is none."""
 
+Command: TypeAlias = Callable[[Sequence[str]], Awaitable[int]]
+"""A command that can be run beside a program: gets the words behind its name, returns an exit code."""
+
 SendSignal: TypeAlias = Callable[[str, Signals], None]
 
 
@@ -55,6 +58,8 @@ class Container:
     message: str = ""
     """Its termination message."""
     log: list[str] = field(default_factory=list)
+    commands: dict[str, Command] = field(default_factory=dict)
+    """The commands that probes may run in it, by name."""
 
     def listen(self, port: int, door: object, *, answers: Callable[[str], Awaitable[int]] | None = None) -> None:
         """Listen on a port: who connects gets `door`, and probes over HTTP get the status that `answers` has."""

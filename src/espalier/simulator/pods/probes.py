@@ -8,6 +8,7 @@ count once as many as the threshold says have come in a row.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -83,10 +84,11 @@ class Health:
     """Called with (started, ready) when one of them changes."""
     restart: Callable[[float | None], Awaitable[None]]
     """Called when the container has to end: it did not start, or does not live. With the probe's grace period."""
+    _began: float = 0.0
 
     async def watch(self) -> None:
         """Probe for as long as the container runs; cancelled when it has ended."""
-        began = self.clock.monotonic()
+        began = self._began = self.clock.monotonic()
         startup = Probe.of(self.container, "startupProbe")
         readiness, liveness = Probe.of(self.container, "readinessProbe"), Probe.of(self.container, "livenessProbe")
         if startup is not None:
@@ -96,9 +98,9 @@ class Health:
             await self.report(True, readiness is None)
         async with asyncio.TaskGroup() as group:
             if readiness is not None:
-                group.create_task(self._ready(readiness, began, at_once=startup is not None))
+                group.create_task(self._ready(readiness, began if startup is None else None))
             if liveness is not None:
-                group.create_task(self._lives(liveness, began))
+                group.create_task(self._lives(liveness, began if startup is None else self._next(liveness, began)))
 
     async def _first_result(self, probe: Probe, began: float) -> bool:
         threshold = Threshold(probe)
@@ -107,30 +109,30 @@ class Health:
                 return passed
         raise AssertionError("probes go on for ever")
 
-    async def _ready(self, probe: Probe, began: float, *, at_once: bool) -> None:
+    def _next(self, probe: Probe, began: float) -> float:
+        """When a probe is due that was not made while the container started."""
+        return began + math.ceil((self.clock.monotonic() - began) / probe.period) * probe.period
+
+    async def _ready(self, probe: Probe, due: float | None) -> None:
+        """Without a time it is due at once: the container has just started."""
         threshold, before = Threshold(probe, settled=False), False
-        async for passed in self._results(probe, began, at_once=at_once):
+        async for passed in self._results(probe, self.clock.monotonic() if due is None else due):
             if threshold.take(passed) and passed is not before:
                 before = passed
                 await self.report(True, passed)
 
-    async def _lives(self, probe: Probe, began: float) -> None:
+    async def _lives(self, probe: Probe, due: float) -> None:
         threshold = Threshold(probe)
-        async for passed in self._results(probe, began):
+        async for passed in self._results(probe, due):
             if threshold.take(passed) and not passed:
                 await self.restart(probe.grace)
                 return
 
-    async def _results(self, probe: Probe, began: float, *, at_once: bool = False) -> AsyncIterator[bool]:
+    async def _results(self, probe: Probe, due: float) -> AsyncIterator[bool]:
         """The results of a probe, each when it is due."""
-        due = began
-        while due < self.clock.monotonic() and not at_once:
-            due += probe.period
-        if at_once:
-            due = self.clock.monotonic()
         while True:
             await asyncio.sleep(max(0.0, due - self.clock.monotonic()))
-            if self.clock.monotonic() - began >= probe.initial_delay:
+            if self.clock.monotonic() - self._began >= probe.initial_delay:
                 yield await self._once(probe)
             due += probe.period
             while due < self.clock.monotonic():  # a tick that passed during a slow probe is not made up for
@@ -147,3 +149,4 @@ class Health:
             return False
         finally:
             attempt.cancel()
+            await asyncio.wait((attempt,))  # a command that it runs has ended then

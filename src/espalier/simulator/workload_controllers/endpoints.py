@@ -87,7 +87,7 @@ def _slices(service: Service, pods: Iterable[Pod]) -> Iterator[Tree]:
             {"name": port.name, "port": target, "protocol": port.protocol}
             for port, target in (group[0].ports if group else ())
         ]
-        distinct = hashlib.sha256(repr([port["port"] for port in ports]).encode()).hexdigest()[:5]
+        distinct = hashlib.sha256(repr([port["port"] for port in ports]).encode()).hexdigest()[:10]
         yield {
             "apiVersion": ENDPOINT_SLICE.api_version,
             "kind": ENDPOINT_SLICE.kind,

@@ -19,6 +19,7 @@ from espalier.etcdbackup.restore.plan import BUMP
 from espalier.etcdbackup.snapshots.names import Kind, parse_key
 from espalier.etcdbackup.snapshots.reading import take_stock
 from espalier.etcdbackup.snapshotter.full import newest_revision
+from espalier.etcdbackup.stores.errors import Unavailable
 from tests.support.moves import CLUSTER, Moves, Seat, moving
 from tests.support.sampling import sampled
 
@@ -270,9 +271,13 @@ def test_a_cluster_that_was_never_written_to_moves_as_well() -> None:
 def test_an_etcd_that_never_served_may_start_empty_again() -> None:
     async def story(moves: Moves) -> None:
         seat = moves.seat()
-        seat.start_agent()
-        await moves.until(lambda: any("first-start" in key for key in seat.bucket.objects))
+        seat.store.before = {"create": lambda key: Unavailable(key, "away") if "served" in key else None}
+        run = seat.start_agent()
+        await asyncio.sleep(30)
+        assert seat.guard.has_data, "etcd was started"
+        assert not run.ready, "and clients were not let in"
         await seat.kill_agent()
+        seat.heal()
         seat.guard.kill()
         seat.data.lose()
         run = seat.start_agent()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from signal import Signals
@@ -232,6 +232,29 @@ def test_a_probe_decides_about_readiness_at_kubelets_times() -> None:
     assert [round(at - start) for at in probes][:3] == [15, 20, 25]
 
 
+@pytest.mark.parametrize("action", [{"exec": {"command": ["check", "it"]}}, {"tcpSocket": {"port": 5}}])
+def test_probes_run_commands_and_open_ports(action: Tree) -> None:
+    opened = asyncio.Event()
+
+    async def slow(container: Container) -> int:
+        async def check(words: Sequence[str]) -> int:
+            return 0 if opened.is_set() and list(words) == ["it"] else 1
+
+        container.commands["check"] = check
+        await opened.wait()
+        container.listen(5, "door")
+        return await rest(container)
+
+    async def story(seed: Seed) -> None:
+        await made(seed, container("main", "slow", readinessProbe={**action, "periodSeconds": 1}))
+        await asyncio.sleep(30)
+        assert not is_ready(seed, "p")
+        opened.set()
+        await until(lambda: is_ready(seed, "p"), seconds=3)
+
+    tell(story, slow=slow)
+
+
 def test_a_container_that_does_not_live_is_started_again_and_a_startup_probe_comes_first() -> None:
     told = Told()
 
@@ -340,7 +363,8 @@ def test_services_lead_to_ready_pods_or_to_all_if_they_say_so() -> None:
     tell(story, serve=serve)
 
 
-def test_a_pod_of_the_same_name_starts_only_when_the_one_before_has_ended() -> None:
+@pytest.mark.parametrize("grace", [None, 0])
+def test_a_pod_of_the_same_name_starts_only_when_the_one_before_has_ended(grace: int | None) -> None:
     told = Told()
 
     async def slow(container: Container) -> int:
@@ -350,7 +374,7 @@ def test_a_pod_of_the_same_name_starts_only_when_the_one_before_has_ended() -> N
         except asyncio.CancelledError:
             if not container.life.over:
                 await asyncio.sleep(20)
-                told(container, "end")
+            told(container, "end")
             raise
 
     async def story(seed: Seed) -> None:
@@ -370,7 +394,7 @@ def test_a_pod_of_the_same_name_starts_only_when_the_one_before_has_ended() -> N
         }
         await seed.workload.client.create(STATEFUL_SET, stateful)
         await until(lambda: is_ready(seed, "db-0"))
-        await seed.workload.client.delete(POD, "db-0", SHOOT)
+        await seed.workload.client.delete(POD, "db-0", SHOOT, grace_period_seconds=grace)
         await until(lambda: told.said.count("start") == 2)
 
     tell(story, slow=slow)

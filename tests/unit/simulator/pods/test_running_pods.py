@@ -229,3 +229,34 @@ async def test_logs_are_asked_for_as_kubectl_does(tmp_path: Path) -> None:
         assert await here.log("story", "step-0", limitBytes="3") == "one"
         assert "a container name must be specified for pod story, choose one of: [main]" in await here.log("story")
         assert "container nobody is not valid for pod story" in await here.log("story", "nobody")
+
+
+async def test_probes_run_commands_of_the_image_and_restart_a_container_that_does_not_live(tmp_path: Path) -> None:
+    def container(probe: str, words: str) -> Tree:
+        action = {"exec": {"command": ["teller", *words.split()]}, "failureThreshold": 1, "timeoutSeconds": 30}
+        return {"name": "main", "image": IMAGE, "command": ["teller", "rest"], probe: action}
+
+    def restarts(pod: Tree) -> int:
+        return int((pod.get("status", {}).get("containerStatuses") or [{}])[0].get("restartCount", 0))
+
+    def ready(pod: Tree) -> bool:
+        return bool((pod.get("status", {}).get("containerStatuses") or [{}])[0].get("ready"))
+
+    async with environment(tmp_path) as here:
+        await here.make("well", [], container("readinessProbe", "say fine"))
+        await here.until("well", ready)
+        await here.make("ill", [], container("livenessProbe", "fail 1"), restartPolicy="Always")
+        ill = await here.until("ill", lambda pod: restarts(pod) > 0)
+        assert ill["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 143
+
+
+async def test_a_probe_reaches_no_port_of_the_machine_that_the_program_does_not_have(tmp_path: Path) -> None:
+    reached = asyncio.Event()
+    server = await asyncio.start_server(lambda *_: reached.set(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, environment(tmp_path) as here:
+        probe = {"tcpSocket": {"port": port}, "failureThreshold": 1}
+        main = {"name": "main", "image": IMAGE, "command": ["teller", "rest"], "livenessProbe": probe}
+        await here.make("nosy", [], main, restartPolicy="Never")
+        assert (await here.ended("nosy"))["phase"] == "Failed"
+        assert not reached.is_set()

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.names import AGENT_PORT
@@ -129,6 +130,6 @@ class AgentDoor:
         if len(body) > LARGEST_BODY:
             raise CallRefused(f"413 {path}: found {len(body)} bytes, allowed are {LARGEST_BODY}")
         try:
-            return running.initiate(msgspec.json.decode(body, type=InitiateCopyOperation))
+            return running.initiate(json_trees.decode(body, InitiateCopyOperation))
         except (msgspec.MsgspecError, OtherEpoch) as error:
             raise CallRefused(f"{path}: {error}") from error

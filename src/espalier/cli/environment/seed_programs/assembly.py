@@ -52,15 +52,31 @@ _PORTS = {"kube-controller-manager": 10257, "kube-scheduler": 10259, "machine-co
 
 
 async def idle(container: Container) -> int:
-    """Live and be ready, and do nothing: for programs that nothing in this process stands in for."""
+    """Do nothing, and be healthy while the shoot's API server is there: for controllers that nothing in this process
+    stands in for. Real ones end when they can't renew their Lease.
+    """
 
     async def answers(_path: str) -> int:
+        try:
+            container.find(API_SERVER, API_SERVER_PORT)
+        except ConnectionError:
+            return 500
         return 200
 
     port = Words.of(container.arguments).text("port", str(_PORTS.get(container.name, 80)))
     container.listen(int(port), idle, answers=answers)
     await asyncio.get_running_loop().create_future()
     return 0
+
+
+def client_in(container: Container, user: User = ADMIN) -> Client:
+    """A client of the shoot's API server for a program in its control plane, as long as its container lives."""
+
+    def reach() -> Reached:
+        listener = container.find(API_SERVER, API_SERVER_PORT)
+        return Reached(door_of(listener, Server), (container.life, listener.life))
+
+    return Client(ReachingTransport(reach, user), user_agent=container.name)
 
 
 def agent_calls(seed: Seed, *, link: Link | None = None) -> Call:
