@@ -17,11 +17,14 @@ from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Forbidden
+from espalier.kube.errors import Forbidden, Invalid
+from espalier.kube.wire import User
 from espalier.runtime import virtual
+from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.config import FORCE_RESTORE
+from espalier.shoots.garden.roles import USER
 from espalier.shoots.secrets import names as secret_names
-from tests.support.gardens import EPOCH, GARDEN, GARDENLET, NAMESPACE, World, garden
+from tests.support.gardens import EPOCH, GARDEN, GARDENLET, NAMESPACE, World, client_of, garden
 
 T = TypeVar("T")
 
@@ -116,7 +119,7 @@ def test_the_lease_never_expires_while_the_garden_answers_and_is_not_renewed_onc
         asked = await expires(world, "a")
         await asyncio.sleep(60)
         assert await expires(world, "a") == asked
-        assert last_of(await world.shoot()) == ("Migrate", "Processing")
+        assert last_of(await world.shoot()) == ("Migrate", "Pending")
         assert world.witness.serving  # nothing is stopped before the destination is ready
         constraint = (await world.shoot()).status.constraints[0]
         assert (constraint.type, constraint.status, constraint.reason) == (
@@ -312,6 +315,9 @@ def test_a_destination_that_dies_is_given_up_for_another_one() -> None:
         await world.until(lambda shoot: last_of(shoot) == ("Restore", "Processing"))
         await asyncio.sleep(30)
         await world.kill_seed("b")
+        with pytest.raises(Invalid, match="the shoot moves already"):
+            await world.move("c")
+        await asyncio.sleep(60)  # b counts as lost
         await world.move("c")
         moved = await world.healthy("c")
         assert epochs(moved) == [("a", True), ("b", True), ("c", True)]
@@ -358,7 +364,42 @@ def test_a_hibernated_shoot_moves_asleep_and_wakes_up_whole() -> None:
     told(story)
 
 
-def test_a_move_is_taken_back_while_nothing_was_handed_over() -> None:
+def test_a_move_is_taken_back_while_it_waits_for_its_destination() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        world.cut_from_garden.add("b")
+        await asyncio.sleep(60)
+        await world.move("b")
+        await world.until(lambda shoot: last_of(shoot) == ("Migrate", "Pending"))
+        await asyncio.sleep(60)
+        await world.move("a")
+        moved = await world.healthy("a")
+        assert epochs(moved) == [("a", True)]
+        assert serving(world) == [("a", True)]
+
+    told(story)
+
+
+def test_a_destination_that_never_started_is_passed_over_on_the_way_back() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        inventory = dict(world.infrastructures.inventory)
+        world.cut_from_garden.add("b")  # it counts as ready for a moment still
+        await world.move("b")
+        await world.until(lambda shoot: shoot.status.seed_name == "b")
+        await asyncio.sleep(60)
+        await world.move("a")
+        moved = await world.healthy("a")
+        assert epochs(moved) == [("a", True), ("b", False), ("a", True)]
+        assert world.infrastructures.inventory == inventory
+        assert len({tuple(data) for data in world.buckets.data.values()}) == 1
+
+    told(story)
+
+
+def test_a_move_that_has_begun_is_restored_where_it_came_from_if_nothing_was_handed_over() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -366,13 +407,39 @@ def test_a_move_is_taken_back_while_nothing_was_handed_over() -> None:
         world.seeds["a"].stuck.add("Worker")
         await world.move("b")
         await asyncio.sleep(60)
-        assert last_of(await world.shoot())[0] == "Migrate"
+        assert last_of(await world.shoot()) == ("Migrate", "Processing")
         world.seeds["a"].stuck.clear()
+        with pytest.raises(Invalid, match="the shoot moves already"):
+            await world.move("a")
+        world.seeds["a"].stuck.add("Worker")
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, "garden")
         await world.move("a")
+        world.seeds["a"].stuck.clear()
         moved = await world.healthy("a")
         assert epochs(moved) == [("a", True)]
         assert world.infrastructures.inventory == inventory
         assert world.infrastructures.count("delete") == 0
+
+    told(story)
+
+
+def test_a_seed_reads_the_keys_of_a_shoot_only_while_it_has_it() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        users = {name: User(USER.format(seed=name), (SEEDS, "system:authenticated")) for name in "ab"}
+        seeds = {name: client_of(world.server, "seed", user) for name, user in users.items()}
+        await seeds["a"].get(ShootState.resource, "apple", NAMESPACE)
+        with pytest.raises(Forbidden):
+            await seeds["b"].get(ShootState.resource, "apple", NAMESPACE)
+        for client in seeds.values():
+            with pytest.raises(Forbidden):
+                await client.list(ShootState.resource, NAMESPACE)
+        await world.move("b")
+        await world.healthy("b")
+        await seeds["b"].get(ShootState.resource, "apple", NAMESPACE)
+        with pytest.raises(Forbidden):
+            await seeds["a"].get(ShootState.resource, "apple", NAMESPACE)
 
     told(story)
 

@@ -360,7 +360,8 @@ class SeedWorld:
         infrastructures, shoot = self.world.infrastructures, live.namespace
         state = live.tree.get("status", {}).get("state")
         if operation is OperationType.DELETE:
-            infrastructures.delete(self.name, shoot, name, live.name)
+            if shoot:
+                infrastructures.delete(self.name, shoot, name, live.name)
             await self._patch(resource, live, {"finalizers": []})
             return Done()
         if operation is OperationType.RESTORE and kind in KEEPS_STATE:

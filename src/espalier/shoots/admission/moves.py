@@ -7,7 +7,7 @@ from typing import Any
 
 from espalier.api import paths
 from espalier.api.gardener import metadata_keys, ownership
-from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import created, migrating, restoring
 from espalier.api.gardener.seed import Seed
@@ -23,7 +23,8 @@ Tree = Mapping[str, Any]
 def begun(shoot: Shoot) -> bool:
     """True if a move can't be taken back by naming the seed that has the shoot: resources are going, or gone."""
     last = shoot.status.last_operation
-    if last is not None and last.type == OperationType.MIGRATE and not last.finished:
+    is_pending = last is not None and last.state == OperationState.PENDING  # nothing is stopped yet
+    if last is not None and last.type == OperationType.MIGRATE and not last.finished and not is_pending:
         return True
     try:
         current = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP)).current

@@ -108,7 +108,7 @@ class Backups:
             return await self._away(Key("", key.name), keep_data=True)
         typed = live.decode(BackupEntry)
         if typed.spec.seed_name != self._seed:
-            technical_id = names.original_backup_entry(live.name).rpartition("--")[0]
+            technical_id = _technical_id(live.name)
             if self._observer.seed[NAMESPACE].get(Key("", technical_id)) is not None:
                 # An agent there may need its credentials still: it has a final snapshot to take.
                 return Wait("NamespaceLeft", f"namespace {technical_id} is still there", after=SOON)
@@ -131,9 +131,18 @@ class Backups:
             "bucketName": typed.spec.bucket_name,
             "secretRef": await self._credentials(bucket.decode(BackupBucket), f"entry-{live.name}"),
         }
+        lacks = self._lacks_secret(live.name)
         return await self._extended(
-            extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live
+            extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live, again=lacks
         )
+
+    def _lacks_secret(self, entry: str) -> bool:
+        """True if the shoot's namespace was made anew since, without the Secret that the extension writes there."""
+        namespace = self._observer.seed[NAMESPACE].get(Key("", _technical_id(entry)))
+        if namespace is None or namespace.metadata.deletion_timestamp is not None:
+            return False
+        name = names.SOURCE_BACKUP_SECRET if names.is_source_backup_entry(entry) else names.BACKUP_SECRET
+        return self._observer.seed[SECRET].get(Key(namespace.name, name)) is None
 
     async def _away(self, key: Key, *, keep_data: bool) -> Outcome:
         """No extension resource for this entry: migrated first where the data in the bucket is to stay."""
@@ -179,16 +188,25 @@ class Backups:
         return copied
 
     async def _extended(
-        self, kind: type[Extended], key: Key, spec: Tree, resource: Resource, garden: Object
+        self,
+        kind: type[Extended],
+        key: Key,
+        spec: Tree,
+        resource: Resource,
+        garden: Object,
+        *,
+        again: bool = False,
     ) -> Outcome:
-        """The extension resource is as it shall be, and the garden's object says how it goes."""
+        """The extension resource is as it shall be, and the garden's object says how it goes. `again`: what it made is
+        gone."""
         live = self._observer.seed[kind.resource].get(key)
         body = stamped({**_object(kind.resource, key), "spec": spec})
         if live is not None and live.metadata.deletion_timestamp is not None:
             return Wait("BeingDeleted", "it is being deleted, and made anew then", after=SOON)
         last = live.decode(kind).status.last_operation if live is not None else None
         is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
-        if is_away or not is_as_rendered(live, body):
+        is_idle = live is not None and last is not None and last.finished and not responsibility.order(live.metadata)
+        if is_away or (again and is_idle) or not is_as_rendered(live, body):
             order = metadata_keys.RESTORE if is_away else metadata_keys.RECONCILE
             marks = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: self._now}
             metadata = {**body["metadata"], "annotations": {**body["metadata"]["annotations"], **marks}}
@@ -217,6 +235,10 @@ class Backups:
         except KubeError as failed:
             return Fault("StatusNotWritten", f"{failed}")
         return Done()
+
+
+def _technical_id(entry: str) -> str:
+    return names.original_backup_entry(entry).rpartition("--")[0]
 
 
 def _object(resource: Resource, key: Key, spec: Tree | None = None) -> Tree:

@@ -22,6 +22,7 @@ from espalier.shoots.gardenlet.names import (
     BEFORE_API_SERVER,
     CONTROLLER_MANAGER,
     CONTROLLERS,
+    DESTINATION_READY,
     MACHINE_CONTROLLER_MANAGER,
     SCHEDULER,
 )
@@ -102,12 +103,12 @@ MIGRATE: Flow[Context] = Flow(
     [
         Task("Check extension state", extensions.carriable),
         Task(
-            "Wait for destination",
+            DESTINATION_READY,
             control_plane.destination_ready,
             after=("Check extension state",),
             skip=control_plane.begun,
         ),
-        Task("Wake etcd", backups.woken, after=("Wait for destination",), skip=backups.skip_waking),
+        Task("Wake etcd", backups.woken, after=(DESTINATION_READY,), skip=backups.skip_waking),
         Task("Stop controllers", control_plane.stopped(*CONTROLLERS), after=("Wake etcd",)),
         Task("Stop kube-apiserver", control_plane.stopped(API_SERVER), after=("Stop controllers",)),
         Task("Migrate extension resources", extensions.migrated(*ALL_EXTENSIONS), after=("Stop kube-apiserver",)),

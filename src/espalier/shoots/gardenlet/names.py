@@ -35,6 +35,9 @@ RENDERED = metadata_keys.DOMAIN + "rendered"
 GARDEN_NAMESPACE = "garden"
 """Namespace of a seed with what belongs to no shoot: credentials of buckets."""
 
+DESTINATION_READY = "Wait for destination"
+"""Task of a migration before which nothing is stopped."""
+
 API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"

@@ -11,6 +11,7 @@ from espalier.api.gardener.operations import LastError, LastOperation, Operation
 from espalier.api.gardener.shoot import Shoot, ShootStatus
 from espalier.kube.objects import Object
 from espalier.shoots.flow.standing import Standing
+from espalier.shoots.gardenlet.names import DESTINATION_READY
 from espalier.shoots.gardenlet.scope import Scope
 
 LONGEST = 2048
@@ -23,6 +24,8 @@ def reported(scope: Scope, operation: OperationType, standing: Standing, retry_f
     began = before.retry_cycle_start_time
     is_over = began is not None and (scope.now - datetime.fromisoformat(began)).total_seconds() > retry_for
     state = _state(standing, is_over=is_over)
+    if operation is OperationType.MIGRATE and not _is_over(standing, DESTINATION_READY):
+        state = OperationState.PENDING if state is OperationState.PROCESSING else state  # it can still be taken back
     generation = scope.object.metadata.generation
     last = before.last_operation
     is_seen = before.observed_generation == generation and not before.last_errors
@@ -88,6 +91,10 @@ def begun(shoot: Object, seed: str, technical_id: str, now: datetime) -> ShootSt
         last_operation=before.last_operation
         or LastOperation(OperationType.CREATE, OperationState.PROCESSING, "it begins", 0, timestamp(now)),
     )
+
+
+def _is_over(standing: Standing, task: str) -> bool:
+    return standing.tasks[task].is_over
 
 
 def _state(standing: Standing, *, is_over: bool) -> OperationState:
