@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from espalier.api.core import LEASE, NODE
+from espalier.api.core import LEASE, NODE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.gardener import leases
+from espalier.api.meta import Tree
+from espalier.cli import manifests
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
-from espalier.runtime.component import Component, Host
-from espalier.shoots.admission.handlers import WEBHOOKS, Admission
+from espalier.runtime.component import Component
+from espalier.shoots.admission import setup as admission
 from espalier.shoots.control_plane.rendering import ControlPlane
 from espalier.shoots.etcd import setup as etcds
 from espalier.shoots.garden import setup as garden
@@ -20,21 +22,25 @@ from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Call, SilentNodes
 
 NODE_LEASES = "kube-node-lease"
+VALIDATING_WEBHOOKS = "espalier-garden-validating-webhook-configuration"
+SERVICE = "espalier-garden-webhook-service"
 
 
 def of_garden(config: GardenConfig | None = None) -> tuple[Component, ...]:
     """The components of a garden: its controllers, and its admission where webhooks are served."""
-    return (garden.component(config), admission())
+    return (garden.component(config), admission.garden())
 
 
-def admission() -> Component:
-    """The webhooks of the garden's kinds."""
-
-    def build(host: Host) -> None:
-        if host.webhooks is not None:
-            Admission(host.caches).serve(host.webhooks)
-
-    return Component("garden-admission", build, webhooks=WEBHOOKS)
+def webhook_configuration(url: str = "") -> Tree:
+    """The webhooks of a garden, reached at `url`, or at their Service when that is empty. They fail closed."""
+    asked = [one for component in of_garden() for one in component.webhooks]
+    metadata = {"name": VALIDATING_WEBHOOKS}
+    return {
+        "apiVersion": VALIDATING_WEBHOOK_CONFIGURATION.api_version,
+        "kind": VALIDATING_WEBHOOK_CONFIGURATION.kind,
+        "metadata": metadata,
+        "webhooks": [manifests.webhook_tree(url, one, service=SERVICE) for one in asked],
+    }
 
 
 def of_gardenlet(
@@ -57,11 +63,11 @@ def of_gardenlet(
     return (flows, etcds.component())
 
 
-def nodes_that_are_silent(connect: Callable[[str], Client]) -> SilentNodes:
+def nodes_that_are_silent(connect: Callable[[str], Awaitable[Client]]) -> SilentNodes:
     """Asks API servers of shoots, by their namespaces, for nodes that have not renewed their Leases."""
 
     async def silent(namespace: str, since: datetime) -> list[str]:
-        client = connect(namespace)
+        client = await connect(namespace)
         try:
             found = await client.list(NODE)
             renewed = {one.name: one for one in (await client.list(LEASE, NODE_LEASES)).items}

@@ -182,7 +182,7 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     """
     asked = [webhook for component in components.of_manager() for webhook in component.webhooks]
     return [
-        (resource, _object(resource, name) | {"webhooks": [_webhook(url, one, namespaces) for one in webhooks]})
+        (resource, _object(resource, name) | {"webhooks": [webhook_tree(url, one, namespaces) for one in webhooks]})
         for resource, name, webhooks in (
             (core.MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS, [one for one in asked if one.mutates]),
             (
@@ -194,9 +194,10 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     ]
 
 
-def _webhook(url: str, webhook: AdmissionWebhook, namespaces: Sequence[str]) -> Tree:
+def webhook_tree(url: str, webhook: AdmissionWebhook, namespaces: Sequence[str] = (), service: str = SERVICE) -> Tree:
+    """One webhook of a configuration, reached at `url`, or at a Service when that is empty."""
     resource, path = webhook.resource, webhook.path
-    service = {"name": SERVICE, "namespace": SYSTEM_NAMESPACE, "path": path, "port": 443}
+    reached = {"name": service, "namespace": SYSTEM_NAMESPACE, "path": path, "port": 443}
     rule = {
         "apiGroups": [resource.group],
         "apiVersions": [resource.version],
@@ -207,7 +208,7 @@ def _webhook(url: str, webhook: AdmissionWebhook, namespaces: Sequence[str]) -> 
     return {
         "name": f"{webhook.verb}.{resource.plural}.{resource.group}",
         "admissionReviewVersions": ["v1"],
-        "clientConfig": {"url": url.rstrip("/") + path} if url else {"service": service},
+        "clientConfig": {"url": url.rstrip("/") + path} if url else {"service": reached},
         "failurePolicy": webhook.failure_policy,
         "sideEffects": "None",
         "timeoutSeconds": 10,

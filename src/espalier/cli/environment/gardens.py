@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from espalier.api import core
 from espalier.api.cloud import AnyItem, CloudError, CloudRequest, Credentials, Refusal
@@ -20,6 +21,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import gardening
 from espalier.cli.environment import simple_extensions
 from espalier.cli.environment.buckets import Buckets
@@ -36,6 +38,7 @@ from espalier.kube.wire import ADMIN, Endpoint, Transport, User
 from espalier.runtime.clock import Clock
 from espalier.runtime.component import Component, assemble
 from espalier.runtime.manager import Manager
+from espalier.runtime.webhooks import Webhooks
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.roles import USER
@@ -49,6 +52,8 @@ from espalier.simulator.connections import Link, Reached, ReachingTransport
 from espalier.simulator.pods.life import Life
 
 PROVIDER, REGION = "local", "here"
+IN_PROCESS = "https://garden.internal"
+"""Address of the garden's webhooks: answered in this process, never sent."""
 ACCOUNT = Credentials("demo", "demo")
 
 Wrap = Callable[[str, Transport], Transport]
@@ -153,7 +158,7 @@ class GardenSeed:
             self.config,
             to_garden=self._garden.connect(program, user, self.links.garden),
             call=agent_calls(self.cluster, link=self.links.seed),
-            silent_nodes=gardening.nodes_that_are_silent(lambda namespace: shoot_client(self.cluster, namespace)),
+            silent_nodes=gardening.nodes_that_are_silent(self._shoot_of_gardenlet),
             random_keys=self._garden.settings.random_keys,
         )
         self._garden.run(program, self._own_client(program), made)
@@ -170,6 +175,9 @@ class GardenSeed:
         client = self.cluster.client(link=self.links.seed)
         wrapped = self._garden.wrap(program, client.transport)
         return Client(wrapped, field_manager="espalier", user_agent=_agent(program), retry=Retry(attempts=1))
+
+    async def _shoot_of_gardenlet(self, technical_id: str) -> Client:
+        return shoot_client(self.cluster, technical_id, link=self.links.seed)
 
     async def _call_cloud(self, request: CloudRequest) -> list[AnyItem]:
         if self.links.cloud.is_cut:
@@ -188,7 +196,8 @@ class Garden:
         self.buckets = Buckets(clock)
         self.cloud = Cloud(clock, {ACCOUNT.account: ACCOUNT.token}, boot_seconds=self.settings.boot_seconds)
         self.kubelets = Kubelets(self.cloud, self._node_client, clock, _generator(rng))
-        self.server = Server(MemoryStore(), now=clock.now, random=_generator(rng))
+        self.webhooks: Webhooks | None = None
+        self.server = Server(MemoryStore(), now=clock.now, random=_generator(rng), call_webhook=self._review)
         self.seeds: dict[str, GardenSeed] = {}
         self.programs: dict[str, Program] = {}
         self._power = Life("the garden")
@@ -223,6 +232,9 @@ class Garden:
         namespaces = [names.GARDEN_NAMESPACE, LEASES, names.STATE_NAMESPACE, *map(names.project_namespace, projects)]
         for namespace in dict.fromkeys(namespaces):
             await self._make(core.NAMESPACE, {"metadata": {"name": namespace}})
+        await self.client.apply(
+            core.VALIDATING_WEBHOOK_CONFIGURATION, gardening.webhook_configuration(IN_PROCESS), field_manager="espalier"
+        )
         self.run_garden()
         self._tasks.append(asyncio.create_task(self.kubelets.run(), name="kubelets"))
 
@@ -253,13 +265,17 @@ class Garden:
         return made
 
     def run_garden(self) -> None:
-        """Start the garden's controllers."""
-        self.run("garden", self.connect("garden", ADMIN), gardening.of_garden(self.settings.garden))
+        """Start the garden's controllers and webhooks."""
+        self.webhooks = Webhooks(port=None)
+        made = gardening.of_garden(self.settings.garden)
+        self.run("garden", self.connect("garden", ADMIN), made, webhooks=self.webhooks)
 
-    def run(self, name: str, client: Client, components: Sequence[Component]) -> None:
+    def run(
+        self, name: str, client: Client, components: Sequence[Component], *, webhooks: Webhooks | None = None
+    ) -> None:
         """Start a program of these components."""
         manager = Manager(client, clock=self.clock, rng=_generator(self.random), component=name, fill_within=None)
-        assemble(manager, components)
+        assemble(manager, components, webhooks=webhooks)
         self.programs[name] = Program(manager, asyncio.create_task(manager.run(), name=name))
 
     async def kill(self, name: str) -> None:
@@ -267,6 +283,8 @@ class Garden:
         program = self.programs.pop(name, None)
         if program is not None:
             await program.kill()
+        if name == "garden":
+            self.webhooks = None
 
     def connect(self, program: str, user: User, link: Link | None = None) -> Client:
         """A client of the garden's API server for a program, through a network."""
@@ -298,6 +316,12 @@ class Garden:
         if found is None:
             raise Unreachable(f"{address} leads to no seed", sent=False)
         return found.shoot(technical_id)
+
+    async def _review(self, call: WebhookCall) -> bytes:
+        """The garden's controllers answer for its webhooks, while they run."""
+        if self.webhooks is None:
+            raise CallFailed("connection refused: the garden's controllers do not run")
+        return self.webhooks.review(urlsplit(call.url).path, call.body)
 
     async def _make(self, resource: Resource, body: Tree) -> None:
         with suppress(AlreadyExists):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 
 from espalier.api.core import CONFIG_MAP
 from espalier.kube.client import Client
@@ -61,4 +62,4 @@ class ShootWriter:
         """The longest time between two acknowledged writes, of those after `since` and before `until`."""
         before = [at for at, _ in self.acknowledged if at <= since]
         moments = [*before[-1:], *(at for at, _ in self.acknowledged if since < at <= until)]
-        return max((later - earlier for earlier, later in zip(moments, moments[1:], strict=False)), default=0.0)
+        return max((later - earlier for earlier, later in pairwise(moments)), default=0.0)
