@@ -102,8 +102,9 @@ def _rows(moves: Sequence[Move]) -> list[list[str]]:
 
 def _explain() -> None:
     output.say(
-        f"\nA destroyed seed could not store what it had taken in since its last delta snapshot: up to {DELTA_PERIOD:g}"
-        f" s of writes are lost\nthere, and none elsewhere. The gap holds {QUICK.serving_grace:g} s for API servers that "
-        "still answer from their caches, and in the bad\n"
-        f"case also {QUICK.lease_wait:g} s until no extension of the source can act any more."
+        f"""
+A destroyed seed could not store what it had taken in since its last delta snapshot:
+up to {DELTA_PERIOD:g} s of writes are lost in the bad case, and none otherwise. Each gap holds
+{QUICK.serving_grace:g} s for API servers that may still answer from their caches; in the bad case
+also {QUICK.lease_wait:g} s until no extension of the source can act any more."""
     )

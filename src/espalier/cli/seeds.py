@@ -101,7 +101,7 @@ async def evacuate(
             kept = await _evacuate(connected.client, name, int(at_once), destination, seconds, progress)
             if kept:
                 output.write_table(("Shoot", "Stays, As"), sorted(kept.items()), sentences=True)
-                raise Failure(f"{len(kept)} shoots stay on seed {name}")
+                raise Failure(f"seed {name} keeps {len(kept)} of its shoots")
             progress.say(f"seed {name} has no shoots any more")
 
 
@@ -127,7 +127,7 @@ async def _evacuate(
                 kept = {**found.kept, **refused}
                 if not found.under_way and found.left <= len(kept):
                     return kept
-                waiting = f"{found.left} shoots are still to move, {found.under_way} migrations are under way"
+                waiting = f"shoots still to move: {found.left}; migrations under way: {found.under_way}"
                 progress.wait(waiting)
                 await asyncio.sleep(LOOK)
     except TimeoutError:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import msgspec
 
-from espalier.api.core import LEASE
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import leases, names, ownership
+from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -24,11 +22,9 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import ADMIN
-from espalier.runtime.clock import SystemClock
 from espalier.shoots.admission import shoots as rules
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import unready
-from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
 
@@ -48,14 +44,11 @@ class Seen:
     shoots: tuple[Shoot, ...]
     profiles: Mapping[str, CloudProfile]
     buckets: Mapping[str, BackupBucket]
-    renewed: Mapping[str, datetime]
-    """When each seed's Lease was renewed."""
-    now: datetime
     unread: tuple[str, ...] = ()
     """Kinds that may not be read."""
 
 
-async def observe(client: Client, key: Key, destination: str, now: datetime | None = None) -> Seen:
+async def observe(client: Client, key: Key, destination: str) -> Seen:
     """Read all that a plan needs, at once. What may not be read is left out, and said."""
     unread: list[str] = []
 
@@ -66,19 +59,13 @@ async def observe(client: Client, key: Key, destination: str, now: datetime | No
             unread.append(resource.plural)
             return []
 
-    shoot, seeds, shoots, profiles, buckets, found = await asyncio.gather(
+    shoot, seeds, shoots, profiles, buckets = await asyncio.gather(
         client.get(Shoot.resource, key.name, key.namespace),
         of(Seed.resource),
         of(Shoot.resource),
         of(CloudProfile.resource),
         of(BackupBucket.resource),
-        of(LEASE, LEASES),
     )
-    renewed = {
-        one.name: at
-        for one in found
-        if (at := leases.parse_micro_time(str((one.tree.get("spec") or {}).get("renewTime", ""))))
-    }
     return Seen(
         shoot,
         destination,
@@ -86,8 +73,6 @@ async def observe(client: Client, key: Key, destination: str, now: datetime | No
         tuple(one.decode(Shoot) for one in shoots),
         {one.name: one.decode(CloudProfile) for one in profiles},
         {one.name: one.decode(BackupBucket) for one in buckets},
-        renewed,
-        now or SystemClock().now(),
         tuple(sorted(unread)),
     )
 
@@ -138,7 +123,7 @@ class Plan:
         times = timing or Timing()
         shoot = seen.shoot.decode(Shoot)
         source = shoot.status.seed_name or shoot.spec.seed_name or ""
-        is_alive = (age := _age(seen, source)) is not None and age < GardenConfig().heartbeat_grace
+        is_alive = _gives_signs(seen, source)[0]
         return cls(
             source,
             seen.destination,
@@ -185,25 +170,19 @@ def bad_case(timing: Timing) -> Times:
 
 
 def _refusals(seen: Seen) -> Iterator[str]:
-    moved: Tree = seen.shoot.tree
-    old = Object(encode_json(moved))
+    old, moved = seen.shoot, seen.shoot.tree
     moved = {**moved, "spec": {**moved["spec"], "seedName": seen.destination}}
     placed = [(one.spec.seed_name, one.status.seed_name) for one in seen.shoots]
     garden = rules.Garden(seen.seeds.get, seen.profiles.get, lambda seed: sum(seed in both for both in placed))
     if old.decode(Shoot).spec.seed_name == seen.destination:
-        yield f"spec.seedName: found {seen.destination}, which is where the shoot is, or goes, already; name another seed"
+        yield f"spec.seedName: found {seen.destination}, where the shoot is, or goes, already; name another seed"
         return
     for one in rules.violations(old, Object(encode_json(moved)), ADMIN, garden):
         yield str(one)
 
 
 def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
-    for role, name in (("source", source), ("destination", seen.destination)):
-        age = _age(seen, name)
-        heard = "its Lease was never seen" if age is None else f"its Lease was renewed {age:.0f} s ago"
-        yield Finding(
-            f"{role} {name} gives signs of life", age is not None and age < GardenConfig().heartbeat_grace, heard
-        )
+    yield Finding(f"source {source} gives signs of life", *_gives_signs(seen, source))
     reason, message = unready(seen.seeds.get(seen.destination))
     yield Finding(f"destination {seen.destination} is ready", not reason, message or "its gardenlet says so")
     for role, name in (("source", source), ("destination", seen.destination)):
@@ -247,9 +226,15 @@ def _ownership(shoot: Shoot, source: str) -> Finding:
     return Finding(f"{source} has the shoot's etcd", is_so, said)
 
 
-def _age(seen: Seen, seed: str) -> float | None:
-    renewed = seen.renewed.get(seed)
-    return None if renewed is None else max(0.0, (seen.now - renewed).total_seconds())
+def _gives_signs(seen: Seen, name: str) -> tuple[bool, str]:
+    """What the garden says of a seed's gardenlet."""
+    seed = seen.seeds.get(name)
+    if seed is None:
+        return False, "there is no seed of this name"
+    ready = next((one for one in seed.status.conditions if one.type == GARDENLET_READY), None)
+    if ready is None:
+        return False, "its gardenlet has given no sign of life yet"
+    return ready.status == "True", ready.message or "its gardenlet renews its Lease"
 
 
 def _at_risk(*, is_alive: bool) -> str:

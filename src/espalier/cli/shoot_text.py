@@ -76,6 +76,8 @@ def write_plan(plan: Plan) -> None:
     )
     if plan.unread:
         output.say(f"Not read, for lack of rights: {', '.join(plan.unread)}")
+    if plan.refusals:
+        return
     output.say()
     output.write_table(("#", "Seed", "Step"), [(str(at), *step) for at, step in enumerate(plan.steps, 1)])
     output.say()
