@@ -31,6 +31,14 @@ COMMANDS: Mapping[str, Listed] = {
     "etcd-guard": Listed(
         "etcd_guard", "Run an etcd when its agent says so, and let clients in for as long as the agent says."
     ),
+    "garden": Listed(
+        "garden",
+        "Run the controllers of a garden; what it needs there comes from `espalier manifests --of garden`.",
+    ),
+    "gardenlet": Listed(
+        "gardenlet",
+        "Run the gardenlet of a seed, with the controller of its Etcds and the synchronization of ShootStates.",
+    ),
     "generate": Listed("generate", "Print a manifest to begin with, or the objects that would be written."),
     "get": Listed("get", "Show objects."),
     "image": Listed("image", "Build container images, without Docker."),

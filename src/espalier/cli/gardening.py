@@ -8,9 +8,10 @@ from datetime import datetime
 from espalier.api.core import LEASE, NODE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.gardener import leases
 from espalier.api.meta import Tree
+from espalier.api.resource import Resource
 from espalier.cli import manifests
 from espalier.kube.client import Client
-from espalier.kube.errors import KubeError
+from espalier.kube.errors import Forbidden, KubeError, NotFound
 from espalier.runtime.component import Component
 from espalier.shoots.admission import setup as admission
 from espalier.shoots.control_plane.rendering import ControlPlane
@@ -24,6 +25,15 @@ from espalier.shoots.gardenlet.context import Call, SilentNodes
 NODE_LEASES = "kube-node-lease"
 VALIDATING_WEBHOOKS = "espalier-garden-validating-webhook-configuration"
 SERVICE = "espalier-garden-webhook-service"
+
+
+def advice(resource: Resource, error: Exception) -> str:
+    """Advice for operators whose garden or seed lacks a kind or a right; empty if there is none."""
+    if isinstance(error, Forbidden):
+        return "in the garden, `espalier garden` gives gardenlets their rights once the Seed is there"
+    if isinstance(error, NotFound) and resource.group.endswith("gardener.cloud"):
+        return "apply the output of `espalier manifests --of garden`, in seeds that of `--of seed`, which defines it"
+    return ""
 
 
 def of_garden(config: GardenConfig | None = None) -> tuple[Component, ...]:
