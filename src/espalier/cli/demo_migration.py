@@ -43,7 +43,7 @@ async def show() -> None:
             progress.wait("stopping everything")
         progress.settle()
         output.say()
-        output.write_table(["", *(f"{one.source} to {one.destination}" for one in moves)], _rows(moves))
+        output.write_table(["", *(f"{one.source} to {one.destination}" for one in moves)], table(moves))
         _explain()
         progress.say(f"the demonstration took {time.monotonic() - began:.0f} s and left nothing behind")
         program = os.path.relpath(sys.argv[0])
@@ -83,7 +83,8 @@ def _title(progress: Progress, title: str) -> None:
     progress.out.print(f"\n[bold]{title}[/]")
 
 
-def _rows(moves: Sequence[Move]) -> list[list[str]]:
+def table(moves: Sequence[Move]) -> list[list[str]]:
+    """A line for each measure, a column for each move."""
     measures: list[tuple[str, Callable[[Move], str]]] = [
         ("case", lambda move: move.what),
         ("API gap", lambda move: f"{move.gap:.1f} s"),
