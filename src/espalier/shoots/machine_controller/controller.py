@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-import msgspec
 import structlog
 
+from espalier.api import json_trees
 from espalier.api.cloud import CallCloud, VirtualMachine
 from espalier.api.core import SECRET, Secret
 from espalier.api.etcd.timing import Timing
@@ -182,7 +182,7 @@ class MachineController:
         if class_ is None:
             raise OperationFailed(f"Machine {view.object.key}: its class {view.machine.spec.class_.name} is not there")
         typed = class_.decode(MachineClass)
-        spec = msgspec.json.decode(typed.provider_spec or b"{}", type=_ProviderSpec)
+        spec = json_trees.decode(typed.provider_spec or b"{}", _ProviderSpec)
         reference = typed.secret_ref
         secret = await self._writer.read(SECRET, Key(class_.namespace, reference.name)) if reference else None
         user_data = secret.decode(Secret).data.get(objects.USER_DATA) if secret else None

@@ -109,7 +109,7 @@ def test_a_lease_that_is_too_far_ahead_is_a_clock_that_is_wrong() -> None:
     assert "set it right" in world.leases.of(NAME).message
 
 
-NO_TIMES = [None, "", "soon", 7, [], "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:02:00", "9" * 5000]
+NO_TIMES: list[Any] = [None, "", "soon", 7, [], "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:02:00", "9" * 5000]
 
 
 @pytest.mark.parametrize("found", NO_TIMES)
