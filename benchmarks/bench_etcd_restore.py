@@ -1,6 +1,6 @@
 """Restores into a data directory, without an etcd.
 
-- a full snapshot and a delta of a million events: `espalier etcd-agent restore`, which nobody else does without an etcd;
+- a full snapshot and deltas of a million events: `espalier etcd-agent restore`; nobody else does it without an etcd;
 - a database of some hundred MiB (argument: MiB) without deltas, beside `etcdutl snapshot restore` where it was built,
   alternating.
 
@@ -36,7 +36,7 @@ EVENTS, RUNS, VALUE = 1_000_000, 3, 4096
 async def with_deltas(folder: Path) -> None:
     """A store with a small full snapshot, and deltas of many events on 5,000 keys."""
     store = LocalStore(folder)
-    await store.put(Snapshot(Kind.FULL, 0, 1, CREATED).key, full([], State(revision=1)))
+    write_full(folder / Snapshot(Kind.FULL, 0, 1, CREATED).key, iter(()), State(revision=1))
     for part in range(10):
         first, last = 2 + part * EVENTS // 10, 2 + (part + 1) * EVENTS // 10
         with DeltaBuilder(Compression.GZIP) as builder:
@@ -47,11 +47,15 @@ async def with_deltas(folder: Path) -> None:
             await builder.store(store, first, CREATED + part + 1)
 
 
-def full(records: Iterator[Record] | list[Record], state: State) -> bytes:
-    """The content of a full snapshot."""
-    file = io.BytesIO()
-    write_backend(file, records, state)
-    return file.getvalue() + hashlib.sha256(file.getvalue()).digest()
+def write_full(path: Path, records: Iterator[Record], state: State) -> None:
+    """The content of a full snapshot as a file. Not in memory: children begin with what this process has."""
+    path.parent.mkdir(parents=True)
+    with path.open("w+b") as file:
+        write_backend(file, records, state)
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256")
+        file.seek(0, io.SEEK_END)
+        file.write(digest.digest())
 
 
 def records(size: int) -> Iterator[Record]:
@@ -64,9 +68,8 @@ def records(size: int) -> Iterator[Record]:
         yield Record(revision, 0, False, kv)
 
 
-def restored(folder: Path, command: list[str], data: Path) -> tuple[float, float]:
+def restored(command: list[str], data: Path) -> tuple[float, float]:
     """Seconds and MiB of a restore."""
-    del folder
     shutil.rmtree(data, ignore_errors=True)
     return measured([*command, str(data)])
 
@@ -78,36 +81,34 @@ def main() -> None:
         folder = Path(name)
         asyncio.run(with_deltas(folder / "deltas"))
         ours = [*PROGRAM, "etcd-agent", "restore", f"file://{folder}/deltas", "--data-dir"]
-        runs = [restored(folder, ours, folder / "data") for _ in range(RUNS)]
+        runs = [restored(ours, folder / "data") for _ in range(RUNS)]
         report(
             f"restore of {EVENTS:,} events",
             spread([seconds for seconds, _ in runs]),
             f"{max(memory for _, memory in runs):.0f} MiB",
         )
         count = size * (1 << 20) // VALUE
-        content = full(records(size), State(revision=count + 1))
-        plain = Snapshot(Kind.FULL, 0, count + 1, CREATED)
-        file = folder / "full" / plain.key
-        file.parent.mkdir(parents=True)
-        file.write_bytes(content)
-        (folder / "packed/v2").mkdir(parents=True)
-        packed = Snapshot(Kind.FULL, 0, count + 1, CREATED, Compression.GZIP)
-        (folder / "packed" / packed.key).write_bytes(gzip.compress(content, 6))
+        file = folder / "full" / Snapshot(Kind.FULL, 0, count + 1, CREATED).key
+        write_full(file, records(size), State(revision=count + 1))
+        packed = folder / "packed" / Snapshot(Kind.FULL, 0, count + 1, CREATED, Compression.GZIP).key
+        packed.parent.mkdir(parents=True)
+        with file.open("rb") as plain, gzip.open(packed, "wb", 6) as target:
+            shutil.copyfileobj(plain, target, 1 << 20)
+        unbumped = ["--bump-revision", "0", "--data-dir"]
+        restoring = [*PROGRAM, "etcd-agent", "restore"]
         commands = {
-            "espalier": [*PROGRAM, "etcd-agent", "restore", f"file://{folder}/full", "--bump-revision", "0", "--data-dir"],
-            "espalier, gzip": [
-                *PROGRAM, "etcd-agent", "restore", f"file://{folder}/packed", "--bump-revision", "0", "--data-dir",
-            ],
-        }  # fmt: skip
+            "espalier": [*restoring, f"file://{folder}/full", *unbumped],
+            "espalier, gzip": [*restoring, f"file://{folder}/packed", *unbumped],
+        }
         programs = sorted(assets_folder().glob("etcdutl-*/etcdutl"))
         if programs:
             commands["etcdutl"] = [str(programs[-1]), "snapshot", "restore", str(file), "--data-dir"]
         found: dict[str, list[tuple[float, float]]] = {title: [] for title in commands}
         for _ in range(RUNS):
             for title, command in commands.items():
-                found[title].append(restored(folder, command, folder / "data"))
+                found[title].append(restored(command, folder / "data"))
         report(
-            f"restore of {len(content) >> 20} MiB, {count:,} objects",
+            f"restore of {file.stat().st_size >> 20} MiB, {count:,} objects",
             *(
                 f"{title:16} {spread([one for one, _ in runs])}, {max(memory for _, memory in runs):.0f} MiB"
                 for title, runs in found.items()

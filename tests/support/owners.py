@@ -202,7 +202,7 @@ class Seat:
 
     async def serves(self) -> None:
         """Wait until its probe says so."""
-        await until(self.is_ready, lambda: self.logs())
+        await until(self.is_ready, self.logs)
 
     async def is_ready(self) -> bool:
         """The answer of the readiness probe."""
@@ -386,8 +386,8 @@ class Seats:
         await seat.serves()
         self.witnesses.begin(seat)
         await until(lambda: self.witnesses.count(1) > 50, seat.logs)
-        while (await seat.ask("POST", "/snapshot/delta"))[0] != 200:
-            await asyncio.sleep(0.05)
+        while (await seat.ask("POST", "/snapshot/delta"))[0] != 200:  # noqa: ASYNC110 - it is a process
+            await asyncio.sleep(0.05)  # until snapshots are taken
         return seat
 
     async def copy(self, to: Seat) -> Process:
