@@ -316,12 +316,8 @@ async def run(
     With --epoch it starts etcd behind its guard, restores its data, and gives them away in a migration.
 
     \b
-    Examples:
+    Example:
       espalier etcd-agent run s3://backups/a --schedule "0 * * * *"
-      espalier etcd-agent run s3://backups/a/1 --epoch 1 --founding \
-        --cluster shoot--team--a/3f1c --data-dir /var/etcd/data \
-        --guard /run/etcd/guard.sock \
-        --endpoints unix:///run/etcd/client.sock
     """
     from espalier.cli import etcd_agent_run  # noqa: PLC0415  help need not load it
 

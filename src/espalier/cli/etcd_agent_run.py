@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+
+from aiohttp import web
 
 from espalier.api.etcd.timing import Timing
 from espalier.cli import etcd_election, flags, output
@@ -18,12 +21,14 @@ from espalier.etcdbackup.agent.backups import Settings
 from espalier.etcdbackup.agent.serving import ServerFiles
 from espalier.etcdbackup.election import agent
 from espalier.etcdbackup.restore.members import membership
+from espalier.etcdbackup.running.initialization import Initialization, add_initialization
 from espalier.etcdbackup.running.process import Ownership, run_agent
 from espalier.etcdbackup.snapshots.names import Compression
 from espalier.etcdbackup.snapshots.retention import Exponential, Newest
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.stores.retries import Retries
+from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import SystemClock
 
 COMPRESSIONS = {one.word: one for one in Compression if one is not Compression.LZW}
@@ -111,6 +116,7 @@ def _options(given: RunFlags) -> process.Options:
             server,
             _settings(given),
             flags.seconds(given.snapshot_timeout, "--etcd-snapshot-timeout"),
+            _initialization(given),
         )
     except ValueError as error:
         raise Usage(str(error)) from None
@@ -120,11 +126,7 @@ def _ownership(given: RunFlags) -> Ownership | None:
     """With `--epoch` the agent decides whether etcd serves."""
     if given.epoch is None:
         etcd_election.needs_epoch(
-            cluster=given.cluster,
-            timing=given.timing,
-            founding=given.founding,
-            data_dir=given.data_dir,
-            guard=given.guard,
+            cluster=given.cluster, timing=given.timing, founding=given.founding, guard=given.guard
         )
         return None
     found = etcd_election.election(given.epoch, given.cluster, given.timing)
@@ -143,6 +145,15 @@ def _ownership(given: RunFlags) -> Ownership | None:
 def retries_within(timing: Timing) -> Retries:
     """Limits of a store whose operations end within the time of the election: a try, and another one."""
     return Retries(attempt=timing.store_timeout * 0.45, retries=1, longest_wait=timing.store_timeout * 0.1)
+
+
+def _initialization(given: RunFlags) -> Callable[[web.Application, Store], None]:
+    """With a data directory and without an election, etcd-wrapper is answered."""
+    folder = given.data_dir
+    if folder is None or given.epoch is not None:
+        return lambda _application, _store: None
+    members = membership(given.name, given.initial_cluster, given.token, given.advertise_peer_urls)
+    return lambda application, store: add_initialization(application, Initialization(store, folder, members))
 
 
 def _settings(given: RunFlags) -> Settings:

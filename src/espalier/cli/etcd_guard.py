@@ -39,9 +39,7 @@ def etcd_guard(
 
     \b
     Example:
-      espalier etcd-guard --etcd-socket /run/etcd/client.sock \\
-        --control /run/etcd/guard.sock --listen :2379 -- \\
-        etcd --listen-client-urls unix:///run/etcd/client.sock
+      espalier etcd-guard --etcd-socket /run/e --control /run/g -- etcd
     """
     program = shutil.which(command[0])
     if program is None:

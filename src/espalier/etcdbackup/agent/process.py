@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 
+from aiohttp import web
+
 from espalier.etcd.client import connect
 from espalier.etcd.credentials import TlsFiles
 from espalier.etcd.results import Member
@@ -33,6 +35,8 @@ class Options:
     settings: Settings
     snapshot_timeout: float = 900.0
     """Seconds after which nobody waits any longer for a snapshot that was asked for over HTTP."""
+    routes: Callable[[web.Application, Store], None] = lambda _application, _store: None
+    """Adds what else is answered."""
 
 
 async def run(
@@ -46,6 +50,7 @@ async def run(
             etcd, lambda member: connect(*_clients(member), tls=options.tls), store, clock, options.settings, measures
         )
         answers = application(backups, store, measures, lambda: backups.trouble, timeout=options.snapshot_timeout)
+        options.routes(answers, store)
         server = HttpServer(answers, options.host, options.port, context=context)
         await server.start()
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.etcd.bbolt.checking import check
 from espalier.etcd.bbolt.reading import Damaged, Database
 from espalier.etcdbackup.restore.data_directory import DATABASE, WAL
@@ -71,7 +72,7 @@ def _has_data(folder: Path) -> bool:
 def _origin(folder: Path) -> Origin | None:
     try:
         with (folder / NOTE).open("rb") as file:
-            return msgspec.json.decode(file.read(_LONGEST_NOTE), type=Origin)
+            return json_trees.decode(file.read(_LONGEST_NOTE), Origin)
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -15,11 +15,11 @@ from espalier.etcdbackup.agent.http import application
 from espalier.etcdbackup.agent.process import Options, reloading, until_stopped
 from espalier.etcdbackup.agent.serving import ServerFiles
 from espalier.etcdbackup.election import agent, copier
-from espalier.etcdbackup.guard.client import GuardClient
 from espalier.etcdbackup.restore.members import Membership
 from espalier.etcdbackup.running.agent import AgentRun
 from espalier.etcdbackup.running.copier import CopierRun, CopyParts
 from espalier.etcdbackup.running.data_directory import DataDirectory
+from espalier.etcdbackup.running.guard import GuardClient
 from espalier.etcdbackup.running.http import add_copy_operations, copier_application
 from espalier.etcdbackup.running.parts import Parts
 from espalier.etcdbackup.snapshotter.measures import Measures

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +16,7 @@ import pytest
 
 from espalier.etcdbackup.guard import door as door_module
 from espalier.etcdbackup.guard.door import CHUNK, Door, since_boot
+from espalier.kube.pki import Authority
 
 PATIENCE = 20.0
 T = TypeVar("T")
@@ -64,11 +67,11 @@ class Setting:
 
 
 @asynccontextmanager
-async def guarded() -> AsyncIterator[Setting]:
+async def guarded(tls: ssl.SSLContext | None = None) -> AsyncIterator[Setting]:
     with tempfile.TemporaryDirectory(prefix="door") as folder:
         path = Path(folder) / "etcd.sock"
         behind, hand = Behind(), Hand()
-        server = await asyncio.start_unix_server(behind.accept, path)
+        server = await asyncio.start_unix_server(behind.accept, path, ssl=tls)
         door = Door(path, hand)
         setting = Setting(door, hand, behind, door.listen("127.0.0.1", 0))
         try:
@@ -297,3 +300,29 @@ async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not is_so():  # noqa: ASYNC110 - the door has no event for it
             await asyncio.sleep(0.01)
+
+
+async def test_tls_goes_through_with_the_clients_certificate(tmp_path: Path) -> None:
+    authority = Authority.create("etcd", now=datetime.now(UTC))
+    (tmp_path / "ca.crt").write_bytes(authority.certificate)
+    contexts = {}
+    for name, pair, purpose in (
+        ("server", authority.issue_server("etcd", names=["127.0.0.1"], now=datetime.now(UTC)), ssl.Purpose.CLIENT_AUTH),
+        ("client", authority.issue_client("apiserver", now=datetime.now(UTC)), ssl.Purpose.SERVER_AUTH),
+    ):
+        (tmp_path / f"{name}.crt").write_bytes(pair.certificate)
+        (tmp_path / f"{name}.key").write_bytes(pair.key)
+        context = contexts[name] = ssl.create_default_context(purpose, cafile=str(tmp_path / "ca.crt"))
+        context.load_cert_chain(tmp_path / f"{name}.crt", tmp_path / f"{name}.key")
+    contexts["server"].verify_mode = ssl.CERT_REQUIRED
+    async with guarded(contexts["server"]) as setting:
+        setting.door.open(setting.hand.now + 10)
+        reader, writer = await asyncio.open_connection("127.0.0.1", setting.port, ssl=contexts["client"])
+        setting.writers.append(writer)
+        etcd, answers = await setting.behind.next()
+        shown = answers.get_extra_info("peercert")
+        assert dict(part[0] for part in shown["subject"])["commonName"] == "apiserver"
+        writer.write(b"request")
+        assert await within(etcd.readexactly(7)) == b"request"
+        setting.door.shut()
+        assert await cut(reader)

@@ -12,7 +12,11 @@ from contextlib import suppress
 
 import pytest
 
+from espalier.api.etcd.calls import InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status, Writer, copy_operation_key, encoded, read_first_start
+from espalier.apiserver.builtin import KINDS
+from espalier.apiserver.etcd_keys import Keys
+from espalier.apiserver.etcd_store import EtcdStore
 from espalier.etcd.client import Client
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.plan import BUMP
@@ -133,6 +137,26 @@ def test_a_source_whose_bucket_comes_back_serves_again() -> None:
         async with Client(source.guard.inside(), rng=moves.rng) as client:
             gone = [key for key in list(moves.witnesses.acknowledged) if await client.get(key) is None]
         assert gone == []
+
+    moving(story)
+
+
+def test_an_api_server_has_ended_what_it_serves_from_memory_before_the_source_says_ready() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        store = EtcdStore(Client(source.guard.transport(), timeout=2, rng=moves.rng), Keys(KINDS, "/server"))
+        await store.start()
+        lost: list[float] = []
+        store.when_lost(lambda _reason: lost.append(moves.clock.monotonic()))
+        await asyncio.sleep(60)
+        assert not lost, "the door is open all the time"
+        run = source.run
+        assert run is not None
+        run.initiate(InitiateCopyOperation(1))
+        await moves.until(lambda: bool(lost) or status(source) is Status.READY)
+        assert lost, "its watches have ended, and nobody is answered from its memory"
+        await store.close()
+        await moves.until(lambda: status(source) is Status.READY)
 
     moving(story)
 

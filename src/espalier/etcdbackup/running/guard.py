@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 import structlog
 
+from espalier.api import json_trees
 from espalier.etcd.client import Client
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.guard.control import LONGEST_LINE
@@ -132,14 +134,14 @@ class GuardClient:
             writer.write(json.dumps({"id": 0, "do": "stop"}).encode() + b"\n")
         try:
             while (line := await reader.readline()).endswith(b"\n"):
-                said = json.loads(line)
+                said = json_trees.decode(line, dict[str, Any])
                 if "ended" in said:
                     self._not_running.set()
                 if said.get("running") is True:  # in the order in which it was said
                     self._not_running.clear()
-                if (coming := self._answers.get(said.get("id"))) is not None and not coming.done():
+                if (coming := self._answers.get(said.get("id", 0))) is not None and not coming.done():
                     coming.set_result(said)
-        except (OSError, ValueError, AttributeError) as error:
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
             log.warning("the guard of etcd was lost", error=str(error))
         finally:
             writer.close()

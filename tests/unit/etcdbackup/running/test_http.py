@@ -1,0 +1,138 @@
+"""`copyop/initiate`, `copyop/status` and probes, asked of an agent and of a copy that run."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from espalier.api.etcd.ownership import copy_operation_key
+from espalier.etcd.client import Client
+from espalier.etcdbackup.agent.http import application
+from espalier.etcdbackup.election import agent, copier
+from espalier.etcdbackup.running.agent import AgentRun
+from espalier.etcdbackup.running.copier import CopierRun, CopyParts
+from espalier.etcdbackup.running.http import add_copy_operations, copier_application
+from espalier.etcdbackup.running.memory import MemoryData
+from espalier.etcdbackup.running.parts import Parts
+from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.stores.memory import MemoryStore
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.serving import HttpServer
+from espalier.simulator.etcd.guarded import MemoryGuard
+from tests.support.owners import CLUSTER, QUICK
+
+PATIENCE = 30.0
+
+
+class Asked:
+    """An agent that answers, and its parts."""
+
+    def __init__(self, run: AgentRun, guard: MemoryGuard, store: MemoryStore, port: int) -> None:
+        self.run, self.guard, self.store = run, guard, store
+        self._port = port
+
+    async def ask(self, method: str, path: str, **options: Any) -> tuple[int, Any]:
+        return await asked(self._port, method, path, **options)
+
+
+async def asked(port: int, method: str, path: str, **options: Any) -> tuple[int, Any]:
+    url = f"http://127.0.0.1:{port}{path}"
+    async with aiohttp.ClientSession() as session, session.request(method, url, **options) as answer:
+        is_json = answer.content_type == "application/json"
+        return answer.status, await answer.json() if is_json else await answer.text()
+
+
+@asynccontextmanager
+async def answering() -> AsyncIterator[Asked]:
+    clock, rng = SystemClock(), random.Random(1)
+    guard, store = MemoryGuard(clock, rng), MemoryStore(clock)
+    parts = Parts(store, guard, MemoryData(guard), Client(guard.inside()))
+    run = AgentRun(agent.Settings(3, CLUSTER, QUICK, founding=True), parts, clock, rng)
+    answers = application(run.backups, store, Measures(), lambda: run.trouble, timeout=10)
+    add_copy_operations(answers, run)
+    server = HttpServer(answers, "127.0.0.1", 0)
+    await server.start()
+    running = asyncio.create_task(run.run())
+    try:
+        yield Asked(run, guard, store, server.port)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        guard.kill()
+        await server.stop()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not is_so():  # noqa: ASYNC110 - of several parts
+            await asyncio.sleep(0.01)
+
+
+async def test_initiate_makes_the_object_once_and_status_tells_it() -> None:
+    async with answering() as agent_:
+        await until(lambda: agent_.run.ready)
+        assert (await agent_.ask("GET", "/healthz"))[0] == 200
+        assert await agent_.ask("GET", "/copyop/status") == (200, {"epoch": 3, "initiated": False})
+        assert (await agent_.ask("POST", "/copyop/initiate", json={"epoch": 3}))[0] == 200
+        await until(lambda: not agent_.run.ready and agent_.run.phase == "HandedOver")
+        status, told = await agent_.ask("GET", "/copyop/status")
+        assert (status, told["copyOperation"]["status"], told["copyOperation"]["writtenBy"]) == (200, "Ready", "Source")
+        stored = agent_.store.objects[copy_operation_key(3)]
+        assert (await agent_.ask("POST", "/copyop/initiate", json={"epoch": 3}))[1]["initiated"]
+        assert agent_.store.objects[copy_operation_key(3)] == stored, "a second call changes nothing"
+        assert (await agent_.ask("GET", "/healthz"))[0] == 503
+        assert not agent_.guard.runs, "and all of that is answered without etcd"
+
+
+async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> None:
+    async with answering() as agent_:
+        await until(lambda: agent_.run.ready)
+        for options, status in (
+            ({"json": {"epoch": 2}}, 409),
+            ({"json": {"epoch": 0}}, 400),
+            ({"json": {}}, 400),
+            ({"data": b"no json"}, 400),
+            ({"data": b"[" * 10_000}, 400),
+            ({"data": b'{"epoch": 3, "x": "' + b"x" * (1 << 17) + b'"}'}, 413),
+        ):
+            assert (await agent_.ask("POST", "/copyop/initiate", **options))[0] == status
+        for method in ("GET", "PUT", "DELETE"):
+            assert (await agent_.ask(method, "/copyop/initiate", json={"epoch": 3}))[0] == 405
+        assert (await agent_.ask("POST", "/copyop/status"))[0] == 405
+        assert copy_operation_key(3) not in agent_.store.objects
+        assert agent_.run.ready
+
+
+async def test_the_probe_says_no_while_the_guard_is_frozen() -> None:
+    async with answering() as agent_:
+        await until(lambda: agent_.run.ready)
+        agent_.guard.freeze()
+        await until(lambda: not agent_.run.ready)
+        agent_.guard.thaw()
+        await until(lambda: agent_.run.ready)
+
+
+async def test_a_copy_is_ready_when_its_epoch_may_start() -> None:
+    async with answering() as source:
+        await until(lambda: source.run.ready)
+        target, clock = MemoryStore(SystemClock()), SystemClock()
+        settings = copier.Settings(4, 3, CLUSTER, QUICK)
+        run = CopierRun(settings, CopyParts(source.store, target), clock, random.Random(1))
+        server = HttpServer(copier_application(run), "127.0.0.1", 0)
+        await server.start()
+        try:
+            status, told = await asked(server.port, "GET", "/healthz")
+            assert (status, told["health"]) == (503, False)
+            running = asyncio.create_task(run.run())
+            await until(lambda: run.ready)
+            assert (await asked(server.port, "GET", "/healthz"))[0] == 200
+            await until(lambda: run.status().copy_operation is not None and run.phase == "Finished")
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        finally:
+            await server.stop()
