@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_a_program_killed_in_the_bad_case_goes_on(first: int, after: bool) -> No
     moves(first, after, move)
 
 
-def moves(first: int, after: bool, move) -> None:  # type: ignore[no-untyped-def]
+def moves(first: int, after: bool, move: Callable[[World, str, str], Awaitable[None]]) -> None:
     """Moves there and back again, each with a program killed at another write."""
 
     async def main(simulation: virtual.Simulation) -> None:

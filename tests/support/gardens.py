@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -70,6 +71,10 @@ from espalier.shoots.garden.roles import USER
 from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet import setup as gardenlet_setup
 from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.local_provider import setup as local_provider
+from espalier.shoots.machine_controller import setup as machine_controller
+from espalier.simulator.cloud.service import Cloud
+from tests.support.clouds import MemoryStores
 from tests.support.tasks import left_over
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -177,8 +182,11 @@ class SeedWorld:
         self.caches = caches
         self.clusters = caches.of(Cluster.resource)
         controllers = [self._druid(caches), self._kubelet(caches)]
-        controllers += [self._extension(caches, kind) for kind in EXTENSION_KINDS]
-        self._tasks = [asyncio.create_task(caches.run()), *(asyncio.create_task(one.run()) for one in controllers)]
+        if self.world.cloud is None:
+            controllers += [self._extension(caches, kind) for kind in EXTENSION_KINDS]
+        else:
+            self._tasks.append(asyncio.create_task(self._extensions(self.world.cloud)))
+        self._tasks += [asyncio.create_task(caches.run()), *(asyncio.create_task(one.run()) for one in controllers)]
 
     async def kill(self) -> None:
         """The seed is gone, its API server too. Who serves no longer is seen so at once."""
@@ -194,6 +202,19 @@ class SeedWorld:
     async def stop(self) -> None:
         await self.kill()
         await self.server.close()
+
+    async def _extensions(self, cloud: Cloud) -> None:
+        """The extensions of type `local`, and the machine controller manager, on the simulated cloud."""
+        call, timing = cloud.called_by(self.name), self.world.timing
+        token = self.world.random
+        made = [
+            local_provider.component(call, self.world.stores, timing, lambda: f"{token.getrandbits(64):x}"),
+            machine_controller.component(call, timing),
+        ]
+        client = client_of(self.server, "extensions")
+        manager = Manager(client, clock=self.world.clock, rng=random.Random(1), grace=0, fill_within=None)
+        assemble(manager, made)
+        await manager.run()
 
     # Deployments.
 
@@ -479,6 +500,7 @@ class World:
         timing: Timing | None = None,
         delay: float = 1.0,
         wrap: Wrap = unchanged,
+        with_cloud: bool = False,
     ) -> None:
         self.clock, self.random = simulation.clock, simulation.random
         self.timing, self.delay, self.wrap = timing or Timing(), delay, wrap
@@ -489,6 +511,9 @@ class World:
         self.webhooks: Webhooks | None = None
         self.server = self.new_server(self._review)
         self.client = client_of(self.server, "user")
+        self.cloud = Cloud(simulation.clock, {"garden": "secret"}) if with_cloud else None
+        """Where it is there, seeds have the extensions of type `local`, instead of those of this module."""
+        self.stores = MemoryStores()
         self._writes = 0
         self.cut_from_garden: set[str] = set()
         self.cut_from_seed: set[str] = set()
@@ -527,6 +552,8 @@ class World:
         await until_established(self.client, {kind.resource.group_resource for kind in GARDEN_KINDS})
         for namespace in (NAMESPACE, LEASES, names.STATE_NAMESPACE, "garden"):
             await self.client.create(core.NAMESPACE, {"metadata": {"name": namespace}})
+        account = {"account": b64encode(b"garden").decode(), "token": b64encode(b"secret").decode()}
+        await self.client.create(core.SECRET, {"metadata": {"name": "cloud", "namespace": NAMESPACE}, "data": account})
         self.run_garden()
         await self.client.create(core.VALIDATING_WEBHOOK_CONFIGURATION, _configuration())
         for name in seeds:
@@ -539,7 +566,12 @@ class World:
         reference = {"name": f"backup-{name}", "namespace": "garden"}
         spec = {
             "provider": {"type": "local", "region": "here"},
-            "backup": {"provider": "local", "region": "here", "credentialsRef": reference},
+            "backup": {
+                "provider": "local",
+                "region": "here",
+                "credentialsRef": reference,
+                "providerConfig": {"url": "s3://{bucket}"},
+            },
         }
         await self.client.create(Seed.resource, {"metadata": {"name": name}, "spec": spec})
         if name not in self.seeds:
@@ -602,7 +634,8 @@ class World:
     # What users do, and see.
 
     async def create_shoot(self, name: str = "apple", seed: str | None = "a", **spec: Any) -> None:
-        worker = {"name": "pool", "machine": {"type": "small"}, "minimum": 1, "maximum": 2}
+        image = {"name": "local", "version": "1.0"}
+        worker = {"name": "pool", "machine": {"type": "small", "image": image}, "minimum": 1, "maximum": 2}
         body = {
             "metadata": {"name": name, "namespace": NAMESPACE},
             "spec": {
@@ -611,6 +644,7 @@ class World:
                 "kubernetes": {"version": "1.34.0"},
                 "networking": {"type": "local", "pods": "10.0.0.0/16", "services": "10.1.0.0/16"},
                 "extensions": [{"type": "toy"}],
+                "secretBindingName": "cloud",
                 **({"seedName": seed} if seed else {}),
                 **spec,
             },
@@ -730,10 +764,11 @@ async def garden(
     timing: Timing | None = None,
     delay: float = 1.0,
     wrap: Wrap = unchanged,
+    with_cloud: bool = False,
 ) -> AsyncIterator[World]:
     """A garden with these seeds, all running. Nothing is left running afterwards."""
     before = asyncio.all_tasks()
-    world = World(simulation, timing=timing, delay=delay, wrap=wrap)
+    world = World(simulation, timing=timing, delay=delay, wrap=wrap, with_cloud=with_cloud)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_stop, world)
         await world.start(seeds or ("a", "b"))

@@ -49,13 +49,14 @@ def everywhere(seed: Seed) -> list[Right]:
 
 def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
     """Rights in the namespace of a project, given its Shoots; none where the seed has none of them."""
-    written, owned = [], []
+    written, owned, bound = [], [], set()
     for found in shoots:
         typed = found.decode(Shoot)
         if seed in (typed.spec.seed_name, typed.status.seed_name):
             written.append(found.name)
         if owner_of(found) == seed:
             owned.append(found.name)
+            bound.add(typed.spec.credentials_binding_name or typed.spec.secret_binding_name)
     if not written:
         return []
     rights = [
@@ -65,6 +66,8 @@ def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
     ]
     if owned:
         rights.append(Right((ShootState.resource,), ("get", "update", "patch", "delete"), names=tuple(sorted(owned))))
+    if credentials := tuple(sorted(filter(None, bound))):
+        rights.append(Right((core.SECRET,), ("get",), names=credentials))
     return rights
 
 

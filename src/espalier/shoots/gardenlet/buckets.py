@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.gardener import extension_backups, metadata_keys, names, responsibility
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
@@ -18,7 +19,7 @@ from espalier.api.gardener.seed import Seed
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.writer import Precondition, found_by_owner
@@ -47,6 +48,7 @@ class Backups:
         buckets.watch(observer.seed[extension_backups.BackupBucket.resource])
         entries = Controller("backupentry", self._allowed, workers=10, rng=self._tools.rng)
         entries.watch(observer.garden[BackupEntry.resource])
+        entries.watch(observer.garden[BackupBucket.resource], self._entries_of_bucket)
         entries.watch(observer.seed[extension_backups.BackupEntry.resource], self._entry_of)
         entries.watch(observer.seed[NAMESPACE], self._entries_in)
         return [buckets, entries]
@@ -55,6 +57,10 @@ class Backups:
         """Of the extension resource itself as well: its entry may be gone. Who it is is looked up by the reconcile, as
         caches fill in any order."""
         return [Key("", found.name), *(one.key for one in self._entries_named(found.name))]
+
+    def _entries_of_bucket(self, bucket: Object) -> list[Key]:
+        entries = self._observer.garden[BackupEntry.resource].list()
+        return [one.key for one in entries if one.decode(BackupEntry).spec.bucket_name == bucket.name]
 
     def _entries_named(self, name: str) -> list[Object]:
         return [one for one in self._observer.garden[BackupEntry.resource].list() if one.name == name]
@@ -80,7 +86,7 @@ class Backups:
         if reference is not None:
             spec["credentialsRef"] = msgspec.to_builtins(reference)
         if backup.provider_config:
-            spec["providerConfig"] = msgspec.json.decode(backup.provider_config)
+            spec["providerConfig"] = json_trees.decode(backup.provider_config)
         if live is None:
             live = await self._tools.garden.create(resource, _object(resource, key, spec))
             if live is None:
@@ -88,7 +94,7 @@ class Backups:
         secret = await self._credentials(live.decode(BackupBucket), f"bucket-{key.name}")
         wanted = {"type": backup.provider, "region": backup.region, "secretRef": secret}
         if backup.provider_config:
-            wanted["providerConfig"] = msgspec.json.decode(backup.provider_config)
+            wanted["providerConfig"] = json_trees.decode(backup.provider_config)
         return await self._extended(extension_backups.BackupBucket, key, wanted, resource, live)
 
     # Entries.
@@ -123,18 +129,33 @@ class Backups:
         bucket = self._observer.garden[BackupBucket.resource].get(Key("", typed.spec.bucket_name))
         if bucket is None:
             message = f"spec.bucketName: found {typed.spec.bucket_name}, and there is no such BackupBucket"
-            return Wait("BucketMissing", message, after=SOON)
-        provider = bucket.decode(BackupBucket).spec.provider
-        wanted = {
+            return await self._waits(live, "BucketMissing", message)
+        there = bucket.decode(BackupBucket)
+        if there.status.last_operation is None or not there.status.last_operation.finished:
+            error = there.status.last_error
+            why = f": {error.description}" if error is not None else ""
+            return await self._waits(live, "BucketNotReady", f"BackupBucket {bucket.name} is not ready yet{why}")
+        provider = there.spec.provider
+        wanted: Tree = {
             "type": provider.type,
             "region": provider.region,
             "bucketName": typed.spec.bucket_name,
-            "secretRef": await self._credentials(bucket.decode(BackupBucket), f"entry-{live.name}"),
+            "secretRef": await self._credentials(there, f"entry-{live.name}"),
         }
+        if there.status.provider_status:
+            wanted["backupBucketProviderStatus"] = json_trees.decode(there.status.provider_status)
         lacks = self._lacks_secret(live.name)
         return await self._extended(
             extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live, again=lacks
         )
+
+    async def _waits(self, live: Object, reason: str, message: str) -> Outcome:
+        """Say in the entry's status what it waits for."""
+        status = live.decode(BackupEntry).status
+        last = LastOperation(OperationType.RECONCILE, OperationState.PENDING, message)
+        wanted = msgspec.structs.replace(status, last_operation=last, last_error=LastError(message))
+        await self._tools.garden.status(BackupEntry.resource, live, wanted, Precondition.UID, before=status)
+        return Wait(reason, message, after=SOON)
 
     def _lacks_secret(self, entry: str) -> bool:
         """True if the shoot's namespace was made anew since, without the Secret that the extension writes there."""
@@ -227,9 +248,11 @@ class Backups:
         }
         if resource == BackupEntry.resource:
             changed["seed_name"] = self._seed
-        status = msgspec.structs.replace(typed.status, **changed)
+        elif extended.status.provider_status:
+            changed["provider_status"] = extended.status.provider_status
+        status = encode_json(msgspec.structs.replace(typed.status, **changed))  # it has parts that are not decoded
         try:
-            await self._tools.garden.status(resource, garden, status, Precondition.UID, before=typed.status)
+            await self._tools.garden.status(resource, garden, json_trees.decode(status), Precondition.UID)
         except (NotFound, Conflict) as gone:
             return Wait("Changed", f"{gone}", after=SOON)
         except KubeError as failed:

@@ -38,6 +38,12 @@ RECONCILE: Flow[Context] = Flow(
         Task("Deploy namespace", control_plane.namespace, after=("Wait for ownership epoch",)),
         Task("Deploy secrets", secrets.deployed, after=("Generate secrets", "Deploy namespace")),
         Task("Derive secrets", secrets.derived_ones, after=("Deploy secrets",)),
+        Task(
+            "Deploy provider credentials",
+            secrets.credentials,
+            after=("Deploy namespace",),
+            skip=secrets.skip_credentials,
+        ),
         Task("Deploy backup entry", backups.entry, after=("Deploy namespace",)),
         Task(
             "Deploy source backup entry",
@@ -62,7 +68,13 @@ RECONCILE: Flow[Context] = Flow(
         Task(
             "Take ownership",
             backups.started,
-            after=("Remove source backup entry", "Wait for lease of source", "Deploy backup entry", "Derive secrets"),
+            after=(
+                "Remove source backup entry",
+                "Wait for lease of source",
+                "Deploy backup entry",
+                "Deploy provider credentials",
+                "Derive secrets",
+            ),
         ),
         Task("Deploy etcd", backups.etcd_deployed, after=("Take ownership",)),
         Task("Deploy services", control_plane.services, after=("Deploy namespace",)),

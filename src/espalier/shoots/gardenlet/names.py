@@ -29,6 +29,10 @@ WOKEN_AT = metadata_keys.DOMAIN + "woken-at"
 COPIED_EPOCH = metadata_keys.DOMAIN + "copied-epoch"
 """On a BackupEntry: the epoch for which the predecessor's backups were copied into its container."""
 
+CREDENTIALS_OF = metadata_keys.DOMAIN + "credentials-of"
+"""On the Secret with credentials of a provider: the Secret of the garden that it was copied from, and for which
+generation of the Shoot."""
+
 RENDERED = metadata_keys.DOMAIN + "rendered"
 """On what the gardenlet renders: a digest of it, so that fields which are no longer rendered are noticed."""
 

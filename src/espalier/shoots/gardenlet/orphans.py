@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
+from espalier.api import json_trees
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
@@ -65,7 +64,7 @@ def _remembered(cluster: Object) -> Object | None:
     raw = cluster.decode(Cluster).spec.shoot
     if not raw:
         return None
-    tree: Tree = msgspec.json.decode(raw)
+    tree: Tree = json_trees.decode(raw)
     metadata = tree.get("metadata") or {}
     status = tree.get("status") or {}
     if not metadata.get("uid") or status.get("uid") != cluster.metadata.annotations.get(SHOOT_UID):

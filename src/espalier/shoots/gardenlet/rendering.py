@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from espalier.api import core
+from espalier.api import core, json_trees
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.control_plane import ControlPlane
@@ -21,10 +21,14 @@ from espalier.api.gardener.operating_system_config import OperatingSystemConfig
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.kube.objects import encode_json
 from espalier.shoots.gardenlet.names import SHOOT_UID
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.secrets import names as secret_names
 from espalier.shoots.secrets.carried import Data
+
+CLOUD_CONFIG_KEY = "cloud_config"
+"""Key of the user data in Secrets of OperatingSystemConfigs."""
 
 
 class Rendered(NamedTuple):
@@ -48,7 +52,7 @@ def cluster(scope: Scope, *, lease: str | None) -> Tree:
     shoot["metadata"].pop("managedFields", None)
     spec: Tree = {"shoot": shoot}
     if scope.seed is not None:
-        spec["seed"] = msgspec.to_builtins(scope.seed)
+        spec["seed"] = json_trees.decode(encode_json(scope.seed))
     if lease is not None:
         spec["leaseExpiration"] = lease
     body = _object(Cluster.resource, scope.technical_id, annotations=_identity(scope))
@@ -147,8 +151,7 @@ def _operating_system_configs(scope: Scope) -> Iterator[Rendered]:
     for pool in scope.shoot.spec.provider.workers:
         image = pool.machine.image
         spec = {"type": image.name if image is not None else "any", "purpose": "provision"}
-        name = f"{pool.name}-provision"
-        yield _extension(scope, OperatingSystemConfig, name, spec, purpose="provision")
+        yield _extension(scope, OperatingSystemConfig, _config_name(pool.name), spec, purpose="provision")
 
 
 def _extensions(scope: Scope) -> Iterator[Rendered]:
@@ -177,6 +180,7 @@ def _worker(scope: Scope) -> Rendered:
                 **({"annotations": pool.annotations} if pool.annotations else {}),
                 **({"taints": msgspec.to_builtins(pool.taints)} if pool.taints else {}),
                 **({"volume": msgspec.to_builtins(pool.volume)} if pool.volume else {}),
+                **_user_data(scope, pool.name),
                 **_config(pool.provider_config),
             }
         )
@@ -212,6 +216,19 @@ def _provided(scope: Scope) -> Tree:
     return {"type": spec.provider.type, "region": spec.region, "secretRef": reference}
 
 
+def _user_data(scope: Scope, pool: str) -> Tree:
+    """The Secret that the pool's OperatingSystemConfig has made, once it has."""
+    found = scope.extension(OperatingSystemConfig, _config_name(pool))
+    status = found.decode(OperatingSystemConfig).status if found is not None else None
+    if status is None or status.cloud_config is None:
+        return {}
+    return {"userDataSecretRef": {"name": status.cloud_config.secret_ref.name, "key": CLOUD_CONFIG_KEY}}
+
+
+def _config_name(pool: str) -> str:
+    return f"{pool}-provision"
+
+
 def _ssh(scope: Scope) -> Tree:
     key = scope.carried.get(secret_names.SSH_KEYPAIR, {}).get("id_rsa.pub", b"")
     return {"sshPublicKey": b64encode(key).decode()}
@@ -220,11 +237,11 @@ def _ssh(scope: Scope) -> Tree:
 def _infrastructure_status(scope: Scope) -> Tree:
     found = scope.extension(Infrastructure, scope.object.name)
     status = found.decode(Infrastructure).status.provider_status if found is not None else None
-    return {} if not status else {"infrastructureProviderStatus": msgspec.json.decode(status)}
+    return {} if not status else {"infrastructureProviderStatus": json_trees.decode(status)}
 
 
 def _config(raw: Any) -> Tree:
-    return {} if not raw else {"providerConfig": msgspec.json.decode(raw)}
+    return {} if not raw else {"providerConfig": json_trees.decode(raw)}
 
 
 def _identity(scope: Scope) -> dict[str, str]:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.core import SECRET
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import Status
@@ -26,6 +27,9 @@ from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import COPIED_EPOCH, INITIATED_AT, RELEASED_EPOCH, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, together
+
+LARGEST_ANSWER = 64 * 1024
+"""Bytes of an agent's answer that are read."""
 
 OWNER_LABEL = metadata_keys.DOMAIN + "shoot"
 """On BackupEntries: the name of their Shoot."""
@@ -89,7 +93,8 @@ def _entry(ctx: Context, name: str, live: Object | None, bucket: str, secret: st
         error = typed.status.last_error
         if error is not None and last is not None and last.state in (OperationState.ERROR, OperationState.FAILED):
             return Failure(f"BackupEntry {name}: {error.description}", tuple(error.codes))
-        return Wait("BackupEntryNotReady", f"BackupEntry {name} is not ready, or Secret {secret} not there yet", SOON)
+        why = f": {error.description}" if error is not None else f", or Secret {secret} not there yet"
+        return Wait("BackupEntryNotReady", f"BackupEntry {name} is not ready{why}", SOON)
     return Done()
 
 
@@ -256,9 +261,8 @@ def handed_over(ctx: Context) -> Verdict:
     async def initiate() -> Continue | Wait | Failure:
         body = msgspec.json.encode(InitiateCopyOperation(epoch))
         try:
-            answer = msgspec.json.decode(
-                await tools.call(ctx.namespace, "copyop/initiate", body), type=CopyOperationStatus
-            )
+            text = await tools.call(ctx.namespace, "copyop/initiate", body)
+            answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus)
         except Exception as error:  # a call may fail in any way; it is repeated until its time is over
             return Wait("AgentUnreachable", f"the agent of etcd-main: {error}", tools.config.agent_poll)
         operation = answer.copy_operation

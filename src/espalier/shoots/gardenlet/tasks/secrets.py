@@ -5,13 +5,15 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 
 from espalier.api.core import SECRET
-from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.operations import ErrorCode, OperationType
 from espalier.api.gardener.shoot_state import PersistedSecret
+from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.names import CREDENTIALS_OF
 from espalier.shoots.gardenlet.tasks.acts import applied, together
 from espalier.shoots.secrets import carried, derived, names
 from espalier.shoots.secrets.carried import Data
@@ -79,6 +81,43 @@ def derived_ones(ctx: Context) -> Verdict:
         return Continue()
 
     return Act(f"derive {', '.join(due)}", derive)
+
+
+def skip_credentials(ctx: Context) -> str:
+    """The reason why there are no credentials of a provider."""
+    return "" if _binding(ctx) else "the shoot names no credentials of its provider"
+
+
+def credentials(ctx: Context) -> Verdict:
+    """The user's credentials at the provider are in the seed. They are read again when the Shoot is changed."""
+    name, generation = _binding(ctx), ctx.live.shoot.metadata.generation
+    source = f"{name}@{generation}"
+    live = ctx.scope.secrets.get(names.CLOUD_PROVIDER)
+    if live is not None and live.metadata.annotations.get(CREDENTIALS_OF) == source:
+        return Done()
+
+    async def copy() -> Continue | Wait | Failure:
+        shoot = ctx.live.shoot
+        try:
+            found = await ctx.tools.garden.client.get(SECRET, name, shoot.namespace)
+        except NotFound:
+            return Failure(
+                f"spec.secretBindingName: found {name}, and there is no such Secret in namespace {shoot.namespace}: "
+                "make it, with credentials of the provider",
+                (ErrorCode.RETRYABLE_CONFIGURATION,),
+            )
+        body = rendering.secret(ctx.scope, names.CLOUD_PROVIDER, {})
+        body["data"] = found.tree.get("data") or {}
+        body["metadata"]["annotations"] = {CREDENTIALS_OF: source}
+        await ctx.tools.seed.apply(SECRET, body, lambda _resource, _found: "")
+        return Continue()
+
+    return Act(f"copy the credentials of the provider from Secret {name}", copy)
+
+
+def _binding(ctx: Context) -> str:
+    spec = ctx.scope.shoot.spec
+    return spec.credentials_binding_name or spec.secret_binding_name
 
 
 def _in_seed(secrets: dict[str, Object] | object) -> dict[str, Data]:

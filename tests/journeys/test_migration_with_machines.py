@@ -1,0 +1,47 @@
+"""Migration with the extensions of type `local` on the simulated cloud: machines stay, and so does all else."""
+
+from __future__ import annotations
+
+import asyncio
+
+from espalier.runtime import virtual
+from espalier.shoots.garden.config import FORCE_RESTORE
+from tests.support.gardens import EPOCH, World, garden
+
+
+def changes(world: World) -> list[str]:
+    assert world.cloud is not None
+    return [str(one) for one in world.cloud.log.writes()]
+
+
+def machines(world: World) -> list[str]:
+    assert world.cloud is not None
+    return sorted(f"{one.name} {one.id}" for one in world.cloud.inventory.all("VirtualMachine"))
+
+
+def test_machines_stay_in_the_good_case_and_in_the_bad_case() -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, with_cloud=True) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(60)
+            there, before = machines(world), changes(world)
+            assert len(there) == 1
+            await world.move("b")
+            await world.healthy("b")
+            await world.gone("a")
+            await asyncio.sleep(300)
+            assert machines(world) == there
+            assert [one for one in changes(world)[len(before) :] if "Record" not in one] == []
+            moved = len(changes(world))
+            await world.kill_seed("b")
+            await world.move("a")
+            await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+            await world.healthy("a")
+            await world.revive_seed("b")
+            await world.gone("b")
+            await asyncio.sleep(300)
+            assert machines(world) == there
+            assert [one for one in changes(world)[moved:] if "Record" not in one] == []
+
+    virtual.run(main, epoch=EPOCH, seed=1)

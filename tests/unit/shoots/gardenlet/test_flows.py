@@ -1,0 +1,120 @@
+"""The gardenlet's flows as graphs: what safety asks of their order, whatever the world is like."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.shoots.flow.drawing import draw
+from espalier.shoots.flow.standing import read
+from espalier.shoots.gardenlet.comparing import holds, stamped
+from espalier.shoots.gardenlet.flows import DELETE, LEAVE, MIGRATE, RECONCILE, flow_of
+
+BEFORE_OWNERSHIP = {
+    "Wait for ownership epoch",
+    "Generate secrets",
+    "Deploy namespace",
+    "Deploy secrets",
+    "Derive secrets",
+    "Deploy provider credentials",
+    "Deploy backup entry",
+    "Deploy source backup entry",
+    "Copy backups",
+    "Remove copying etcd",
+    "Remove source backup entry",
+    "Wait for lease of source",
+    "Deploy services",
+}
+"""Tasks of which nothing serves or acts for the shoot: no etcd, no controller, no extension."""
+
+
+def test_nothing_serves_or_acts_before_ownership_is_taken() -> None:
+    others = RECONCILE.names - BEFORE_OWNERSHIP - {"Take ownership"}
+    assert RECONCILE.behind(["Take ownership"]) == others
+
+
+def test_secrets_reach_the_seed_only_once_they_are_in_the_shoot_state() -> None:
+    assert "Deploy secrets" in RECONCILE.behind(["Generate secrets"])
+
+
+def test_the_source_is_asked_for_its_credentials_no_longer_than_the_copy_needs() -> None:
+    assert "Remove source backup entry" in RECONCILE.behind(["Copy backups"])
+    assert "Take ownership" in RECONCILE.behind(["Remove source backup entry"])
+    assert "Take ownership" in RECONCILE.behind(["Wait for lease of source"])
+
+
+def test_names_lead_to_the_new_api_server_only_once_it_answers() -> None:
+    assert {"Deploy DNS records", "Wait for nodes"} <= RECONCILE.behind(["Deploy kube-apiserver"])
+    assert "Deploy kube-controller-manager" in RECONCILE.behind(["Wait for nodes"])
+
+
+def test_nothing_is_stopped_before_the_destination_is_ready() -> None:
+    assert MIGRATE.behind(["Wait for destination"]) == MIGRATE.names - {"Wait for destination", "Check extension state"}
+
+
+def test_etcd_is_handed_over_after_all_that_writes_has_ended_and_as_the_last_but_one() -> None:
+    order = ["Stop controllers", "Stop kube-apiserver", "Migrate extension resources", "Persist extension state"]
+    order += ["Remove extension resources", "Hand over etcd", "Release"]
+    for before, after in pairwise(order):
+        assert after in MIGRATE.behind([before])
+
+
+def test_a_seed_that_lost_the_shoot_keeps_its_etcd_until_the_next_one_has_started() -> None:
+    assert {"Remove etcd", "Remove namespace", "Remove cluster"} <= LEAVE.behind(["Wait for successor"])
+    assert "Remove extension resources" in LEAVE.behind(["Migrate extension resources"])
+
+
+def test_machines_are_deleted_while_their_controller_runs_and_before_their_network() -> None:
+    assert "Stop machine-controller-manager" in DELETE.behind(["Delete worker"])
+    assert "Delete infrastructure" in DELETE.behind(["Delete worker"])
+    assert "Delete cluster" in DELETE.behind(["Delete namespace"])  # with it goes the lease that deletions need
+
+
+def test_creation_reconcile_and_restore_are_one_graph() -> None:
+    assert flow_of("Create") is flow_of("Reconcile") is flow_of("Restore") is RECONCILE
+    assert flow_of("Migrate") is MIGRATE
+    assert flow_of("Delete") is DELETE
+
+
+def test_a_flow_can_be_drawn_from_the_status_of_a_shoot() -> None:
+    description = "Hand over etcd (FinalSnapshot): the CopyOperation of epoch 1 is Initial"
+    lines = draw(MIGRATE, read(MIGRATE, description, {})).splitlines()
+    assert lines[0] == "Migrate: 80 % of 10 tasks"
+    assert [line.strip() for line in lines[-2:]] == [
+        "[~] Hand over etcd: FinalSnapshot: the CopyOperation of epoch 1 is Initial",
+        "[ ] Release  after Hand over etcd",
+    ]
+
+
+def trees() -> st.SearchStrategy[Any]:
+    leaves = st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2)
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=1), inner),
+        max_leaves=8,
+    )
+
+
+@given(trees(), st.dictionaries(st.text("xyz", min_size=1, max_size=1), st.integers()))
+def test_what_an_api_server_adds_makes_no_difference(tree: Any, added: dict[str, int]) -> None:
+    def grown(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {**{key: grown(inner) for key, inner in value.items()}, **added}
+        return [grown(item) for item in value] if isinstance(value, list) else value
+
+    assert holds(grown(tree), tree)
+
+
+@given(trees(), trees())
+def test_each_has_all_of_the_other_only_if_they_are_equal(one: Any, other: Any) -> None:
+    assert (holds(one, other) and holds(other, one)) == (one == other)
+
+
+def test_a_field_that_is_no_longer_rendered_changes_the_digest() -> None:
+    body = {"metadata": {"name": "a"}, "spec": {"b": 1, "c": 2}}
+    fewer = {"metadata": {"name": "a"}, "spec": {"b": 1}}
+    assert holds(stamped(body), stamped(body))
+    assert not holds(stamped(body), stamped(fewer))
