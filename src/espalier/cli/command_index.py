@@ -31,6 +31,14 @@ COMMANDS: Mapping[str, Listed] = {
     "etcd-guard": Listed(
         "etcd_guard", "Run an etcd when its agent says so, and let clients in for as long as the agent says."
     ),
+    "garden": Listed(
+        "garden",
+        "Run the controllers of a garden; what it needs there comes from `espalier manifests --of garden`.",
+    ),
+    "gardenlet": Listed(
+        "gardenlet",
+        "Run the gardenlet of a seed, with the controller of its Etcds and the synchronization of ShootStates.",
+    ),
     "generate": Listed("generate", "Print a manifest to begin with, or the objects that would be written."),
     "get": Listed("get", "Show objects."),
     "image": Listed("image", "Build container images, without Docker."),
@@ -46,6 +54,8 @@ COMMANDS: Mapping[str, Listed] = {
         "Show what would change: objects field by field, machines and why, how long, and what would be refused.",
     ),
     "releases": Listed("releases", "Show releases, and import them into a management cluster."),
+    "seeds": Listed("seeds", "Show seeds of a garden, and move all shoots away from one."),
+    "shoots": Listed("shoots", "Show shoots of a garden, and move their control planes between seeds."),
     "status": Listed("up", "Show the status of the local environment."),
     "up": Listed(
         "up",

@@ -58,6 +58,13 @@ class Run:
 
 
 @click.command(cls=Command)
+@click.argument(
+    "what",
+    required=False,
+    default="cluster",
+    type=flags.OneOf(["cluster", "migration"]),
+    help="cluster: a manifest becomes a cluster; migration: a shoot's control plane moves between seeds.",
+)
 @click.option(
     "--filename",
     "-f",
@@ -68,13 +75,19 @@ class Run:
     help="Manifest of the cluster.",
 )
 @flags.boot_seconds(0.5)
-async def demo(*, filename: Path, boot_seconds: float) -> None:
+async def demo(what: str, *, filename: Path, boot_seconds: float) -> None:
     """Show the main job on simulated machines, in a temporary local environment.
 
     \b
-    Example:
+    Examples:
       espalier demo -f examples/docker.yaml
+      espalier demo migration
     """
+    if what == "migration":
+        from espalier.cli import demo_migration  # noqa: PLC0415  the other commands need not load a whole garden
+
+        await demo_migration.show()
+        return
     from espalier.cli.environment.simulated import SimulatedEnvironment  # noqa: PLC0415  the other commands need not load a whole local environment
 
     lasting.settle_in()

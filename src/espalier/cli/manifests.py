@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,6 +41,15 @@ WEBHOOK_PORT, HEALTH_PORT = 9443, 8081
 USER = 65532
 """As whom the manager runs in its image: nobody that a node knows."""
 
+
+class Of(StrEnum):
+    """What manifests are for."""
+
+    MANAGER = "manager"
+    GARDEN = "garden"
+    SEED = "seed"
+
+
 _IMAGE = re.compile(
     r"[a-zA-Z0-9][a-zA-Z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
     r"(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
@@ -50,6 +60,11 @@ Tree = dict[str, Any]
 
 
 @click.command(cls=Command)
+@flags.choice(
+    "--of",
+    Of.MANAGER,
+    help="manager: a management cluster; garden: what `espalier garden` needs; seed: what `espalier gardenlet` needs.",
+)
 @click.option(
     "--image", default="", metavar="IMAGE", help="Image of the manager; its Deployment is then part of the manifests."
 )
@@ -76,6 +91,7 @@ Tree = dict[str, Any]
 )
 def manifests(
     *,
+    of: Of,
     image: str,
     webhook_url: str,
     namespace: Sequence[str],
@@ -95,26 +111,48 @@ def manifests(
     Examples:
       espalier manifests --image example.com/espalier:v0.26.0 | kubectl apply -f -
       espalier manifests --kubeconfig-copies -n team-a | kubectl apply -f -
+      espalier manifests --of garden --webhook-url https://10.0.0.5:9443
+      espalier manifests --of seed
     """
     namespaces = flags.namespaces(namespace)
+    if of is not Of.MANAGER:
+        _write(_of_gardener(of, image, webhook_url))
+        return
     if kubeconfig_copies:
         if not namespaces or image or webhook_url:
             raise Usage("--kubeconfig-copies goes with --namespace, and with nothing else: it prints a Role for each")
-        output.write_data("---\n".join(output.to_yaml(tree) for tree in copying(namespaces)))
+        _write(copying(namespaces))
         return
     if image and not _IMAGE.fullmatch(image):
         raise Usage(f"--image: found {image!r}, allowed is an image reference such as example.com/espalier:v0.26.0")
     if bool(image) == bool(webhook_url):
         raise Usage("give either --image (a manager in the cluster) or --webhook-url (one outside of it)")
-    if webhook_url and (urlsplit(webhook_url).scheme != "https" or not urlsplit(webhook_url).hostname):
-        raise Usage(
-            f"--webhook-url: found {webhook_url!r}, allowed is https://HOST:PORT (API servers call nothing else)"
-        )
+    _check_url(webhook_url)
     webhooks = [tree for _, tree in webhook_configurations(webhook_url, namespaces)]
     named = [management(management_cluster)] if management_cluster else []
     deployment = deployed(image, namespaces, in_place) if image else []
-    objects = [*installed(namespaces, in_place), *named, *webhooks, *deployment]
+    _write([*installed(namespaces, in_place), *named, *webhooks, *deployment])
+
+
+def _write(objects: Sequence[Tree]) -> None:
     output.write_data("---\n".join(output.to_yaml(tree) for tree in objects))
+
+
+def _check_url(url: str) -> None:
+    """Raises `Usage`."""
+    if url and (urlsplit(url).scheme != "https" or not urlsplit(url).hostname):
+        raise Usage(f"--webhook-url: found {url!r}, allowed is https://HOST:PORT (API servers call nothing else)")
+
+
+def _of_gardener(of: Of, image: str, webhook_url: str) -> list[Tree]:
+    """Raises `Usage`."""
+    from espalier.cli import garden_manifests  # noqa: PLC0415  it declares webhooks by this module
+
+    _check_url(webhook_url)
+    if image or (of is Of.SEED and webhook_url):
+        allowed = "--webhook-url alone" if of is Of.GARDEN else "nothing else"
+        raise Usage(f"--of {of}: found {'--image' if image else '--webhook-url'}, allowed is {allowed}")
+    return garden_manifests.of_seed() if of is Of.SEED else garden_manifests.of_garden(webhook_url)
 
 
 def management(record: str) -> Tree:
@@ -182,7 +220,7 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     """
     asked = [webhook for component in components.of_manager() for webhook in component.webhooks]
     return [
-        (resource, _object(resource, name) | {"webhooks": [_webhook(url, one, namespaces) for one in webhooks]})
+        (resource, _object(resource, name) | {"webhooks": [webhook_tree(url, one, namespaces) for one in webhooks]})
         for resource, name, webhooks in (
             (core.MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS, [one for one in asked if one.mutates]),
             (
@@ -194,9 +232,10 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     ]
 
 
-def _webhook(url: str, webhook: AdmissionWebhook, namespaces: Sequence[str]) -> Tree:
+def webhook_tree(url: str, webhook: AdmissionWebhook, namespaces: Sequence[str] = (), service: str = SERVICE) -> Tree:
+    """One webhook of a configuration, reached at `url`, or at a Service when that is empty."""
     resource, path = webhook.resource, webhook.path
-    service = {"name": SERVICE, "namespace": SYSTEM_NAMESPACE, "path": path, "port": 443}
+    reached = {"name": service, "namespace": SYSTEM_NAMESPACE, "path": path, "port": 443}
     rule = {
         "apiGroups": [resource.group],
         "apiVersions": [resource.version],
@@ -207,7 +246,7 @@ def _webhook(url: str, webhook: AdmissionWebhook, namespaces: Sequence[str]) -> 
     return {
         "name": f"{webhook.verb}.{resource.plural}.{resource.group}",
         "admissionReviewVersions": ["v1"],
-        "clientConfig": {"url": url.rstrip("/") + path} if url else {"service": service},
+        "clientConfig": {"url": url.rstrip("/") + path} if url else {"service": reached},
         "failurePolicy": webhook.failure_policy,
         "sideEffects": "None",
         "timeoutSeconds": 10,

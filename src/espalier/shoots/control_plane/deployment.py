@@ -36,6 +36,10 @@ class Program:
     resources: Tree = field(default_factory=dict)
 
 
+READINESS_PERIOD = 2
+"""Seconds: who waits for an API server while a shoot is moved waits up to so long in vain."""
+
+
 def labels_of(name: str) -> dict[str, str]:
     """The labels by which the pods of a program are found."""
     return {"app": "kubernetes", "role": name.removeprefix("kube-")}
@@ -89,7 +93,7 @@ def _container(program: Program) -> Tree:
         "args": list(_words(program.flags)),
         "ports": [{"name": "https" if program.scheme == "HTTPS" else "http", "containerPort": program.port}],
         "livenessProbe": _probe(program, program.health, initialDelaySeconds=15, failureThreshold=3),
-        "readinessProbe": _probe(program, program.readiness or program.health, failureThreshold=3),
+        "readinessProbe": _probe(program, program.readiness or program.health, periodSeconds=READINESS_PERIOD, failureThreshold=5),
         "volumeMounts": [
             {"name": name, "mountPath": f"{SECRETS}/{name}", "readOnly": True} for name in program.secrets
         ],

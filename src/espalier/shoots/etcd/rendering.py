@@ -139,7 +139,7 @@ def _etcd(etcd: Etcd) -> Tree:
         "image": etcd.spec.etcd.image or images.tagged(images.ETCD, VERSION),
         "command": guard_command(etcd),
         "ports": [{"name": "client", "containerPort": port}],
-        "readinessProbe": _probe(etcd, failures=2),
+        "readinessProbe": _probe(etcd, failures=5),
         "volumeMounts": [
             {"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH},
             {"name": names.RUN_VOLUME, "mountPath": names.RUN_PATH},
@@ -167,7 +167,7 @@ def _agent(etcd: Etcd, command: list[str]) -> Tree:
 
 def _probe(etcd: Etcd, *, failures: int) -> Tree:
     request = {"path": "/healthz", "port": agent_port(etcd)}
-    return {"httpGet": request, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": failures}
+    return {"httpGet": request, "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": failures}
 
 
 def _volumes(etcd: Etcd) -> list[Tree]:

@@ -17,6 +17,8 @@ class GardenletConfig:
     """Below it are the names of API servers: `api.<technical ID>.<domain>`."""
     dns_type: str = ""
     """Type of the DNSRecords that name API servers; empty for none."""
+    dns_ttl: int = 120
+    """Seconds for which resolvers keep an address: it adds to the gap for those who use names."""
     heartbeat: float = 10.0
     """Between two renewals of the seed's Lease in the garden."""
     extension_timeout: float = 600.0

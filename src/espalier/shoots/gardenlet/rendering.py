@@ -115,7 +115,7 @@ def _store_provider(scope: Scope) -> str:
     return scope.bucket.spec.provider.type if scope.bucket is not None else ""
 
 
-def extensions(scope: Scope, dns_type: str, domain: str) -> list[Rendered]:
+def extensions(scope: Scope, dns_type: str, domain: str, dns_ttl: int = 120) -> list[Rendered]:
     """The extension resources of a shoot."""
     return [
         _infrastructure(scope),
@@ -124,7 +124,7 @@ def extensions(scope: Scope, dns_type: str, domain: str) -> list[Rendered]:
         *_operating_system_configs(scope),
         *_extensions(scope),
         _worker(scope),
-        *_dns_records(scope, dns_type, domain),
+        *_dns_records(scope, dns_type, domain, dns_ttl),
     ]
 
 
@@ -188,7 +188,7 @@ def _worker(scope: Scope) -> Rendered:
     return _extension(scope, Worker, scope.object.name, spec)
 
 
-def _dns_records(scope: Scope, dns_type: str, domain: str) -> Iterator[Rendered]:
+def _dns_records(scope: Scope, dns_type: str, domain: str, ttl: int) -> Iterator[Rendered]:
     """One for the API server, with the address that it has in this seed."""
     if not dns_type:
         return
@@ -199,7 +199,7 @@ def _dns_records(scope: Scope, dns_type: str, domain: str) -> Iterator[Rendered]
         "name": name,
         "recordType": "CNAME",
         "values": [target],
-        "ttl": 120,
+        "ttl": ttl,
         "secretRef": {"name": secret_names.CLOUD_PROVIDER, "namespace": scope.technical_id},
     }
     yield _extension(scope, DNSRecord, f"{scope.object.name}-internal", spec)

@@ -42,7 +42,7 @@ CONFIRMED = {"confirmation.gardener.cloud/deletion": "true"}
 def rendered(ctx: Context) -> list[Rendered]:
     """All extension resources that the shoot shall have."""
     config = ctx.tools.config
-    return rendering.extensions(ctx.scope, config.dns_type, config.domain)
+    return rendering.extensions(ctx.scope, config.dns_type, config.domain, config.dns_ttl)
 
 
 def deploy(*kinds: type[Extended]) -> Callable[[Context], Verdict]:

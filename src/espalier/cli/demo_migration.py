@@ -1,0 +1,111 @@
+"""`espalier demo migration`: a shoot's control plane moves between seeds, told while it happens, and measured."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from espalier.cli import lasting, output
+from espalier.cli.environment.gardens import Garden
+from espalier.cli.environment.migration_story import (
+    DELTA_PERIOD,
+    NAME,
+    NODES,
+    QUICK,
+    TECHNICAL_ID,
+    Move,
+    Story,
+    quick_settings,
+)
+from espalier.cli.progress import Progress
+from espalier.runtime import logs
+from espalier.runtime.clock import SystemClock
+from espalier.shoots.secrets.names import CARRIED
+
+FIRST, SECOND = "east", "west"
+
+
+async def show() -> None:
+    """Tell the story on the real clock."""
+    lasting.settle_in()
+    logs.setup(level="critical")
+    began = time.monotonic()
+    settings = quick_settings()
+    with Progress(output.console()) as progress:
+        progress.wait(f"starting a garden and the seeds {FIRST} and {SECOND}, in this process")
+        async with Garden.run_with(SystemClock(), random.SystemRandom(), [FIRST, SECOND], settings) as garden:
+            progress.say(f"a garden with the seeds {FIRST} and {SECOND}", aside=f"{time.monotonic() - began:.1f} s")
+            moves = await _moves(Story(garden, progress.wait), progress, settings.garden.give_up_after)
+            progress.wait("stopping everything")
+        progress.settle()
+        output.say()
+        output.write_table(["", *(f"{one.source} to {one.destination}" for one in moves)], table(moves))
+        _explain()
+        progress.say(f"the demonstration took {time.monotonic() - began:.0f} s and left nothing behind")
+        program = os.path.relpath(sys.argv[0])
+        output.say(
+            f"\nWhat happens in each step, and what to do when it does not: docs/migration.md\n"
+            f"In a garden of your own:\n  {program} shoots plan {NAME} --to {SECOND}\n"
+            f"  {program} shoots migrate {NAME} --to {SECOND}\n"
+        )
+
+
+async def _moves(story: Story, progress: Progress, give_up_after: float) -> list[Move]:
+    began = time.monotonic()
+    async with story.begun(FIRST):
+        seconds = time.monotonic() - began
+        progress.say(f"shoot {TECHNICAL_ID} runs on seed {FIRST}, with {NODES} nodes", aside=f"{seconds:.1f} s")
+        progress.say("a user writes through its API all the time, and counts what was acknowledged")
+        _title(progress, f"Good case: the source works. spec.seedName: {SECOND}")
+        good = _told(progress, await story.move(SECOND, "good case"))
+        await asyncio.sleep(DELTA_PERIOD)
+        _title(progress, f"Bad case: seed {SECOND} is destroyed, and the shoot is moved to {FIRST}")
+        progress.say(f"the garden gives a seed up after {give_up_after:g} s without a sign of life", sign="[dim]·[/]")
+        bad = _told(progress, await story.move(FIRST, "bad case", destroy_source=True))
+        _title(progress, f"Back: seed {SECOND} returns, and the shoot is moved there again")
+        calls = await story.returned(SECOND)
+        progress.say(f"seed {SECOND} has cleaned up what it had of the shoot, with {calls} calls to the infrastructure")
+        back = _told(progress, await story.move(SECOND, "back"))
+    return [good, bad, back]
+
+
+def _told(progress: Progress, move: Move) -> Move:
+    progress.say(f"the shoot runs on seed {move.destination}", aside=f"{move.seconds:.1f} s, API gap {move.gap:.1f} s")
+    return move
+
+
+def _title(progress: Progress, title: str) -> None:
+    progress.settle()
+    progress.out.print(f"\n[bold]{title}[/]")
+
+
+def table(moves: Sequence[Move]) -> list[list[str]]:
+    """A line for each measure, a column for each move."""
+    measures: list[tuple[str, Callable[[Move], str]]] = [
+        ("case", lambda move: move.what),
+        ("API gap", lambda move: f"{move.gap:.1f} s"),
+        ("whole move", lambda move: f"{move.seconds:.1f} s"),
+        ("writes acknowledged so far", lambda move: f"{move.acknowledged}"),
+        ("acknowledged writes lost", lambda move: f"{move.lost}"),
+        ("nodes kept (same UID)", lambda move: f"{move.nodes_kept} of {NODES}"),
+        ("pods kept (same UID)", lambda move: f"{move.pods_kept} of {NODES}"),
+        ("carried secrets unchanged", lambda move: f"{move.secrets_kept} of {len(CARRIED)}"),
+        ("creates in the infrastructure", lambda move: f"{move.creates}"),
+        ("deletes in the infrastructure", lambda move: f"{move.deletes}"),
+        ("left on the source", lambda move: "(destroyed)" if move.left is None else f"{len(move.left)} objects"),
+    ]
+    return [[name, *(cell(move) for move in moves)] for name, cell in measures]
+
+
+def _explain() -> None:
+    output.say(
+        f"""
+A destroyed seed could not store what it had taken in since its last delta snapshot:
+up to {DELTA_PERIOD:g} s of writes are lost in the bad case, and none otherwise. Each gap holds
+{QUICK.serving_grace:g} s for API servers that may still answer from their caches; in the bad case
+also {QUICK.lease_wait:g} s until no extension of the source can act any more."""
+    )

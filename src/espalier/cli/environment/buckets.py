@@ -1,0 +1,86 @@
+"""Object stores of this process, and the network to them, which may be cut."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
+
+from espalier.cli.environment.seed_programs.agent import OpenStore, StoreWords
+from espalier.etcdbackup.stores.errors import Unavailable
+from espalier.etcdbackup.stores.memory import MemoryStore
+from espalier.etcdbackup.stores.store import MOST_LISTED, Content, Store, StoredObject
+from espalier.runtime.clock import Clock
+from espalier.simulator.connections import Link
+
+
+class Buckets:
+    """Stores by URL: whoever names the same one gets the same objects."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.stores: dict[str, MemoryStore] = {}
+
+    def through(self, link: Link) -> OpenStore:
+        """Opens stores as a seed does, through a network."""
+
+        def open_store(words: StoreWords) -> Store:
+            if not words.credentials:
+                raise ValueError(f"{words.url}: found no credentials, allowed is a Secret with some")
+            store = self.stores.setdefault(words.url, MemoryStore(self._clock, where=words.url))
+            return ReachedStore(store, lambda: link.is_cut)
+
+        return open_store
+
+
+class ReachedStore:
+    """A store that is out of reach while its network is cut."""
+
+    def __init__(self, store: Store, is_cut: Callable[[], bool]) -> None:
+        self.where = store.where
+        self.retries = store.retries
+        self._store = store
+        self._is_cut = is_cut
+
+    async def list(self, folder: str = "", *, most: int = MOST_LISTED) -> AsyncGenerator[StoredObject, None]:
+        """See `Store`."""
+        async for one in self._reached().list(folder, most=most):
+            self._reached()
+            yield one
+
+    async def head(self, key: str) -> StoredObject:
+        """See `Store`."""
+        return await self._reached().head(key)
+
+    async def read(self, key: str, *, most: int) -> Content:
+        """See `Store`."""
+        return await self._reached().read(key, most=most)
+
+    async def stream(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+        """See `Store`."""
+        async for chunk in self._reached().stream(key, start=start, end=end):
+            self._reached()
+            yield chunk
+
+    async def put(self, key: str, data: bytes) -> StoredObject:
+        """See `Store`."""
+        return await self._reached().put(key, data)
+
+    async def create(self, key: str, data: bytes) -> StoredObject:
+        """See `Store`."""
+        return await self._reached().create(key, data)
+
+    async def replace(self, last: StoredObject, data: bytes) -> StoredObject:
+        """See `Store`."""
+        return await self._reached().replace(last, data)
+
+    async def upload(self, key: str, chunks: AsyncIterable[bytes]) -> StoredObject:
+        """See `Store`."""
+        return await self._reached().upload(key, chunks)
+
+    async def delete(self, key: str) -> None:
+        """See `Store`."""
+        await self._reached().delete(key)
+
+    def _reached(self) -> Store:
+        if self._is_cut():
+            raise Unavailable(self.where, "no route to host")
+        return self._store

@@ -1,0 +1,341 @@
+"""A garden and its seeds in one process: API servers, gardenlets, extensions, a simulated cloud, networks between them.
+
+Everything is given by constructor, so that it runs on the real clock and on virtual time. Nothing listens on a port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from espalier.api import core
+from espalier.api.cloud import AnyItem, CloudError, CloudRequest, Credentials, Refusal
+from espalier.api.gardener import GARDEN_KINDS, SEED_KINDS, names
+from espalier.api.gardener.seed import Seed
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.webhooks import CallFailed, WebhookCall
+from espalier.cli import gardening
+from espalier.cli.environment import simple_extensions
+from espalier.cli.environment.buckets import Buckets
+from espalier.cli.environment.management import install_definitions
+from espalier.cli.environment.seed_programs.agent import Agents
+from espalier.cli.environment.seed_programs.assembly import SeedPrograms, agent_calls, shoot_client
+from espalier.etcdbackup.agent.backups import Settings as BackupSettings
+from espalier.etcdbackup.snapshotter.collection import Retention
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.kube.client import Client
+from espalier.kube.errors import AlreadyExists, Unreachable
+from espalier.kube.retry import Retry
+from espalier.kube.wire import ADMIN, Endpoint, Transport, User
+from espalier.runtime.clock import Clock
+from espalier.runtime.component import Component, assemble
+from espalier.runtime.manager import Manager
+from espalier.runtime.webhooks import Webhooks
+from espalier.shoots.admission.users import SEEDS
+from espalier.shoots.garden.config import GardenConfig
+from espalier.shoots.garden.roles import USER
+from espalier.shoots.garden.signs_of_life import LEASES
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.simulator import seeds as simulated
+from espalier.simulator.cloud.kubelets import Kubelets
+from espalier.simulator.cloud.service import Cloud
+from espalier.simulator.cloud.user_data import Bootstrap
+from espalier.simulator.connections import Link, Reached, ReachingTransport
+from espalier.simulator.pods.life import Life
+
+PROVIDER, REGION = "local", "here"
+IN_PROCESS = "https://garden.internal"
+"""Address of the garden's webhooks: answered in this process, never sent."""
+ACCOUNT = Credentials("demo", "demo")
+
+Wrap = Callable[[str, Transport], Transport]
+"""Stands in the connections of a program (`garden`, `gardenlet a`, `extensions a`), and may let things go wrong."""
+
+
+def unchanged(_program: str, transport: Transport) -> Transport:
+    """Let nothing go wrong."""
+    return transport
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Times, and what is simulated."""
+
+    garden: GardenConfig = field(default_factory=GardenConfig)
+    gardenlet: GardenletConfig = field(default_factory=lambda: GardenletConfig("", dns_type=PROVIDER))
+    """Of all seeds, but for its name."""
+    backups: BackupSettings = field(default_factory=lambda: BackupSettings(Schedule(), Retention()))
+    """When agents take snapshots."""
+    boot_seconds: float = 30.0
+    extension_types: Sequence[str] = (PROVIDER, "any", "toy")
+    random_keys: bool = True
+    """False makes keys from the random generator, so that all is repeatable: for simulation only."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """The networks of a seed, each of which may be cut."""
+
+    garden: Link
+    """From the gardenlet to the garden."""
+    seed: Link
+    """From the gardenlet and the extensions to the seed's own API server."""
+    bucket: Link
+    """From the agents of etcds to their buckets."""
+    cloud: Link
+    """From the extensions to the cloud."""
+    shoot: Link
+    """From nodes and users to the API servers of shoots."""
+
+    @classmethod
+    def of(cls, seed: str) -> Links:
+        """The networks of a new seed."""
+        return cls(*(Link(f"the network from seed {seed} to {what}") for what in cls.__dataclass_fields__))
+
+
+@dataclass
+class Program:
+    """A program that runs: its manager, and the task in which it does."""
+
+    manager: Manager
+    task: asyncio.Task[Any]
+
+    async def kill(self) -> None:
+        """`kill -9`."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+class GardenSeed:
+    """A seed, its networks, and the programs that belong to it."""
+
+    def __init__(self, garden: Garden, name: str) -> None:
+        self.name = name
+        self.links = Links.of(name)
+        self.config = _named(garden.settings.gardenlet, name)
+        agents = Agents(garden.buckets.through(self.links.bucket), self.config.timing, garden.settings.backups)
+        keys = None if garden.settings.random_keys else random.Random(name)  # noqa: S311 - repeatable on purpose
+        self.cluster = simulated.Seed(name, SeedPrograms(agents), clock=garden.clock, rng=garden.random, keys=keys)
+        self._garden = garden
+
+    @property
+    def client(self) -> Client:
+        """A client of the seed's API server, for who looks at it."""
+        return self.cluster.client(agent="user")
+
+    def shoot(self, technical_id: str) -> Client:
+        """A client of a shoot's API server in this seed, as its nodes and users reach it."""
+        return shoot_client(self.cluster, technical_id, link=self.links.shoot)
+
+    async def power_on(self) -> None:
+        """Start all of it; idempotent."""
+        if self.cluster.is_up:
+            return
+        await self.cluster.start()
+        await install_definitions(SEED_KINDS, self.client)
+        self.run_gardenlet()
+        self.run_extensions()
+
+    async def power_off(self) -> None:
+        """Destroy it: nothing in it gets to clean up. Objects and volumes are there again at the next `power_on`."""
+        for name in (f"gardenlet {self.name}", f"extensions {self.name}"):
+            await self._garden.kill(name)
+        await self.cluster.destroy()
+
+    def run_gardenlet(self) -> None:
+        """Start its gardenlet, with the controller of Etcds."""
+        program = f"gardenlet {self.name}"
+        user = User(USER.format(seed=self.name), (SEEDS, "system:authenticated"))
+        made = gardening.of_gardenlet(
+            self.config,
+            to_garden=self._garden.connect(program, user, self.links.garden),
+            call=agent_calls(self.cluster, link=self.links.seed),
+            silent_nodes=gardening.nodes_that_are_silent(self._shoot_of_gardenlet),
+            random_keys=self._garden.settings.random_keys,
+        )
+        self._garden.run(program, self._own_client(program), made)
+
+    def run_extensions(self) -> None:
+        """Start its extension controllers."""
+        program = f"extensions {self.name}"
+        account = simple_extensions.Account(self._call_cloud, ACCOUNT)
+        types = self._garden.settings.extension_types
+        made = simple_extensions.component(account, self.config.domain, self.config.timing, types)
+        self._garden.run(program, self._own_client(program), [made])
+
+    def _own_client(self, program: str) -> Client:
+        client = self.cluster.client(link=self.links.seed)
+        wrapped = self._garden.wrap(program, client.transport)
+        return Client(wrapped, field_manager="espalier", user_agent=_agent(program), retry=Retry(attempts=1))
+
+    async def _shoot_of_gardenlet(self, technical_id: str) -> Client:
+        return shoot_client(self.cluster, technical_id, link=self.links.seed)
+
+    async def _call_cloud(self, request: CloudRequest) -> list[AnyItem]:
+        if self.links.cloud.is_cut:
+            raise CloudError(Refusal.UNAVAILABLE, f"{self.links.cloud.name} is cut")
+        return await self._garden.cloud.called_by(f"seed {self.name}")(request)
+
+
+class Garden:
+    """The garden's API server and controllers, its seeds, and the cloud in which all machines are."""
+
+    def __init__(
+        self, clock: Clock, rng: random.Random, settings: Settings | None = None, *, wrap: Wrap = unchanged
+    ) -> None:
+        self.clock, self.random, self.wrap = clock, rng, wrap
+        self.settings = settings or Settings()
+        self.buckets = Buckets(clock)
+        self.cloud = Cloud(clock, {ACCOUNT.account: ACCOUNT.token}, boot_seconds=self.settings.boot_seconds)
+        self.kubelets = Kubelets(self.cloud, self._node_client, clock, _generator(rng))
+        self.webhooks: Webhooks | None = None
+        self.server = Server(MemoryStore(), now=clock.now, random=_generator(rng), call_webhook=self._review)
+        self.seeds: dict[str, GardenSeed] = {}
+        self.programs: dict[str, Program] = {}
+        self._power = Life("the garden")
+        self._tasks: list[asyncio.Task[None]] = []
+        self.client = self.connect("user", ADMIN)
+
+    @classmethod
+    @asynccontextmanager
+    async def run_with(
+        cls,
+        clock: Clock,
+        rng: random.Random,
+        seeds: Iterable[str],
+        settings: Settings | None = None,
+        *,
+        projects: Sequence[str] = ("dev",),
+        wrap: Wrap = unchanged,
+    ) -> AsyncIterator[Garden]:
+        """A garden with these seeds and projects, all running; nothing is left running afterwards."""
+        garden = cls(clock, rng, settings, wrap=wrap)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(garden.stop)
+            await garden.start(projects)
+            for name in seeds:
+                await garden.add_seed(name)
+            yield garden
+
+    async def start(self, projects: Sequence[str] = ()) -> None:
+        """Start API server, controllers and the cloud's machines."""
+        await self.server.start()
+        await install_definitions(GARDEN_KINDS, self.client)
+        namespaces = [names.GARDEN_NAMESPACE, LEASES, names.STATE_NAMESPACE, *map(names.project_namespace, projects)]
+        for namespace in dict.fromkeys(namespaces):
+            await self._make(core.NAMESPACE, {"metadata": {"name": namespace}})
+        await self.client.apply(
+            core.VALIDATING_WEBHOOK_CONFIGURATION, gardening.webhook_configuration(IN_PROCESS), field_manager="espalier"
+        )
+        self.run_garden()
+        self._tasks.append(asyncio.create_task(self.kubelets.run(), name="kubelets"))
+
+    async def stop(self) -> None:
+        """Stop everything."""
+        for name in list(self.programs):
+            await self.kill(name)
+        for seed in self.seeds.values():
+            await seed.cluster.destroy()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.server.close()
+
+    async def add_seed(self, name: str) -> GardenSeed:
+        """Register a seed, with a bucket of its own, and have it run."""
+        secret = {"name": f"backup-{name}", "namespace": names.GARDEN_NAMESPACE}
+        await self._make(core.SECRET, {"metadata": secret, "stringData": {"account": name}})
+        spec = {
+            "provider": {"type": PROVIDER, "region": REGION},
+            "backup": {"provider": PROVIDER, "region": REGION, "credentialsRef": secret},
+        }
+        await self._make(Seed.resource, {"metadata": {"name": name}, "spec": spec})
+        made = self.seeds.get(name)
+        if made is None:
+            made = self.seeds[name] = GardenSeed(self, name)
+        await made.power_on()
+        return made
+
+    def run_garden(self) -> None:
+        """Start the garden's controllers and webhooks."""
+        self.webhooks = Webhooks(port=None)
+        made = gardening.of_garden(self.settings.garden)
+        self.run("garden", self.connect("garden", ADMIN), made, webhooks=self.webhooks)
+
+    def run(
+        self, name: str, client: Client, components: Sequence[Component], *, webhooks: Webhooks | None = None
+    ) -> None:
+        """Start a program of these components."""
+        manager = Manager(client, clock=self.clock, rng=_generator(self.random), component=name, fill_within=None)
+        assemble(manager, components, webhooks=webhooks)
+        self.programs[name] = Program(manager, asyncio.create_task(manager.run(), name=name))
+
+    async def kill(self, name: str) -> None:
+        """`kill -9` of a program; nothing to do if it does not run."""
+        program = self.programs.pop(name, None)
+        if program is not None:
+            await program.kill()
+        if name == "garden":
+            self.webhooks = None
+
+    def connect(self, program: str, user: User, link: Link | None = None) -> Client:
+        """A client of the garden's API server for a program, through a network."""
+
+        def reach() -> Reached:
+            endpoint: Endpoint = self.server
+            return Reached(endpoint, [self._power, *([link.life] if link is not None else [])])
+
+        transport = self.wrap(program, ReachingTransport(reach, user))
+        return Client(transport, field_manager="espalier", user_agent=_agent(program), retry=Retry(attempts=1))
+
+    def shoot(self, technical_id: str) -> Client:
+        """A client of a shoot's API server by its name in DNS, asked anew for each request.
+
+        Raises `Unreachable` while there is none.
+        """
+        host = f"api.{technical_id}.{self.settings.gardenlet.domain}"
+        record = self.cloud.inventory.resolve(host)
+        if record is None:
+            raise Unreachable(f"DNS has no address of {host}", sent=False)
+        return self._at(record.values[0])
+
+    def _node_client(self, address: str, _bootstrap: Bootstrap) -> Client:
+        return self._at(address)
+
+    def _at(self, address: str) -> Client:
+        technical_id, seed, *_ = address.split(".")
+        found = self.seeds.get(seed)
+        if found is None:
+            raise Unreachable(f"{address} leads to no seed", sent=False)
+        return found.shoot(technical_id)
+
+    async def _review(self, call: WebhookCall) -> bytes:
+        """The garden's controllers answer for its webhooks, while they run."""
+        if self.webhooks is None:
+            raise CallFailed("connection refused: the garden's controllers do not run")
+        return self.webhooks.review(urlsplit(call.url).path, call.body)
+
+    async def _make(self, resource: Resource, body: Tree) -> None:
+        with suppress(AlreadyExists):
+            await self.client.create(resource, body)
+
+
+def _agent(program: str) -> str:
+    return program.partition(" ")[0]
+
+
+def _generator(rng: random.Random) -> random.Random:
+    return random.Random(rng.getrandbits(64))  # noqa: S311 - guards nothing
+
+
+def _named(config: GardenletConfig, seed: str) -> GardenletConfig:
+    given: Mapping[str, Any] = {name: getattr(config, name) for name in config.__dataclass_fields__}
+    return GardenletConfig(**{**given, "seed": seed})

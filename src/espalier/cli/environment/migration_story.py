@@ -1,0 +1,236 @@
+"""A shoot that moves: what is done, and what is measured while it is. On the real clock and on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from espalier.api.cloud import Create, Delete
+from espalier.api.core import NAMESPACE, NODE, POD, SECRET
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener import extension_backups, names
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.cli.environment.gardens import PROVIDER, REGION, Garden, Settings
+from espalier.cli.environment.shoot_writer import ShootWriter
+from espalier.etcdbackup.agent.backups import Settings as BackupSettings
+from espalier.etcdbackup.snapshotter.collection import Retention
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.kube.client import PatchType
+from espalier.kube.errors import KubeError
+from espalier.shoots.garden.config import GardenConfig
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.secrets.names import CARRIED
+
+PROJECT, NAME, NODES = "dev", "apple", 3
+TECHNICAL_ID = names.technical_id(PROJECT, NAME)
+GARDEN_NAMESPACE = names.project_namespace(PROJECT)
+LOOK = 0.25
+DELTA_PERIOD = 5.0
+
+QUICK = Timing(
+    poll_period=0.5,
+    store_timeout=0.5,
+    validity=2,
+    serving_grace=10,  # of the embedded API server; it is not shorter for a demonstration
+    snapshot_timeout=5,
+    progress_period=1,
+    progress_timeout=14,
+    copy_timeout=20,
+    lease_validity=6,
+    lease_renewal=2,
+    longest_reconcile=5,
+    clock_skew=1,
+    lease_wait=13,
+)
+"""Times that are as short as their inequalities allow for a small etcd on one machine."""
+
+
+def quick_settings(*, random_keys: bool = True) -> Settings:
+    """Settings with which a migration takes seconds, and a silent seed is given up after 15."""
+    return Settings(
+        garden=GardenConfig(heartbeat_grace=6, give_up_after=15, look=1),
+        gardenlet=GardenletConfig(
+            "", timing=QUICK, dns_type=PROVIDER, dns_ttl=1, heartbeat=1, agent_poll=0.5, nodes_timeout=20
+        ),
+        backups=BackupSettings(Schedule(delta_period=DELTA_PERIOD), Retention()),
+        boot_seconds=2,
+        random_keys=random_keys,
+    )
+
+
+class Identities(NamedTuple):
+    """What must not change when a shoot moves: UIDs of nodes and pods by name, and the carried secrets."""
+
+    nodes: dict[str, str]
+    pods: dict[str, str]
+    secrets: dict[str, Tree]
+
+
+@dataclass(frozen=True)
+class Move:
+    """What was measured of one move."""
+
+    source: str
+    destination: str
+    what: str
+    seconds: float
+    gap: float
+    acknowledged: int
+    """Writes of the whole demonstration so far."""
+    lost: int
+    """Acknowledged writes that are not there any more, and were before the move."""
+    nodes_kept: int
+    pods_kept: int
+    secrets_kept: int
+    creates: int
+    deletes: int
+    left: tuple[str, ...] | None
+    """What is left of the shoot on the source; None for one that is destroyed."""
+
+
+class Story:
+    """A shoot in a garden, and its moves. `tell` is told what is waited for."""
+
+    def __init__(
+        self, garden: Garden, tell: Callable[[str], None] = lambda _text: None, *, writes_every: float = 0.2
+    ) -> None:
+        self._garden, self._tell = garden, tell
+        self.writer = ShootWriter(lambda: garden.shoot(TECHNICAL_ID), garden.clock, period=writes_every)
+        self._lost: set[int] = set()
+
+    @asynccontextmanager
+    async def begun(self, seed: str) -> AsyncIterator[None]:
+        """Create the shoot, wait for its nodes, put a pod on each, and let the writer write within the block."""
+        worker = {"name": "pool", "machine": {"type": "small"}, "minimum": NODES, "maximum": NODES}
+        spec = {
+            "provider": {"type": PROVIDER, "workers": [worker]},
+            "region": REGION,
+            "kubernetes": {"version": "1.35.4"},
+            "networking": {"type": PROVIDER, "pods": "10.0.0.0/16", "services": "10.1.0.0/16"},
+            "extensions": [{"type": "toy"}],
+            "seedName": seed,
+        }
+        metadata = {"name": NAME, "namespace": GARDEN_NAMESPACE}
+        await self._garden.client.create(Shoot.resource, {"metadata": metadata, "spec": spec})
+        await self.settled(seed)
+        await self._until(self._has_nodes, "nodes of the shoot join")
+        for node in await self._nodes():
+            pod = {"nodeName": node, "containers": [{"name": "web", "image": "web"}]}
+            await self._garden.shoot(TECHNICAL_ID).create(
+                POD, {"metadata": {"name": f"web-on-{node}", "namespace": "default"}, "spec": pod}
+            )
+        writing = asyncio.create_task(self.writer.run(), name="writer")
+        try:
+            yield
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+
+    async def shoot(self) -> Shoot:
+        """The Shoot as it is now."""
+        return (await self._garden.client.get(Shoot.resource, NAME, GARDEN_NAMESPACE)).decode(Shoot)
+
+    async def move(self, destination: str, what: str, *, destroy_source: bool = False) -> Move:
+        """Move the shoot, and measure. With `destroy_source` its seed loses its power just before."""
+        garden, clock = self._garden, self._garden.clock
+        source = (await self.shoot()).status.seed_name or ""
+        before = await self._identities(source)
+        began, since = clock.monotonic(), clock.now()
+        if destroy_source:
+            await garden.seeds[source].power_off()
+        await garden.client.patch(
+            Shoot.resource, NAME, GARDEN_NAMESPACE, patch={"spec": {"seedName": destination}}, type=PatchType.MERGE
+        )
+        await self.settled(destination)
+        await self._until(self._writes, "the writer is answered again")
+        ended = clock.monotonic()
+        if not destroy_source:
+            await self._until(lambda: self._is_gone(source), f"seed {source} is cleaned up")
+        after = await self._identities(destination)
+        lost = set(await self.writer.lost(clock.monotonic() - 1)) - self._lost
+        self._lost |= lost
+        writes = list(garden.cloud.log.writes(since))
+        return Move(
+            source=source,
+            destination=destination,
+            what=what,
+            seconds=ended - began,
+            gap=self.writer.gap(began, clock.monotonic()),
+            acknowledged=len(self.writer.acknowledged),
+            lost=len(lost),
+            nodes_kept=_kept(before.nodes, after.nodes),
+            pods_kept=_kept(before.pods, after.pods),
+            secrets_kept=_kept(before.secrets, after.secrets),
+            creates=sum(isinstance(one.call, Create) for one in writes),
+            deletes=sum(isinstance(one.call, Delete) for one in writes),
+            left=None if destroy_source else tuple(await self.left(source)),
+        )
+
+    async def returned(self, seed: str) -> int:
+        """Give a destroyed seed its power back, and wait until it has cleaned up. Gives its calls to the cloud."""
+        since = self._garden.clock.now()
+        await self._garden.seeds[seed].power_on()
+        await self._until(lambda: self._is_gone(seed), f"seed {seed} returns, and cleans up what it had of the shoot")
+        return sum(1 for _ in self._garden.cloud.log.of(since, f"seed {seed}"))
+
+    async def settled(self, seed: str) -> None:
+        """Wait until the shoot is whole on a seed."""
+
+        async def is_settled() -> bool:
+            shoot = await self.shoot()
+            last = shoot.status.last_operation
+            if last is not None and (shoot.status.seed_name != seed or not last.finished):
+                self._tell(f"{last.type} {last.progress} %: {last.description.partition('; ')[0]}")
+            elif shoot.spec.seed_name != shoot.status.seed_name:
+                self._tell("waiting for the garden")
+            is_done = last is not None and last.finished and last.type != OperationType.MIGRATE
+            return shoot.spec.seed_name == shoot.status.seed_name == seed and is_done
+
+        await self._until(is_settled, "")
+
+    async def left(self, seed: str) -> list[str]:
+        """What of the shoot is left in a seed."""
+        client = self._garden.seeds[seed].client
+        found = []
+        for resource in (NAMESPACE, Cluster.resource, extension_backups.BackupEntry.resource):
+            listed = await client.list(resource)
+            found += [f"{one.kind} {one.name}" for one in listed.items if TECHNICAL_ID in one.name]
+        return found
+
+    async def _is_gone(self, seed: str) -> bool:
+        return not await self.left(seed)
+
+    async def _identities(self, seed: str) -> Identities:
+        shoot, cluster = self._garden.shoot(TECHNICAL_ID), self._garden.seeds[seed].client
+        nodes = {one.name: one.metadata.uid for one in (await shoot.list(NODE)).items}
+        pods = {one.name: one.metadata.uid for one in (await shoot.list(POD, "default")).items}
+        secrets = {one.name: one.tree["data"] for one in (await cluster.list(SECRET, TECHNICAL_ID)).items}
+        return Identities(nodes, pods, {name: secrets[name] for name in CARRIED if name in secrets})
+
+    async def _nodes(self) -> list[str]:
+        try:
+            return [one.name for one in (await self._garden.shoot(TECHNICAL_ID).list(NODE)).items]
+        except KubeError:
+            return []
+
+    async def _has_nodes(self) -> bool:
+        return len(await self._nodes()) == NODES
+
+    async def _writes(self) -> bool:
+        return bool(self.writer.acknowledged) and not self.writer.trouble
+
+    async def _until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+        if what:
+            self._tell(what)
+        while not await holds():  # noqa: ASYNC110 - measures from outside, as users do
+            await asyncio.sleep(LOOK)
+
+
+def _kept(before: dict[str, Tree] | dict[str, str], after: dict[str, Tree] | dict[str, str]) -> int:
+    return sum(after.get(name) == value for name, value in before.items())

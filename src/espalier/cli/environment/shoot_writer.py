@@ -1,0 +1,65 @@
+"""A user of a shoot who writes all the time, and remembers which writes were acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+
+from espalier.api.core import CONFIG_MAP
+from espalier.kube.client import Client
+from espalier.kube.errors import AlreadyExists, KubeError
+from espalier.runtime.clock import Clock
+
+LABEL = "written-by"
+
+
+class ShootWriter:
+    """Creates one ConfigMap after the other through the shoot's API, found anew by its name each time."""
+
+    def __init__(self, connect: Callable[[], Client], clock: Clock, *, period: float = 0.2, name: str = "demo") -> None:
+        self._connect, self._clock, self._period, self._name = connect, clock, period, name
+        self.acknowledged: list[tuple[float, int]] = []
+        """Moment and number of each write that was answered with success, by the clock's monotonic time."""
+        self.trouble = ""
+        """Why the last write failed; empty if it did not."""
+        self._number = 0
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            self._number += 1
+            try:
+                async with asyncio.timeout(2):
+                    await self._write(self._number)
+                self.acknowledged.append((self._clock.monotonic(), self._number))
+                self.trouble = ""
+            except (KubeError, TimeoutError) as error:
+                self.trouble = str(error) or "no answer in time"
+            await asyncio.sleep(self._period)
+
+    async def _write(self, number: int) -> None:
+        client = self._connect()
+        metadata = {"name": f"{self._name}-{number}", "namespace": "default", "labels": {LABEL: self._name}}
+        try:
+            await client.create(CONFIG_MAP, {"metadata": metadata})
+        except AlreadyExists:
+            return  # stored, and the answer was lost
+        finally:
+            await client.close()
+
+    async def lost(self, until: float) -> list[int]:
+        """Numbers of writes that were acknowledged before a moment, and are not there. Raises `KubeError`."""
+        client = self._connect()
+        try:
+            found = await client.list(CONFIG_MAP, "default", labels=f"{LABEL}={self._name}")
+        finally:
+            await client.close()
+        present = {one.name for one in found.items}
+        return [number for at, number in self.acknowledged if at <= until and f"{self._name}-{number}" not in present]
+
+    def gap(self, since: float, until: float) -> float:
+        """The longest time between two acknowledged writes, of those after `since` and before `until`."""
+        before = [at for at, _ in self.acknowledged if at <= since]
+        moments = [*before[-1:], *(at for at, _ in self.acknowledged if since < at <= until)]
+        return max((later - earlier for earlier, later in pairwise(moments)), default=0.0)

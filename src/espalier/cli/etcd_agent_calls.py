@@ -1,0 +1,35 @@
+"""Calls to the agents of etcds in a seed, at their Services."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+
+from espalier.api.gardener import names
+from espalier.kube.errors import Unreachable
+from espalier.shoots.gardenlet.context import Call
+
+TIMEOUT = 15.0
+LARGEST_ANSWER = 1 << 20
+
+
+@asynccontextmanager
+async def over_http() -> AsyncIterator[Call]:
+    """Calls over HTTP, from within the seed. They raise `Unreachable`, also for answers that are none."""
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT)) as session:
+
+        async def call(namespace: str, path: str, body: bytes) -> bytes:
+            url = f"http://{names.AGENT_SERVICE}.{namespace}.svc:{names.AGENT_PORT}/{path}"
+            try:
+                async with session.post(url, data=body, allow_redirects=False) as response:
+                    answer = await response.content.read(LARGEST_ANSWER + 1)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                raise Unreachable(f"{url}: {error or 'no answer in time'}") from error
+            if response.status != 200 or len(answer) > LARGEST_ANSWER:
+                said = answer[:200].decode(errors="replace")
+                raise Unreachable(f"{url}: {response.status} {said}")
+            return answer
+
+        yield call

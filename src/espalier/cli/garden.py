@@ -1,0 +1,127 @@
+"""`espalier garden`: the controllers and webhooks of a garden, against the API server that a kubeconfig names."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import click
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.cli import flags, gardening, lasting, processes
+from espalier.cli.commands import Command
+from espalier.cli.failures import Usage
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import find_access
+from espalier.runtime import logs
+from espalier.runtime.certificates import ServingCertificate
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import assemble
+from espalier.runtime.manager import Manager
+from espalier.runtime.webhooks import Webhooks
+from espalier.shoots.garden.config import GardenConfig
+
+LEASE = "espalier-garden"
+USER_AGENT = "espalier-garden"
+CERTIFICATE = "espalier-garden-webhook-certificate"
+SERVICE_NAMES = f"{gardening.SERVICE}.{SYSTEM_NAMESPACE}.svc,{gardening.SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
+
+
+@click.command(cls=Command)
+@processes.served_cluster
+@click.option(
+    "--heartbeat-grace",
+    default="40s",
+    metavar="TIME",
+    show_default=True,
+    help="After so long without a renewed Lease a seed is not ready: nothing is moved there.",
+)
+@click.option(
+    "--give-up-after",
+    default="15m",
+    metavar="TIME",
+    show_default=True,
+    help="After so long without a sign of life a seed is given up, for shoots that people move away from it.",
+)
+@processes.leader_elect
+@processes.webhook_address
+@processes.webhook_names(SERVICE_NAMES)
+@processes.webhook_client_ca
+@processes.health_address
+@processes.metrics_address
+@flags.log_level(default="info")
+async def garden(
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    heartbeat_grace: str,
+    give_up_after: str,
+    leader_elect: bool,
+    webhook_address: str,
+    webhook_names: str,
+    webhook_client_ca: Path | None,
+    health_address: str,
+    metrics_address: str,
+    log_level: str,
+) -> int:
+    """Run the controllers of a garden; what it needs there comes from `espalier manifests --of garden`.
+
+    They choose seeds for new shoots, look at the signs of life of seeds, count who owns which shoot, give each
+    gardenlet its rights, and check what is written.
+
+    \b
+    Example:
+      espalier garden --kubeconfig garden.kubeconfig --webhook-names 127.0.0.1
+    """
+    config = _config(heartbeat_grace, give_up_after)
+    webhook_at = processes.address("--webhook-address", webhook_address)
+    lasting.settle_in()
+    logs.setup(level=log_level)
+    access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
+    clock, rng = SystemClock(), random.SystemRandom()
+    client = Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT)
+    running = Manager(
+        client,
+        clock=clock,
+        rng=rng,
+        election=processes.election(access, LEASE, USER_AGENT, clock, rng) if leader_elect else None,
+        health_address=processes.address("--health-address", health_address),
+        metrics_address=processes.address("--metrics-address", metrics_address),
+        component="garden",
+        fill_within=None,
+        advice=gardening.advice,
+    )
+    client_ca = processes.authority(webhook_client_ca) if webhook_client_ca else None
+    webhooks = Webhooks(port=None)
+    if webhook_at:
+        webhooks = Webhooks(host=webhook_at[0], port=webhook_at[1], client_ca=client_ca)
+        webhooks.certificate = ServingCertificate(
+            running.replica_client,
+            namespace=SYSTEM_NAMESPACE,
+            names=webhook_names.split(","),
+            validating=[gardening.VALIDATING_WEBHOOKS],
+            serve=webhooks.use,
+            clock=clock,
+            secret_name=CERTIFICATE,
+        )
+    assemble(running, gardening.of_garden(config), webhooks=webhooks)
+    try:
+        return await running.run(signals=True)
+    finally:
+        await client.close()
+
+
+def _config(heartbeat_grace: str, give_up_after: str) -> GardenConfig:
+    """Raises `Usage`."""
+    grace = flags.seconds(heartbeat_grace, "--heartbeat-grace")
+    give_up = flags.seconds(give_up_after, "--give-up-after")
+    look = GardenConfig().look
+    if grace < 2 * look:
+        raise Usage(
+            f"--heartbeat-grace: found {heartbeat_grace}, allowed is {2 * look:g}s or more: two looks at Leases"
+        )
+    if give_up < grace:
+        raise Usage(f"--give-up-after: found {give_up_after}, allowed is --heartbeat-grace ({grace:g}s) or more")
+    return GardenConfig(heartbeat_grace=grace, give_up_after=give_up)

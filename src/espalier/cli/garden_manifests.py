@@ -1,0 +1,76 @@
+"""Manifests of gardens and of seeds: CRDs, namespaces, accounts and rights, and the garden's webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from espalier.api import core
+from espalier.api.crd import crd_of
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.gardener import SEED_KINDS, names
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.cli import gardening
+from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights, trees
+from espalier.runtime.component import Component, kinds
+from espalier.shoots.etcd import setup as etcds
+from espalier.shoots.garden.signs_of_life import LEASES
+from espalier.shoots.gardenlet import setup as gardenlet
+
+GARDEN, GARDENLET = "espalier-garden", "espalier-gardenlet"
+CERTIFICATE = "espalier-garden-webhook-certificate"
+
+
+def of_garden(webhook_url: str) -> list[Tree]:
+    """What a garden needs for `espalier garden`."""
+    process = Rights(
+        cluster_scoped=(
+            Right((core.VALIDATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(gardening.VALIDATING_WEBHOOKS,)),
+        ),
+        system=(
+            Right((core.LEASE,), ("get", *APPLY)),
+            Right((core.SECRET,), (*FOLLOW, "create")),
+            Right((core.SECRET,), ("patch",), names=(CERTIFICATE,)),
+        ),
+    )
+    made_of = (*gardening.of_garden(), Component("process", rights=process))
+    namespaces = (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE, LEASES, names.STATE_NAMESPACE)
+    return [*_installed(GARDEN, made_of, namespaces), gardening.webhook_configuration(webhook_url)]
+
+
+def of_seed() -> list[Tree]:
+    """What a seed needs for `espalier gardenlet`."""
+    made_of = (
+        Component("gardenlet", kinds=SEED_KINDS, rights=gardenlet.RIGHTS),
+        Component("etcd", rights=etcds.RIGHTS),
+        Component("process", rights=Rights(system=(Right((core.LEASE,), ("get", *APPLY)),))),
+    )
+    return _installed(GARDENLET, made_of, (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE))
+
+
+def _installed(account: str, made_of: Sequence[Component], namespaces: Sequence[str]) -> list[Tree]:
+    everywhere = [right for one in made_of for right in one.rights.everywhere]
+    system = [right for one in made_of for right in one.rights.system]
+    return [
+        *(_object(core.NAMESPACE, name) for name in namespaces),
+        *(msgspec.to_builtins(crd_of(kind)) for kind in kinds(made_of)),
+        _object(core.SERVICE_ACCOUNT, account, SYSTEM_NAMESPACE),
+        *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, account, "", everywhere),
+        *_granted(core.ROLE, core.ROLE_BINDING, account, SYSTEM_NAMESPACE, system),
+    ]
+
+
+def _granted(role: Resource, binding: Resource, name: str, namespace: str, rights: Sequence[Right]) -> list[Tree]:
+    reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": SYSTEM_NAMESPACE}
+    return [
+        {**_object(role, name, namespace), "rules": trees(rights)},
+        {**_object(binding, name, namespace), "roleRef": reference, "subjects": [subject]},
+    ]
+
+
+def _object(resource: Resource, name: str, namespace: str = "") -> Tree:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

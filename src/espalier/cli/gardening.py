@@ -1,0 +1,96 @@
+"""The components of a garden, and of the gardenlet of a seed: every program that runs them is made of these."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from espalier.api.core import LEASE, NODE, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.gardener import leases
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.cli import manifests
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, KubeError, NotFound
+from espalier.runtime.component import Component
+from espalier.shoots.admission import setup as admission
+from espalier.shoots.control_plane.rendering import ControlPlane
+from espalier.shoots.etcd import setup as etcds
+from espalier.shoots.garden import setup as garden
+from espalier.shoots.garden.config import GardenConfig
+from espalier.shoots.gardenlet import setup as gardenlet
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.context import Call, SilentNodes
+
+NODE_LEASES = "kube-node-lease"
+VALIDATING_WEBHOOKS = "espalier-garden-validating-webhook-configuration"
+SERVICE = "espalier-garden-webhook-service"
+
+
+def advice(resource: Resource, error: Exception) -> str:
+    """Advice for operators whose garden or seed lacks a kind or a right; empty if there is none."""
+    if isinstance(error, Forbidden):
+        return "in the garden, `espalier garden` gives gardenlets their rights once the Seed is there"
+    if isinstance(error, NotFound) and resource.group.endswith("gardener.cloud"):
+        return "apply the output of `espalier manifests --of garden`, in seeds that of `--of seed`, which defines it"
+    return ""
+
+
+def of_garden(config: GardenConfig | None = None) -> tuple[Component, ...]:
+    """The components of a garden: its controllers, and its admission where webhooks are served."""
+    return (garden.component(config), admission.garden())
+
+
+def webhook_configuration(url: str = "") -> Tree:
+    """The webhooks of a garden, reached at `url`, or at their Service when that is empty. They fail closed."""
+    asked = [one for component in of_garden() for one in component.webhooks]
+    metadata = {"name": VALIDATING_WEBHOOKS}
+    return {
+        "apiVersion": VALIDATING_WEBHOOK_CONFIGURATION.api_version,
+        "kind": VALIDATING_WEBHOOK_CONFIGURATION.kind,
+        "metadata": metadata,
+        "webhooks": [manifests.webhook_tree(url, one, service=SERVICE) for one in asked],
+    }
+
+
+def of_gardenlet(
+    config: GardenletConfig,
+    *,
+    to_garden: Client,
+    call: Call,
+    silent_nodes: SilentNodes | None = None,
+    random_keys: bool = True,
+) -> tuple[Component, ...]:
+    """The components of a seed: the gardenlet, and the controller of Etcds."""
+    flows = gardenlet.component(
+        config,
+        garden=to_garden,
+        renderer=ControlPlane(),
+        call=call,
+        silent_nodes=silent_nodes,
+        random_keys=random_keys,
+    )
+    return (flows, etcds.component())
+
+
+def nodes_that_are_silent(connect: Callable[[str], Awaitable[Client]]) -> SilentNodes:
+    """Asks API servers of shoots, by their namespaces, for nodes that have not renewed their Leases."""
+
+    async def silent(namespace: str, since: datetime) -> list[str]:
+        client = await connect(namespace)
+        try:
+            found = await client.list(NODE)
+            renewed = {one.name: one for one in (await client.list(LEASE, NODE_LEASES)).items}
+        except KubeError as error:
+            return [f"all, as the API server does not answer ({error})"]
+        finally:
+            await client.close()
+        return [
+            node.name
+            for node in found.items
+            if (lease := renewed.get(node.name)) is None
+            or (at := leases.parse_micro_time(str((lease.tree.get("spec") or {}).get("renewTime", "")))) is None
+            or at < since
+        ]
+
+    return silent

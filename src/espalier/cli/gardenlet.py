@@ -1,0 +1,134 @@
+"""`espalier gardenlet --seed NAME`: what runs shoots' control planes in one seed, by what the garden says."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import click
+import msgspec
+
+from espalier.api.core import SECRET, Secret
+from espalier.api.etcd.timing import Timing, TimingError
+from espalier.cli import flags, gardening, lasting, processes
+from espalier.cli.commands import Command
+from espalier.cli.etcd_agent_calls import over_http
+from espalier.cli.failures import Usage
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig, find_access
+from espalier.runtime import logs
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import assemble
+from espalier.runtime.manager import Manager
+from espalier.shoots.gardenlet.config import GardenletConfig
+
+USER_AGENT = "espalier-gardenlet"
+LEASE = "espalier-gardenlet"
+SHOOT_ACCESS = "gardenlet"
+"""Secret in a shoot's namespace with the kubeconfig by which its gardenlet asks for nodes."""
+
+
+@click.command(cls=Command)
+@click.option("--seed", required=True, metavar="NAME", help="Name of the Seed in the garden.")
+@processes.served_cluster
+@click.option(
+    "--garden-kubeconfig",
+    type=flags.FILE,
+    required=True,
+    metavar="FILE",
+    help="Kubeconfig of the garden, as user gardener.cloud:system:seed:NAME of group gardener.cloud:system:seeds.",
+)
+@click.option(
+    "--timing",
+    type=flags.FILE,
+    metavar="FILE",
+    help="JSON with times of migrations, the same in all seeds of a garden (docs/migration.md). Default: those there.",
+)
+@click.option(
+    "--domain",
+    default="internal.example.com",
+    metavar="DOMAIN",
+    show_default=True,
+    help="Below it are the names of shoots' API servers.",
+)
+@click.option("--dns-type", default="", metavar="TYPE", help="Type of their DNSRecords. Default: none are made.")
+@processes.leader_elect
+@processes.health_address
+@processes.metrics_address
+@flags.log_level(default="info")
+async def gardenlet(
+    *,
+    seed: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    garden_kubeconfig: Path,
+    timing: Path | None,
+    domain: str,
+    dns_type: str,
+    leader_elect: bool,
+    health_address: str,
+    metrics_address: str,
+    log_level: str,
+) -> int:
+    """Run the gardenlet of a seed, with the controller of its Etcds and the synchronization of ShootStates.
+
+    What it needs in the seed comes from `espalier manifests --of seed`; in the garden, the garden gives it its rights.
+
+    \b
+    Example:
+      espalier gardenlet --seed a --kubeconfig a.yaml --garden-kubeconfig g.yaml
+    """
+    config = GardenletConfig(seed, timing=read_timing(timing), domain=domain, dns_type=dns_type)
+    lasting.settle_in()
+    logs.setup(level=log_level)
+    access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
+    to_garden = Client(
+        HttpTransport(Kubeconfig.load([garden_kubeconfig]).context()),
+        field_manager="gardenlet",
+        user_agent=f"{USER_AGENT}/{seed}",
+    )
+    clock, rng = SystemClock(), random.SystemRandom()
+    client = Client(HttpTransport(access), field_manager="gardenlet", user_agent=USER_AGENT)
+    running = Manager(
+        client,
+        clock=clock,
+        rng=rng,
+        election=processes.election(access, LEASE, USER_AGENT, clock, rng) if leader_elect else None,
+        health_address=processes.address("--health-address", health_address),
+        metrics_address=processes.address("--metrics-address", metrics_address),
+        component="gardenlet",
+        fill_within=None,
+        advice=gardening.advice,
+    )
+
+    async def to_shoot(namespace: str) -> Client:
+        found = (await client.get(SECRET, SHOOT_ACCESS, namespace)).decode(Secret)
+        inside = Kubeconfig.parse(found.data["kubeconfig"]).context()
+        return Client(HttpTransport(inside), user_agent=USER_AGENT)
+
+    try:
+        async with over_http() as call:
+            made = gardening.of_gardenlet(
+                config, to_garden=to_garden, call=call, silent_nodes=gardening.nodes_that_are_silent(to_shoot)
+            )
+            assemble(running, made)
+            return await running.run(signals=True)
+    finally:
+        await to_garden.close()
+        await client.close()
+
+
+def read_timing(file: Path | None) -> Timing:
+    """The times in a file; the defaults without one. Raises `Usage` with all that is wrong."""
+    if file is None:
+        return Timing()
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Timing)
+    except OSError as error:
+        raise Usage(f"--timing: cannot read {file}: {error.strerror}") from None
+    except TimingError as error:
+        raise Usage(f"--timing: {file}: {error}") from None
+    except msgspec.MsgspecError as error:
+        raise Usage(f"--timing: {file}: {error}; allowed is JSON as docs/migration.md has it") from None

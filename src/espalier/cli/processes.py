@@ -1,0 +1,132 @@
+"""What the programs that run controllers share: where they serve, how they are elected, and the flags for both."""
+
+from __future__ import annotations
+
+import random
+import socket
+import ssl
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.cli import flags
+from espalier.cli.failures import Usage
+from espalier.kube.access import Access
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.runtime.clock import Clock
+from espalier.runtime.election import Election
+from espalier.runtime.election_thread import ElectionThread
+from espalier.runtime.fencing import Fence
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def served_cluster(command: Decorated) -> Decorated:
+    """`--kubeconfig` and `--context`, for a program that may also run in a pod."""
+    kubeconfig = click.option(
+        "--kubeconfig",
+        type=flags.FILE,
+        metavar="FILE",
+        help="Kubeconfig. Default: $KUBECONFIG, or the pod's service account.",
+    )
+    return kubeconfig(click.option("--context", metavar="NAME", help="Context within the kubeconfig.")(command))
+
+
+leader_elect = click.option(
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    show_default=True,
+    help="Act only while holding the Lease of this share.",
+)
+
+webhook_address = click.option(
+    "--webhook-address",
+    default="0.0.0.0:9443",
+    metavar="HOST:PORT",
+    show_default=True,
+    help="Listen address of the admission webhooks; 0 for none.",
+)
+
+
+def webhook_names(default: str) -> Callable[[Decorated], Decorated]:
+    """`--webhook-names`."""
+    return click.option(
+        "--webhook-names",
+        default=default,
+        metavar="NAMES",
+        show_default="those of its Service",
+        help="Names and addresses in the webhooks' certificate, separated by commas.",
+    )
+
+
+webhook_client_ca = click.option(
+    "--webhook-client-ca",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Serve admission reviews only to clients with a certificate of this authority (PEM); API servers get "
+    "theirs by --admission-control-config-file.",
+)
+
+health_address = click.option(
+    "--health-address",
+    default="0.0.0.0:8081",
+    metavar="HOST:PORT",
+    show_default=True,
+    help="Listen address of /healthz and /readyz; 0 for none.",
+)
+
+metrics_address = click.option(
+    "--metrics-address",
+    default="127.0.0.1:8080",
+    metavar="HOST:PORT",
+    show_default=True,
+    help="Listen address of /metrics; 0 for none.",
+)
+
+
+def authority(file: Path) -> bytes:
+    """The authority of --webhook-client-ca. Raises `Usage`."""
+    try:
+        content = file.read_bytes()
+        ssl.create_default_context(cadata=content.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        raise Usage(f"--webhook-client-ca: {file} holds no certificate in PEM") from None
+    except OSError as error:
+        raise Usage(f"--webhook-client-ca: cannot read {file}: {error.strerror}") from None
+    return content
+
+
+def address(flag: str, text: str) -> tuple[str, int] | None:
+    """Host and port to listen at; None for nothing. Raises `Usage`."""
+    if text in ("0", ""):
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise Usage(f"{flag}: found {text!r}, allowed is HOST:PORT such as 127.0.0.1:8081, or 0 for none")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104  what an empty host means everywhere
+
+
+def election(access: Access, lease: str, user_agent: str, clock: Clock, rng: random.Random) -> ElectionThread:
+    """The election by a Lease in the system's namespace, in a thread of its own."""
+    fence = Fence(clock.monotonic)
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    return ElectionThread(
+        lease,
+        lambda client, alive: Election(
+            client,
+            namespace=SYSTEM_NAMESPACE,
+            name=lease,
+            identity=identity,
+            fence=fence,
+            clock=clock,
+            rng=rng,
+            alive=alive,
+        ),
+        lambda: Client(HttpTransport(access), field_manager="espalier", user_agent=user_agent),
+        fence,
+    )

@@ -1,0 +1,186 @@
+"""`espalier seeds list|evacuate`: seeds of a garden, and moving all shoots away from one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from espalier.api.core import LEASE
+from espalier.api.gardener import leases
+from espalier.api.gardener.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.resource import Key
+from espalier.cli import connection, flags, output
+from espalier.cli.commands import Group
+from espalier.cli.failures import Failure, Overdue
+from espalier.cli.progress import Progress
+from espalier.cli.shoot_moves import move
+from espalier.cli.shoots import timeout_
+from espalier.kube.client import Client
+from espalier.kube.errors import ApiError, Forbidden, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.clock import SystemClock
+from espalier.shoots.garden.evacuation import Evacuation, next_moves
+from espalier.shoots.garden.signs_of_life import LEASES
+
+LOOK = 2.0
+"""Seconds between two looks at all shoots, while a seed is evacuated."""
+
+
+@click.group(cls=Group)
+def seeds() -> None:
+    """Show seeds of a garden, and move all shoots away from one."""
+
+
+@seeds.command("list")
+@flags.connection
+@flags.output("name, json, yaml or jsonpath=TEMPLATE")
+async def list_(*, connect: flags.Connection, output_format: str) -> None:
+    """List seeds: whether they give signs of life, and how many shoots they have, get and lose.
+
+    \b
+    Example:
+      espalier seeds list
+    """
+    output.check_format(output_format)
+    async with connection.connect(connect) as connected:
+        client = connected.client
+        found = await _seeds(client)
+        if output_format:
+            output.write_objects([one.tree for one in found], output_format, single=False)
+            return
+        shoots = [one.decode(Shoot) for one in (await client.list(Shoot.resource)).items]
+        renewed = await _renewed(client)
+    if not found:
+        output.say("No seeds found.", stderr=True)
+        return
+    output.write_table(
+        ("Name", "Ready", "Shoots", "Coming", "Leaving", "Last Sign", "Backup", "Message"),
+        [(*_row(one.decode(Seed), shoots), renewed.get(one.name, "never"), *_rest(one.decode(Seed))) for one in found],
+    )
+
+
+@seeds.command()
+@click.argument("name", help="Name of the seed that all shoots shall leave.")
+@flags.connection
+@click.option("--to", "destination", default=None, metavar="SEED", help="Seed for all. Default: as for new shoots.")
+@click.option(
+    "--at-once",
+    type=flags.Number(1, 1000),
+    default=5,
+    metavar="NUMBER",
+    show_default=True,
+    help="Most migrations of the whole garden at a time.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say which shoots would be moved where, and which would stay.")
+@timeout_
+async def evacuate(
+    name: str, *, connect: flags.Connection, destination: str | None, at_once: int, dry_run: bool, timeout: str
+) -> None:
+    """Move all shoots away from a seed, a few at a time.
+
+    What can't be moved is listed at the end, with the reason. Interrupted, it can be given again.
+
+    \b
+    Example:
+      espalier seeds evacuate west --at-once 10
+    """
+    seconds = flags.seconds(timeout)
+    async with connection.connect(connect) as connected:
+        there = {one.name for one in await _seeds(connected.client)}
+        for one in filter(None, (name, destination)):
+            if one not in there:
+                raise Failure(f"there is no seed {one!r}; there is: {', '.join(sorted(there)) or 'none'}")
+        if destination == name:
+            raise Failure(f"--to: found {name}, which is the seed that shoots shall leave; name another one")
+        if dry_run:
+            _write(await _next(connected.client, name, 10_000, destination))
+            return
+        with Progress() as progress:
+            kept = await _evacuate(connected.client, name, int(at_once), destination, seconds, progress)
+            if kept:
+                output.write_table(("Shoot", "Stays, As"), sorted(kept.items()), sentences=True)
+                raise Failure(f"seed {name} keeps {len(kept)} of its shoots")
+            progress.say(f"seed {name} has no shoots any more")
+
+
+async def _evacuate(
+    client: Client, name: str, limit: int, destination: str | None, timeout: float, progress: Progress
+) -> dict[str, str]:
+    """Move until nothing can be moved any more; gives what stays, and why."""
+    refused: dict[str, str] = {}
+    waiting = ""
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                found = await _next(client, name, limit, destination)
+                for one in found.moves:
+                    key = Key(one.namespace, one.shoot)
+                    if str(key) in refused:
+                        continue
+                    try:
+                        await move(client, key, one.destination)
+                        progress.say(f"shoot {key} moves to seed {one.destination}", sign="[cyan]>[/]")
+                    except ApiError as error:
+                        refused[str(key)] = str(error)
+                kept = {**found.kept, **refused}
+                if not found.under_way and found.left <= len(kept):
+                    return kept
+                waiting = f"shoots still to move: {found.left}; migrations under way: {found.under_way}"
+                progress.wait(waiting)
+                await asyncio.sleep(LOOK)
+    except TimeoutError:
+        raise Overdue(
+            f"seed {name} still has shoots after {timeout:g} s: {waiting}. Migrations that were begun go on; "
+            f"give `espalier seeds evacuate {name}` again for the rest"
+        ) from None
+
+
+async def _next(client: Client, name: str, limit: int, destination: str | None) -> Evacuation:
+    found, shoots = await asyncio.gather(client.list(Seed.resource), client.list(Shoot.resource))
+    typed = [one.decode(Seed) for one in found.items]
+    return next_moves(name, [one.decode(Shoot) for one in shoots.items], typed, limit, destination)
+
+
+def _write(evacuation: Evacuation) -> None:
+    rows = [(f"{one.namespace}/{one.shoot}", one.destination, "") for one in evacuation.moves]
+    rows += [(name, "<stays>", why) for name, why in sorted(evacuation.kept.items())]
+    if rows:
+        output.write_table(("Shoot", "Destination", "Reason"), rows, sentences=True)
+    else:
+        output.say("No shoots found.", stderr=True)
+
+
+async def _seeds(client: Client) -> list[Object]:
+    try:
+        return (await client.list(Seed.resource)).items
+    except NotFound:
+        raise Failure("this API server does not serve Seeds: name the kubeconfig of a garden") from None
+
+
+async def _renewed(client: Client) -> dict[str, str]:
+    try:
+        found = (await client.list(LEASE, LEASES)).items
+    except (Forbidden, NotFound):
+        return {}
+    now = SystemClock().now()
+    moments = {
+        one.name: leases.parse_micro_time(str((one.tree.get("spec") or {}).get("renewTime", ""))) for one in found
+    }
+    return {name: f"{max(0.0, (now - at).total_seconds()):.0f}s" for name, at in moments.items() if at is not None}
+
+
+def _row(seed: Seed, shoots: list[Shoot]) -> tuple[str, str, int, int, int]:
+    name = seed.metadata.name
+    ready = next((one.status for one in seed.status.conditions if one.type == GARDENLET_READY), "Unknown")
+    has = sum(one.status.seed_name == name for one in shoots)
+    coming = sum(one.spec.seed_name == name != one.status.seed_name for one in shoots)
+    leaving = sum(one.status.seed_name == name != one.spec.seed_name for one in shoots)
+    return name, ready, has, coming, leaving
+
+
+def _rest(seed: Seed) -> tuple[str, str]:
+    ready = next((one for one in seed.status.conditions if one.type == GARDENLET_READY), None)
+    backup = seed.spec.backup.provider if seed.spec.backup is not None else ""
+    return backup, ready.message if ready is not None else "its gardenlet has given no sign of life yet"

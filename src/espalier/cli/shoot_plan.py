@@ -1,0 +1,246 @@
+"""A move of a shoot before it is made: steps, what was seen, the expected gap, data at risk. Pure but for `observe`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener import names, ownership
+from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.objects import Object, encode_json
+from espalier.kube.wire import ADMIN
+from espalier.shoots.admission import shoots as rules
+from espalier.shoots.garden.config import GardenConfig
+from espalier.shoots.garden.readiness import unready
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
+
+DELTA_PERIOD = 20.0
+"""Of agents by default."""
+START = 10.0
+"""Seconds in which etcd and the API server are started at the destination, by experience."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a plan is made of."""
+
+    shoot: Object
+    destination: str
+    seeds: Mapping[str, Seed]
+    shoots: tuple[Shoot, ...]
+    profiles: Mapping[str, CloudProfile]
+    buckets: Mapping[str, BackupBucket]
+    unread: tuple[str, ...] = ()
+    """Kinds that may not be read."""
+
+
+async def observe(client: Client, key: Key, destination: str) -> Seen:
+    """Read all that a plan needs, at once. What may not be read is left out, and said."""
+    unread: list[str] = []
+
+    async def of(resource: Resource, namespace: str | None = None) -> list[Object]:
+        try:
+            return (await client.list(resource, namespace)).items
+        except (Forbidden, NotFound):
+            unread.append(resource.plural)
+            return []
+
+    shoot, seeds, shoots, profiles, buckets = await asyncio.gather(
+        client.get(Shoot.resource, key.name, key.namespace),
+        of(Seed.resource),
+        of(Shoot.resource),
+        of(CloudProfile.resource),
+        of(BackupBucket.resource),
+    )
+    return Seen(
+        shoot,
+        destination,
+        {one.name: one.decode(Seed) for one in seeds},
+        tuple(one.decode(Shoot) for one in shoots),
+        {one.name: one.decode(CloudProfile) for one in profiles},
+        {one.name: one.decode(BackupBucket) for one in buckets},
+        tuple(sorted(unread)),
+    )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that was looked at."""
+
+    what: str
+    ready: bool | None
+    """None where it can't be told."""
+    message: str
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds that a move is expected to take, or to wait, and what they consist of."""
+
+    total: float
+    parts: tuple[tuple[str, float], ...]
+
+    @classmethod
+    def of(cls, *parts: tuple[str, float]) -> Times:
+        """The sum of parts."""
+        return cls(sum(seconds for _, seconds in parts), parts)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a move would be."""
+
+    source: str
+    destination: str
+    refusals: tuple[str, ...]
+    """The sentences of the garden's admission."""
+    findings: tuple[Finding, ...]
+    steps: tuple[tuple[str, str], ...]
+    """Where, and what."""
+    good: Times
+    bad: Times
+    is_source_alive: bool
+    at_risk: str
+    unread: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(cls, seen: Seen, timing: Timing | None = None) -> Plan:
+        """The plan by what was seen. Times are those of gardenlets and agents with default settings, unless given."""
+        times = timing or Timing()
+        shoot = seen.shoot.decode(Shoot)
+        source = shoot.status.seed_name or shoot.spec.seed_name or ""
+        is_alive = _gives_signs(seen, source)[0]
+        return cls(
+            source,
+            seen.destination,
+            tuple(_refusals(seen)),
+            tuple(_findings(seen, shoot, source)),
+            tuple(
+                [(source, name) for name in MIGRATE.tasks if is_alive]
+                + [(seen.destination, name) for name in RECONCILE.tasks]
+            ),
+            good_case(times),
+            bad_case(times),
+            is_alive,
+            _at_risk(is_alive=is_alive),
+            seen.unread,
+        )
+
+    def facts(self) -> Tree:
+        """The same for programs."""
+        tree: Tree = msgspec.to_builtins(self)
+        return tree
+
+
+def good_case(timing: Timing) -> Times:
+    """The API gap of a move whose source works."""
+    seen = timing.store_staleness + timing.poll_period + timing.store_timeout
+    return Times.of(
+        ("the source's agent reads that it hands over", seen),
+        ("its API servers end", timing.serving_grace),
+        ("the destination reads that the final snapshot is stored", seen),
+        ("etcd and kube-apiserver start", START),
+        ("resolvers forget the old address", GardenletConfig("").dns_ttl),
+    )
+
+
+def bad_case(timing: Timing) -> Times:
+    """The longest API gap of a move whose source is lost, counted from when the move is asked for."""
+    return Times.of(
+        ("the garden gives the source up", GardenConfig().give_up_after),
+        ("the destination goes on without a final snapshot", timing.progress_timeout),
+        ("leases of the source's extensions end", timing.lease_wait),
+        ("etcd and kube-apiserver start", START),
+        ("resolvers forget the old address", GardenletConfig("").dns_ttl),
+    )
+
+
+def _refusals(seen: Seen) -> Iterator[str]:
+    old, moved = seen.shoot, seen.shoot.tree
+    moved = {**moved, "spec": {**moved["spec"], "seedName": seen.destination}}
+    placed = [(one.spec.seed_name, one.status.seed_name) for one in seen.shoots]
+    garden = rules.Garden(seen.seeds.get, seen.profiles.get, lambda seed: sum(seed in both for both in placed))
+    if old.decode(Shoot).spec.seed_name == seen.destination:
+        yield f"spec.seedName: found {seen.destination}, where the shoot is, or goes, already; name another seed"
+        return
+    for one in rules.violations(old, Object(encode_json(moved)), ADMIN, garden):
+        yield str(one)
+
+
+def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
+    yield Finding(f"source {source} gives signs of life", *_gives_signs(seen, source))
+    reason, message = unready(seen.seeds.get(seen.destination))
+    yield Finding(f"destination {seen.destination} is ready", not reason, message or "its gardenlet says so")
+    for role, name in (("source", source), ("destination", seen.destination)):
+        yield _bucket(seen, role, name)
+    yield _ownership(shoot, source)
+    last = shoot.status.last_operation
+    state = f"{last.type} {last.state}" if last is not None else "nothing yet"
+    yield Finding("no operation is under way", last is not None and last.finished, f"the last one: {state}")
+    yield Finding("age of the last delta", None, "no gardenlet reports it: see the agent's metrics in the source seed")
+
+
+def _bucket(seen: Seen, role: str, name: str) -> Finding:
+    seed = seen.seeds.get(name)
+    what = f"bucket of {role} {name}"
+    bucket = seen.buckets.get(names.bucket(seed.metadata.uid)) if seed is not None else None
+    if bucket is None:
+        return Finding(f"{what} is there", None if "backupbuckets" in seen.unread else False, "found no BackupBucket")
+    status = bucket.status
+    last = status.last_operation
+    error = status.last_error.description if status.last_error is not None else ""
+    is_ready = last is not None and last.finished
+    reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
+    if role == "source" and reference is None:
+        return Finding(f"{what} can be opened by the destination", False, "it names no credentials in the garden")
+    said = error or ("its last operation succeeded" if is_ready else "its seed has not reported it ready")
+    if role == "source" and is_ready and reference is not None:
+        said = (
+            f"ready as of its seed; the destination gets Secret {reference.namespace}/{reference.name} from the garden"
+        )
+    return Finding(f"{what} is ready", is_ready, said)
+
+
+def _ownership(shoot: Shoot, source: str) -> Finding:
+    try:
+        epochs = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP))
+    except OwnershipError as error:
+        return Finding("ownership epochs can be read", False, str(error))
+    last = epochs.last_started
+    is_so = last is not None and last.seed == source
+    said = f"epoch {last.epoch} of seed {last.seed} has the data" if last is not None else "no epoch has started"
+    return Finding(f"{source} has the shoot's etcd", is_so, said)
+
+
+def _gives_signs(seen: Seen, name: str) -> tuple[bool, str]:
+    """What the garden says of a seed's gardenlet."""
+    seed = seen.seeds.get(name)
+    if seed is None:
+        return False, "there is no seed of this name"
+    ready = next((one for one in seed.status.conditions if one.type == GARDENLET_READY), None)
+    if ready is None:
+        return False, "its gardenlet has given no sign of life yet"
+    return ready.status == "True", ready.message or "its gardenlet renews its Lease"
+
+
+def _at_risk(*, is_alive: bool) -> str:
+    if is_alive:
+        return "nothing that was acknowledged: the source stores a final snapshot before it is left"
+    return (
+        f"what was acknowledged since the last delta snapshot: {DELTA_PERIOD:g} s with default settings, while the "
+        "source's bucket took them"
+    )

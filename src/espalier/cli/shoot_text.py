@@ -1,0 +1,97 @@
+"""Shoots and plans of their moves as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.gardener import ownership
+from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.shoot import Shoot
+from espalier.cli import output
+from espalier.cli.shoot_moves import standing
+from espalier.cli.shoot_plan import Plan, Times
+
+COLUMNS = ("Namespace", "Name", "Seed", "Wanted Seed", "Operation", "State", "Progress")
+
+
+def row(shoot: Shoot) -> tuple[str, ...]:
+    """A line of a list."""
+    last = shoot.status.last_operation
+    operation = (last.type, last.state, f"{last.progress} %") if last is not None else ("", "", "")
+    metadata = shoot.metadata
+    return (
+        metadata.namespace,
+        metadata.name,
+        shoot.status.seed_name or "",
+        shoot.spec.seed_name or "",
+        *operation,
+    )
+
+
+def facts(shoot: Shoot) -> Iterator[tuple[str, str]]:
+    """What a description begins with."""
+    last, spec, status = shoot.status.last_operation, shoot.spec, shoot.status
+    yield "seed", status.seed_name or "none yet"
+    if spec.seed_name != status.seed_name:
+        yield "wanted seed", spec.seed_name or "to be scheduled"
+    yield "technical ID", status.technical_id
+    yield "Kubernetes", spec.kubernetes.version
+    yield "hibernated", "yes" if status.hibernated else "no"
+    if last is not None:
+        yield "last operation", f"{last.type} {last.state}, {last.progress} %, at {last.last_update_time}"
+        if not last.finished:
+            yield "waits for", standing(shoot)
+
+
+def epochs(shoot: Shoot) -> list[tuple[str, ...]]:
+    """Who had, and has, the shoot's etcd."""
+    try:
+        found = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP))
+    except OwnershipError as error:
+        return [("?", "", "", f"annotation {OWNERSHIP}: {error}")]
+    return [(str(one.epoch), one.seed, one.bucket, "yes" if one.started else "no") for one in found.epochs]
+
+
+def errors(shoot: Shoot) -> list[tuple[str, ...]]:
+    """Tasks that fail."""
+    return [(one.task_id, ", ".join(one.codes), one.description) for one in shoot.status.last_errors]
+
+
+def conditions(shoot: Shoot) -> list[tuple[str, ...]]:
+    """Conditions and constraints."""
+    status = shoot.status
+    return [(one.type, one.status, one.reason, one.message) for one in (*status.conditions, *status.constraints)]
+
+
+def write_plan(plan: Plan) -> None:
+    """Print a plan for people."""
+    output.say(f"Move from seed {plan.source} to seed {plan.destination}")
+    output.say()
+    marks = {True: "yes", False: "NO", None: "?"}
+    output.write_table(
+        ("Seen", "Ready", "Message"),
+        [(one.what, marks[one.ready], one.message) for one in plan.findings],
+        sentences=True,
+    )
+    if plan.unread:
+        output.say(f"Not read, for lack of rights: {', '.join(plan.unread)}")
+    if plan.refusals:
+        return
+    output.say()
+    output.write_table(("#", "Seed", "Step"), [(str(at), *step) for at, step in enumerate(plan.steps, 1)])
+    output.say()
+    expected, other = (plan.good, plan.bad) if plan.is_source_alive else (plan.bad, plan.good)
+    case = "the source works" if plan.is_source_alive else "the source gives no sign of life"
+    _write_times(f"Expected API gap, as {case}", expected)
+    if plan.is_source_alive:
+        output.say()
+        _write_times("Longest API gap, should the source be lost before it hands over", other)
+    output.say()
+    output.say("Times are those of default settings; nodes and their pods keep running.")
+    output.say(f"Data at risk: {plan.at_risk}")
+
+
+def _write_times(title: str, times: Times) -> None:
+    output.say(f"{title}: {times.total:g} s")
+    output.write_table(("Up to", "For"), [(f"{seconds:g} s", what) for what, seconds in times.parts])

@@ -1,0 +1,185 @@
+"""`espalier shoots list|describe|flow|migrate|plan`: shoots of a garden, and the moves of their control planes."""
+
+from __future__ import annotations
+
+import click
+
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.resource import Key
+from espalier.cli import connection, flags, output, shoot_text, tables
+from espalier.cli.commands import Group
+from espalier.cli.failures import Failure
+from espalier.cli.progress import Progress
+from espalier.cli.shoot_moves import move, until_moved
+from espalier.cli.shoot_plan import Plan, observe
+from espalier.cli.tables import Selection
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.shoots.flow.drawing import draw
+from espalier.shoots.flow.standing import read
+from espalier.shoots.gardenlet.flows import flow_of
+
+to_seed = click.option("--to", "destination", required=True, metavar="SEED", help="Seed that shall have the shoot.")
+timeout_ = click.option(
+    "--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m."
+)
+
+
+@click.group(cls=Group)
+def shoots() -> None:
+    """Show shoots of a garden, and move their control planes between seeds."""
+
+
+@shoots.command("list")
+@flags.connection
+@click.option("--all-namespaces", "-A", is_flag=True, help="The shoots of all projects.")
+@click.option("--seed", default="", metavar="NAME", help="Only shoots that this seed has, or is to have.")
+@flags.output("wide, name, json, yaml or jsonpath=TEMPLATE")
+async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, output_format: str) -> None:
+    """List shoots: where they are, where they shall be, and how far they are.
+
+    \b
+    Example:
+      espalier shoots list -A --seed west
+    """
+    output.check_format(output_format)
+    async with connection.connect(connect) as connected:
+        namespace = None if all_namespaces else connected.namespace
+        if not seed and output_format in ("", "wide"):
+            await tables.write(connected.client, Selection(Shoot.resource, namespace), wide=output_format == "wide")
+            return
+        found = [(one, one.decode(Shoot)) for one in (await connected.client.list(Shoot.resource, namespace)).items]
+    chosen = [(one, typed) for one, typed in found if seed in ("", typed.spec.seed_name, typed.status.seed_name)]
+    if output_format not in ("", "wide"):
+        output.write_objects([one.tree for one, _ in chosen], output_format, single=False)
+    elif chosen:
+        output.write_table(shoot_text.COLUMNS, [shoot_text.row(typed) for _, typed in chosen])
+    else:
+        output.say(f"No shoots of seed {seed} found.", stderr=True)
+
+
+@shoots.command()
+@click.argument("name", help="Name of the shoot.")
+@flags.connection
+@flags.output()
+async def describe(name: str, *, connect: flags.Connection, output_format: str) -> None:
+    """Describe a shoot: its seeds, ownership epochs, what it waits for and what is wrong.
+
+    \b
+    Example:
+      espalier shoots describe apple -n garden-dev
+    """
+    output.check_format(output_format)
+    async with connection.connect(connect) as connected:
+        found = await _shoot(connected.client, Key(connected.namespace, name))
+    if output_format:
+        output.write_objects([found.tree], output_format, single=True)
+        return
+    shoot = found.decode(Shoot)
+    output.write_table(("Shoot", name), list(shoot_text.facts(shoot)), sentences=True)
+    if epochs := shoot_text.epochs(shoot):
+        output.say()
+        output.write_table(("Epoch", "Seed", "Bucket", "Started"), epochs)
+    if errors := shoot_text.errors(shoot):
+        output.say()
+        output.write_table(("Failing Task", "Codes", "Message"), errors, sentences=True)
+    if conditions := shoot_text.conditions(shoot):
+        output.say()
+        output.write_table(("Condition", "Status", "Reason", "Message"), conditions, sentences=True)
+
+
+@shoots.command()
+@click.argument("name", help="Name of the shoot.")
+@flags.connection
+async def flow(name: str, *, connect: flags.Connection) -> None:
+    """Draw the flow of a shoot's last operation, with where it stands.
+
+    \b
+    Marks: [x] done, [-] skipped, [~] waits, [!] fails, [ ] comes later.
+    \b
+    Example:
+      espalier shoots flow apple -n garden-dev
+    """
+    async with connection.connect(connect) as connected:
+        shoot = (await _shoot(connected.client, Key(connected.namespace, name))).decode(Shoot)
+    last = shoot.status.last_operation
+    if last is None:
+        raise Failure(f"shoot {name} has no operation yet: no gardenlet has begun with it")
+    failed = {error.task_id: error.description for error in shoot.status.last_errors if error.task_id}
+    drawn = flow_of(last.type)
+    description = "" if last.finished else last.description
+    output.say(f"{last.type} {last.state} on seed {shoot.status.seed_name or shoot.spec.seed_name}")
+    output.say(draw(drawn, read(drawn, description, failed)))
+
+
+@shoots.command()
+@click.argument("name", help="Name of the shoot.")
+@to_seed
+@flags.connection
+@click.option(
+    "--give-up-source",
+    is_flag=True,
+    help="Go on without the source seed, although it may be alive. What it took in since its last delta is lost.",
+)
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the shoot runs on the seed.")
+@timeout_
+async def migrate(
+    name: str, *, destination: str, connect: flags.Connection, give_up_source: bool, wait: bool, timeout: str
+) -> None:
+    """Move the control plane of a shoot to another seed; its nodes keep running.
+
+    \b
+    Example:
+      espalier shoots migrate apple -n garden-dev --to west
+    """
+    seconds = flags.seconds(timeout)
+    async with connection.connect(connect) as connected:
+        key = Key(connected.namespace, name)
+        with Progress() as progress:
+            await _shoot(connected.client, key)
+            await move(connected.client, key, destination, give_up_source=give_up_source)
+            if not wait:
+                progress.say(f"shoot {key} moves to seed {destination}; `espalier shoots flow {name}` shows how far")
+                return
+            await until_moved(connected.client, key, destination, timeout=seconds, progress=progress)
+            progress.say(f"shoot {key} runs on seed {destination}")
+
+
+@shoots.command()
+@click.argument("name", help="Name of the shoot.")
+@to_seed
+@flags.connection
+@flags.output()
+async def plan(name: str, *, destination: str, connect: flags.Connection, output_format: str) -> int:
+    """Show what a move would do, and whether it would be refused, before anything is touched.
+
+    \b
+    Example:
+      espalier shoots plan apple -n garden-dev --to west
+    """
+    output.check_format(output_format)
+    async with connection.connect(connect) as connected:
+        key = Key(connected.namespace, name)
+        await _shoot(connected.client, key)
+        made = Plan.of(await observe(connected.client, key, destination))
+    if output_format:
+        output.write_facts(made.facts(), output_format)
+    else:
+        shoot_text.write_plan(made)
+    if made.refusals:
+        raise Failure("; ".join(made.refusals))
+    return 0
+
+
+async def _shoot(client: Client, key: Key) -> Object:
+    """A Shoot by its name. Raises `Failure` with what there is instead."""
+    try:
+        return await client.get(Shoot.resource, key.name, key.namespace)
+    except NotFound as error:
+        try:
+            there = [one.name for one in (await client.list(Shoot.resource, key.namespace)).items]
+        except NotFound:
+            raise Failure("this API server does not serve Shoots: name the kubeconfig of a garden") from error
+        listed = ", ".join(there[:20]) or "none"
+        raise Failure(f"there is no shoot {key.name!r} in namespace {key.namespace}; there is: {listed}") from error

@@ -1,0 +1,128 @@
+"""The story of `espalier demo migration`, on virtual time: moved, moved from a destroyed seed, and moved back."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.cli.demo_migration import table
+from espalier.cli.environment.gardens import Garden
+from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, QUICK, Story, quick_settings
+from espalier.runtime import virtual
+from espalier.shoots.secrets.names import CARRIED
+from tests.support.garden_commands import GardenCommands
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+WRITES_EVERY = 0.5
+IN_NAMESPACE = ("-n", "garden-dev")
+
+
+def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
+    async def story(simulation: virtual.Simulation) -> None:
+        settings = quick_settings(random_keys=False)
+        async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:
+            told = Story(garden, writes_every=WRITES_EVERY)
+            async with told.begun("east"):
+                good = await told.move("west", "good case")
+                await asyncio.sleep(2 * DELTA_PERIOD)
+                bad = await told.move("east", "bad case", destroy_source=True)
+                calls_of_returned_seed = await told.returned("west")
+                back = await told.move("west", "back")
+        moves = (good, bad, back)
+        assert [(one.nodes_kept, one.pods_kept, one.secrets_kept) for one in moves] == [
+            (NODES, NODES, len(CARRIED))
+        ] * 3
+        assert [(one.creates, one.deletes) for one in moves] == [(0, 0)] * 3
+        assert [one.left for one in moves] == [(), None, ()]
+        assert calls_of_returned_seed == 0
+        assert (good.lost, back.lost) == (0, 0)
+        assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / WRITES_EVERY
+        assert good.acknowledged < bad.acknowledged < back.acknowledged
+        assert all(len(cells) == 4 for cells in table(moves))
+
+    virtual.run(story, epoch=EPOCH, seed=1)
+
+
+def test_commands_show_plan_and_make_a_move(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story(simulation: virtual.Simulation) -> None:
+        settings = quick_settings(random_keys=False)
+        async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:
+            told, espalier = (
+                Story(garden, writes_every=WRITES_EVERY),
+                GardenCommands(garden.client, monkeypatch, capsys),
+            )
+            async with told.begun("east"):
+                await shows_where_the_shoot_is(espalier)
+                await plans(espalier)
+                await refuses_a_seed_that_is_not_there(espalier)
+                evacuated = await espalier("seeds", "evacuate", "east", "--timeout", "5m")
+                assert (evacuated.code, evacuated.complaint.splitlines()[-1]) == (
+                    0,
+                    "✓ seed east has no shoots any more",
+                )
+                await told.settled("west")
+                moved = await espalier("shoots", "migrate", "apple", *IN_NAMESPACE, "--to", "east", "--timeout", "5m")
+                assert moved.complaint.splitlines()[-1] == "✓ shoot garden-dev/apple runs on seed east"
+                await overdue_moves_say_what_they_wait_for(garden, espalier)
+
+    virtual.run(story, epoch=EPOCH, seed=1)
+
+
+async def shows_where_the_shoot_is(espalier: GardenCommands) -> None:
+    listed = await espalier("shoots", "list", "-A", "--seed", "east")
+    assert listed.output.splitlines()[1].split() == [
+        "garden-dev",
+        "apple",
+        "east",
+        "east",
+        "Create",
+        "Succeeded",
+        "100",
+        "%",
+    ]
+    assert (await espalier("shoots", "list", "-A", "--seed", "west")).output == ""
+    described = await espalier("shoots", "describe", "apple", *IN_NAMESPACE)
+    assert "technical ID     shoot--dev--apple" in described.output
+    flow = await espalier("shoots", "flow", "apple", *IN_NAMESPACE)
+    assert "[x] Deploy kube-apiserver" in flow.output
+    seeds = await espalier("seeds", "list")
+    assert [line.split()[:3] for line in seeds.output.splitlines()[1:]] == [
+        ["east", "True", "1"],
+        ["west", "True", "0"],
+    ]
+    unknown = await espalier("shoots", "describe", "pear", *IN_NAMESPACE)
+    assert (unknown.code, unknown.complaint) == (1, "there is no shoot 'pear' in namespace garden-dev; there is: apple")
+
+
+async def plans(espalier: GardenCommands) -> None:
+    planned = await espalier("shoots", "plan", "apple", *IN_NAMESPACE, "--to", "west")
+    assert planned.code == 0
+    steps = [
+        line.split(maxsplit=2)[1:] for line in planned.output.splitlines() if line[:1].isdigit() and " s " not in line
+    ]
+    assert steps[0] == ["east", "Check extension state"]
+    assert ["west", "Take ownership"] in steps
+    assert "Data at risk: nothing that was acknowledged" in planned.output
+
+
+async def refuses_a_seed_that_is_not_there(espalier: GardenCommands) -> None:
+    """The plan says what the garden's admission says."""
+    planned = await espalier("shoots", "plan", "apple", *IN_NAMESPACE, "--to", "north")
+    asked = await espalier("shoots", "migrate", "apple", *IN_NAMESPACE, "--to", "north")
+    assert (planned.code, asked.code) == (1, 1)
+    assert planned.complaint == "spec.seedName: there is no such seed; found north"
+    assert asked.complaint.endswith(planned.complaint)
+
+
+async def overdue_moves_say_what_they_wait_for(garden: Garden, espalier: GardenCommands) -> None:
+    await garden.seeds["west"].power_off()
+    await asyncio.sleep(20)
+    overdue = await espalier("shoots", "migrate", "apple", *IN_NAMESPACE, "--to", "west", "--timeout", "10s")
+    assert overdue.code == 4
+    assert "DestinationSeedUnready: seed west is not ready" in overdue.complaint
+    planned = await espalier("shoots", "plan", "apple", *IN_NAMESPACE, "--to", "east")
+    assert "destination east is ready" in planned.output
