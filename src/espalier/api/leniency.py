@@ -17,9 +17,10 @@ from espalier.api import paths
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.structural import Schema, metadata_schema, object_schema
-from espalier.api.yaml_trees import child, rename, written
+from espalier.api.yaml_trees import child, fields, rename, written
 
 _VERSION = "kubernetesVersion"
+_MOST_NOTES = 100
 _OF_SERVERS = frozenset(
     {"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields"}
     | {"ownerReferences", "resourceVersion", "selfLink", "uid"}
@@ -49,7 +50,8 @@ def read(kind: type[KubeObject], tree: Tree, node: yaml.Node) -> Lenient:
     """
     reader = _Reader()
     schemas: Schema = {"metadata": metadata_schema(), "spec": object_schema(kind)["properties"].get("spec", {})}
-    read_ = {name: reader.value(schemas.get(name, {}), one, _child(node, name), (name,)) for name, one in tree.items()}
+    nodes = fields(node)
+    read_ = {name: reader.value(schemas.get(name, {}), one, nodes.get(name), (name,)) for name, one in tree.items()}
     read_.pop("status", None)
     if isinstance(read_.get("metadata"), dict):
         read_["metadata"] = {name: one for name, one in read_["metadata"].items() if name not in _OF_SERVERS}
@@ -76,15 +78,13 @@ class _Reader:
     ) -> Iterator[tuple[str, Any]]:
         properties: dict[str, Schema] = schema.get("properties", {})
         others: Schema = schema.get("additionalProperties") or {}
-        given = Counter(key.lower() for key in value)
+        given, nodes = Counter(key.lower() for key in value), fields(node)
         for key, one in value.items():
             meant = _meant(key, given, properties)
             if meant != key:
-                message = f"{key} is read as {meant}; kubectl knows no other spelling"
-                self.notes.append(Note(paths.render((*path, meant)), message))
+                self._note((*path, meant), f"{key} is read as {meant}; kubectl knows no other spelling")
                 rename(node, key, meant)
-            found = self.value(properties.get(meant, others), one, _child(node, meant), (*path, meant))
-            yield meant, found
+            yield meant, self.value(properties.get(meant, others), one, nodes.get(key), (*path, meant))
 
     def _text(self, value: bool | float, node: yaml.Node | None, path: tuple[paths.Step, ...]) -> Any:
         text = written(node)
@@ -92,8 +92,12 @@ class _Reader:
         is_version = path[-1] == _VERSION and not isinstance(value, bool)
         if not text or (text != canonical and not is_version):
             return value
-        self.notes.append(Note(paths.render(path), f'read as text; kubectl wants it in quotes: "{text}"'))
+        self._note(path, f'read as text; kubectl wants it in quotes: "{text}"')
         return text
+
+    def _note(self, path: tuple[paths.Step, ...], message: str) -> None:
+        if len(self.notes) < _MOST_NOTES:
+            self.notes.append(Note(paths.render(path), message))
 
 
 def _meant(key: str, given: Mapping[str, int], properties: dict[str, Schema]) -> str:

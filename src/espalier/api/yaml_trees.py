@@ -128,6 +128,11 @@ def child(node: yaml.Node, step: paths.Step) -> tuple[int, yaml.Node] | None:
     return None
 
 
+def fields(node: yaml.Node | None) -> dict[str, yaml.Node]:
+    """The nodes of the fields of a map that are written in it; none for other nodes."""
+    return {key.value: value for key, value in node.value} if isinstance(node, yaml.MappingNode) else {}
+
+
 def written(node: yaml.Node | None) -> str:
     """The text of a scalar, as it stands there; empty for other nodes."""
     return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
