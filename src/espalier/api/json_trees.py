@@ -38,7 +38,8 @@ def decode(text: bytes | str, type: type[T]) -> T: ...
 
 def decode(text: bytes | str, type: Any = Any) -> Any:
     """The value of a JSON text. Whatever is wrong with it is a `msgspec.MsgspecError`, `TooDeep` among them."""
-    encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    # A `msgspec.Raw` is declared as bytes, and has none of their methods.
+    encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
     require_flat(encoded)
     try:
         return msgspec.json.decode(encoded, type=type)

@@ -47,3 +47,8 @@ def test_what_the_decoder_cannot_follow_is_said_to_be_too_deep(levels: int, type
     if levels > 1000:  # how far it follows depends on who asks
         with pytest.raises(TooDeep):
             decoder(type_)(text)
+
+
+def test_a_part_that_was_kept_as_it_came_is_decoded_later() -> None:
+    whole = decode(b'{"state": {"a": [1]}}', dict[str, msgspec.Raw])
+    assert decode(whole["state"]) == {"a": [1]}
