@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import structlog
 
 from espalier.api.core import NAMESPACE
 from espalier.api.gardener import names
 from espalier.kube.client import Client
-from espalier.kube.errors import AlreadyExists, KubeError
+from espalier.kube.errors import AlreadyExists, KubeError, NotFound
 from espalier.shoots.garden.signs_of_life import LEASES
 
 NAMESPACES = (LEASES, names.STATE_NAMESPACE, names.GARDEN_NAMESPACE)
@@ -30,10 +31,15 @@ class Namespaces:
         missing = list(NAMESPACES)
         while missing:
             try:
-                await self._client.create(NAMESPACE, {"metadata": {"name": missing[0]}})
-                missing.pop(0)
-            except AlreadyExists:
+                await self._ensure(missing[0])
                 missing.pop(0)
             except KubeError as error:
                 _log.warning("a namespace can't be made", name=missing[0], reason=f"{error}")
                 await asyncio.sleep(AGAIN)
+
+    async def _ensure(self, name: str) -> None:
+        try:
+            await self._client.get(NAMESPACE, name)
+        except NotFound:
+            with suppress(AlreadyExists):
+                await self._client.create(NAMESPACE, {"metadata": {"name": name}})

@@ -45,7 +45,7 @@ RIGHTS = Rights(
         Right(tuple(one for one in WRITTEN if one.namespaced), (*FOLLOW, *APPLY, "escalate", "bind")),
     ),
     cluster_scoped=(
-        Right((core.NAMESPACE,), ("create",)),
+        Right((core.NAMESPACE,), ("get", "create")),
         Right((Seed.resource, BackupBucket.resource), FOLLOW),
         Right((Seed.resource,), ("patch",), "status"),
         Right(tuple(one for one in WRITTEN if not one.namespaced), (*FOLLOW, *APPLY, "escalate", "bind")),
