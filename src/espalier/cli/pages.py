@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from espalier.api import gardener
 from espalier.api.eksa import condition_types, events, metadata_keys, reasons
 from espalier.api.eksa.release import Bundles
 from espalier.api.field_docs import write as write_fields
@@ -25,6 +26,13 @@ KINDS: tuple[type[KubeObject], ...] = tuple(
     kind for kind in EKSA_KINDS if kind is not Bundles and kind.resource.group == Bundles.resource.group
 )
 """Kinds with a page of fields. Not Bundles: a release brings them, and `kubectl explain` knows their many images."""
+
+
+GARDENER_KINDS: Mapping[str, tuple[type[KubeObject], ...]] = {
+    "garden": gardener.GARDEN_KINDS,
+    "seed": gardener.SEED_KINDS,
+}
+"""Gardener's kinds, by the folder of their pages: two kinds are in both groups."""
 
 
 def conditions() -> Iterator[str]:
@@ -241,10 +249,12 @@ def page(name: str) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write all pages, and those of fields below `fields`."""
+    """Write all pages, and those of fields below `fields` and `gardener`."""
     for name in PAGES:
         (folder / name).write_text(page(name), encoding="utf-8")
     write_fields(folder / "fields", KINDS)
+    for place, kinds in GARDENER_KINDS.items():
+        write_fields(folder / "gardener" / place, kinds)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """`core.gardener.cloud/v1alpha1 ShootState`: all that is needed to make a shoot's control plane anew, etcd apart.
 
 It is in the garden, under the name of its Shoot, and holds keys: project members can't read it. Sections are those of
-the proposal "Shoot Control Plane Migration". Extension state that is too large for one object is in Secrets beside it.
+the proposal "Shoot Control Plane Migration". Extension state that is too large for an object is in Secrets of namespace
+`shoot-states`.
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
@@ -25,8 +26,8 @@ FINALIZER = "gardener"
 class PersistedSecret(Part):
     """A secret that is generated once in a shoot's life: data in base64, as in a Secret."""
 
-    name: str
-    data: dict[str, str] = {}
+    name: Annotated[str, Meta(description="Name of the Secret in the shoot's namespace in the seed.")]
+    data: Annotated[dict[str, str], Meta(description="Values in base64, by key.")] = {}
     type: Annotated[str, Meta(description="Type of the Secret in the seed; Opaque if absent.")] = ""
     labels: dict[str, str] = {}
 
@@ -38,7 +39,7 @@ class GardenletState(Part):
 
 
 class StateReference(Part):
-    """State that is in Secrets of the ShootState's namespace: their pieces in this order are its JSON, compressed."""
+    """State that is in Secrets of namespace shoot-states: their pieces in this order are its JSON, compressed."""
 
     secrets: Annotated[list[str], Meta(description="Names of the Secrets.", extra_json_schema=ATOMIC)]
     size: Annotated[int, Meta(ge=0, description="Bytes of the state's JSON.")]
@@ -48,8 +49,8 @@ class StateReference(Part):
 class ExtensionState(Part):
     """State of one extension resource: `state`, or where it is."""
 
-    kind: str
-    name: str = ""
+    kind: Annotated[str, Meta(description="Kind of the resource, in group extensions.gardener.cloud.")]
+    name: Annotated[str, Meta(description="Name of the resource.")] = ""
     purpose: Annotated[str, Meta(description="Purpose of the resource, where its kind has any.")] = ""
     state: Annotated[RawExtension, Meta(description="Any JSON, as the extension wrote it.")] = None  # type: ignore[assignment]
     state_ref: StateReference | None = None

@@ -13,7 +13,7 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
 from espalier.kube.wire import User
-from espalier.shoots.admission import epochs, messages, moves, seeds, users
+from espalier.shoots.admission import epochs, messages, moves, naming, seeds, users
 
 
 class Garden(msgspec.Struct, frozen=True):
@@ -31,6 +31,7 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
     before = old.decode(Shoot) if old is not None else None
     yield from epochs.violations(old.metadata.annotations if old else {}, new.metadata.annotations, user)
     if before is None or old is None:
+        yield from naming.violations(shoot)
         yield from moves.highly_available(shoot)
     else:
         if before.spec.control_plane != shoot.spec.control_plane:

@@ -30,6 +30,9 @@ from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.store import EpochOver, ShootStates
 from espalier.shoots.state.stored import StaleState
 
+NOT_CARRIED = "StateNotCarried"
+"""Reason of an Event on a Shoot: a state in its seed can't be stored in the garden."""
+
 BY_TECHNICAL_ID = "technical ID"
 
 _FILLED_SOON = 0.5
@@ -169,5 +172,5 @@ class Sync:
             return Done()
         message = f"the shoot can't be restored in another seed: {'; '.join(problems)}"
         if self._recorder is not None:
-            self._recorder.event(shoot, "Warning", "StateNotCarried", message)
-        return Wait("StateNotCarried", message)
+            self._recorder.event(shoot, "Warning", NOT_CARRIED, message)
+        return Wait(NOT_CARRIED, message)

@@ -12,10 +12,24 @@ from espalier.api import json_trees
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _WHOLE = 2.0**53
 
+_MOST_KNOWN = 8192
+_known: dict[str, str] = {}
+
 
 def of_value(text: bytes) -> str:
-    """The digest of what a JSON text says. Go's API servers sort fields, and write 1.0 as 1."""
-    return of_text(_encode_sorted(_plain(json_trees.decode(text))))
+    """The digest of what a JSON text says. Go's API servers sort fields, and write 1.0 as 1.
+
+    Those of texts that were asked for before are known: a reconcile asks for all states, and few have changed. Raises
+    `msgspec.MsgspecError`.
+    """
+    key = of_text(text)
+    known = _known.get(key)
+    if known is None:
+        known = of_text(_encode_sorted(_plain(json_trees.decode(text))))
+        if len(_known) >= _MOST_KNOWN:
+            del _known[next(iter(_known))]
+        _known[key] = known
+    return known
 
 
 def of_text(text: bytes) -> str:

@@ -129,7 +129,7 @@ def digest_of(cached: ExtensionState) -> str:
     """The digest of an entry of a cached ShootState: of the value, or of the text where it is in Secrets."""
     if cached.state_ref is not None:
         return cached.state_ref.sha256
-    return str(msgspec.json.decode(cached.state)) if cached.state is not None else ""
+    return json_trees.decode(bytes(cached.state), str) if cached.state is not None else ""
 
 
 def epoch_of(object_: Object) -> int:

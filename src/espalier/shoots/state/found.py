@@ -14,7 +14,7 @@ from espalier.api.gardener.responsibility import order
 from espalier.api.printable import quoted
 from espalier.kube.objects import Object
 from espalier.shoots.state import digests
-from espalier.shoots.state.limits import LARGEST_STATE, MIB
+from espalier.shoots.state.limits import LARGEST_INLINE, LARGEST_STATE, MIB
 
 _NULL = b"null"
 
@@ -40,6 +40,11 @@ class FoundState(msgspec.Struct, frozen=True, dict=True):
     """Why the state can't be carried."""
     waits: bool = False
     """True while an order says that the resource is still to get its state: what is there now means nothing."""
+
+    @property
+    def is_large(self) -> bool:
+        """True if it is stored in Secrets, and compared by its text."""
+        return len(self.text) > LARGEST_INLINE
 
     @cached_property
     def digest(self) -> str:
@@ -70,8 +75,11 @@ def state_of(resource: Object, kind: type[Extended]) -> FoundState:
         return FoundState(
             key, problem=f"its state has {size:.1f} MiB, at most {limit} MiB are carried; have the extension keep less"
         )
+    found = FoundState(key, text, waits=waits)
     try:
         json_trees.require_flat(text)
-    except json_trees.TooDeep as error:
-        return FoundState(key, problem=f"its state can't be carried: {error}")
-    return FoundState(key, text, waits=waits)
+        if not found.is_large:
+            _ = found.digest  # of numbers that are out of range there is none
+    except msgspec.MsgspecError as error:
+        return FoundState(key, problem=f"its state can't be carried: {quoted(str(error), 200)}")
+    return found

@@ -129,8 +129,11 @@ def _next(present: Entry | None, one: FoundState, task: Task) -> Entry | None:
 
 
 def _digested(entry: Entry | None) -> ExtensionState | None:
-    """An entry as caches have it."""
-    return digested_state(entry.state) if entry is not None else None
+    """An entry as caches have it; one that can't be read is as good as none."""
+    try:
+        return digested_state(entry.state) if entry is not None else None
+    except msgspec.MsgspecError:
+        return None
 
 
 def _state(one: FoundState, epoch: int) -> ExtensionState:
@@ -148,4 +151,6 @@ def _is_stored(cached: ExtensionState | None, one: FoundState, mode: Mode) -> bo
         return cached is None or mode is Mode.MERGE
     if cached is None or cached.outdated:
         return False
-    return digest_of(cached) == (one.text_digest if cached.state_ref is not None else one.digest)
+    if cached.state_ref is not None:
+        return digest_of(cached) == one.text_digest
+    return not one.is_large and digest_of(cached) == one.digest

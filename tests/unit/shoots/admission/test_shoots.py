@@ -288,3 +288,27 @@ def test_epochs_that_nobody_can_read_can_be_put_right_by_the_garden_alone() -> N
 )
 def test_controllers_ask_the_same_where_no_webhook_did(case: Object, message: str | None) -> None:
     assert [one.message for one in unmovable(case.decode(Shoot), GARDEN)] == ([message] if message else [])
+
+
+def named(name: str, namespace: str) -> Object:
+    tree = shoot("a").tree
+    tree["metadata"] |= {"name": name, "namespace": namespace}
+    return Object(msgspec.json.encode(tree))
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "fields"),
+    [
+        ("x", "garden-core", []),
+        ("x-y", "garden", []),
+        ("x", "elsewhere", []),
+        ("b--c", "garden-a", ["metadata.name"]),
+        ("c", "garden-a--b", ["metadata.namespace"]),
+        ("c", "garden-a-", ["metadata.namespace"]),
+        ("x" * 50, "garden-core", []),
+        ("x" * 51, "garden-core", ["metadata.name"]),
+    ],
+)
+def test_no_two_shoots_can_have_the_same_namespace_in_a_seed(name: str, namespace: str, fields: list[str]) -> None:
+    """`b--c` of project a, and `c` of project `a--b`, would both be shoot--a--b--c."""
+    assert [field for field, _ in found(None, named(name, namespace), MEMBER)] == fields

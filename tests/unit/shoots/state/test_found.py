@@ -42,6 +42,7 @@ def test_what_is_still_to_be_restored_says_nothing(order: bytes) -> None:
     ("status", "problem"),
     [
         (b'{"state":' + b"[" * 200 + b"]" * 200 + b"}", "its state can't be carried: it is nested more than"),
+        (b'{"state":[1e999]}', "its state can't be carried"),
         (b'{"lastOperation":7}', "the resource can't be read"),
         (b'{"state":' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
     ],

@@ -62,3 +62,11 @@ def test_what_is_stored_fits_in_an_object_and_is_all_there(sizes: list[int], oth
             assert bytes(entry.state.state) == one.text
         else:
             assert pieces.join(reference, [by_name[name] for name in reference.secrets]) == one.text
+
+
+def test_an_entry_that_nobody_can_read_is_replaced() -> None:
+    """Somebody wrote it by hand."""
+    deep = ExtensionState(kind="Worker", name="a", state=msgspec.Raw(b"[" * 200 + b"]" * 200))
+    found = Found((FoundState(StateKey("Worker", "a"), b"1"),), frozenset({"Worker"}))
+    (entry,), _ = merged([Entry.of(deep)], found, Task(Mode.EXACT, 1), "uid", 0)
+    assert bytes(entry.state.state) == b"1"

@@ -1,0 +1,30 @@
+"""Names of shoots, of which the names of namespaces in seeds are made: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.gardener import names
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.violations import Violation
+from espalier.shoots.admission import messages
+
+
+def violations(shoot: Shoot) -> Iterator[Violation]:
+    """What is wrong with the name of a new shoot, or of its project.
+
+    A technical ID is `shoot--<project>--<shoot>`: with `--` in either, two projects could have the same one.
+    """
+    metadata = shoot.metadata
+    if "--" in metadata.name or metadata.name.startswith("-"):
+        yield Violation("metadata.name", metadata.name, "a name without --", messages.DOUBLE_HYPHEN)
+    project = names.project_of(metadata.namespace)
+    if project is None:
+        return
+    if "--" in project or project.startswith("-") or project.endswith("-"):
+        yield Violation("metadata.namespace", metadata.namespace, "a project without --", messages.DOUBLE_HYPHEN)
+    technical_id = names.technical_id(project, metadata.name)
+    if len(technical_id) > names.LONGEST_NAMESPACE:
+        most = names.LONGEST_NAMESPACE - len(technical_id) + len(metadata.name)
+        found = f"{metadata.name}: {len(metadata.name)} characters"
+        yield Violation("metadata.name", found, f"{max(most, 0)} characters in this project", messages.TOO_LONG)
