@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from espalier.api.etcd.calls import InitiateCopyOperation
 from espalier.api.etcd.timing import Timing
+from espalier.etcd.backend import Record, State
 from espalier.etcd.client import Client
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
@@ -24,7 +25,7 @@ from espalier.etcdbackup.election import agent, copier
 from espalier.etcdbackup.running.agent import AgentRun
 from espalier.etcdbackup.running.copier import CopierRun, CopyParts
 from espalier.etcdbackup.running.memory import MemoryData
-from espalier.etcdbackup.running.parts import Parts
+from espalier.etcdbackup.running.parts import NotStarted, Parts
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.stores.errors import Unavailable
@@ -34,6 +35,27 @@ from espalier.simulator.etcd.guarded import MemoryGuard
 from tests.support.faulty_stores import FaultyStore
 
 T = TypeVar("T")
+
+
+class SickGuard(MemoryGuard):
+    """One whose etcd does not start, as tests say."""
+
+    start_fails = ""
+    """Why etcd ends before it answers."""
+    heals_with_other_data = False
+    """True if it was the data."""
+
+    async def start(self) -> None:
+        if self.start_fails:
+            raise NotStarted(f"etcd ended: {self.start_fails}")
+        await super().start()
+
+    def load(self, records: Iterable[Record], state: State) -> None:
+        super().load(records, state)
+        if self.heals_with_other_data:
+            self.start_fails = ""
+
+
 CLUSTER = "shoot--team--garden/3f1c"
 MORNING = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
 PATIENCE = 4000.0
@@ -77,7 +99,7 @@ class Witnesses:
 class Seat:
     """The etcd of one epoch at one seed, with its agent and the store of the epoch."""
 
-    def __init__(self, moves: Moves, epoch: int, *, founding: bool, guard: MemoryGuard, data: MemoryData) -> None:
+    def __init__(self, moves: Moves, epoch: int, *, founding: bool, guard: SickGuard, data: MemoryData) -> None:
         self.epoch = epoch
         self.bucket = MemoryStore(moves.clock, where=f"s3://backups/{epoch}")
         self.store = FaultyStore(self.bucket)
@@ -112,12 +134,19 @@ class Seat:
         work = [self._write(name) for name in ("one", "two")] + [self._read(), self._read(), self._watch()]
         self._clients += [asyncio.create_task(one, name=f"client of {self.epoch}") for one in work]
 
-    async def close(self) -> None:
+    async def leave(self) -> None:
+        """The shoot's namespace is deleted at this seed; its volume stays."""
         await self.kill_agent()
         for client in self._clients:
             client.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
+
+    async def close(self) -> None:
+        await self.leave()
         self.guard.kill()
+
+    def data_is_there(self) -> bool:
+        return self.guard.has_data
 
     def cut(self) -> None:
         """Nobody here reaches the store."""
@@ -176,7 +205,7 @@ class Moves:
 
     def seat(self, *, at: Seat | None = None) -> Seat:
         """The etcd of the next epoch: on a new seed, or on that of an earlier one, with its volume."""
-        guard = at.guard if at is not None else MemoryGuard(self.clock, random.Random(self.rng.random()))
+        guard = at.guard if at is not None else SickGuard(self.clock, random.Random(self.rng.random()))
         data = at.data if at is not None else MemoryData(guard)
         seat = Seat(self, len(self.seats) + 1, founding=not self.seats, guard=guard, data=data)
         self.seats.append(seat)

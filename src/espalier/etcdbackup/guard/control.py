@@ -80,8 +80,9 @@ class Control:
             answer["id"] = request["id"]
             match request["do"]:
                 case "open":
+                    until = float(request["until"])
                     if self._child.is_running:
-                        self._door.open(float(request["until"]))
+                        self._door.open(until)
                 case "shut":
                     self._door.shut()
                 case "start":

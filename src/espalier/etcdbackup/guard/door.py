@@ -26,6 +26,8 @@ MOST_AHEAD = 86400.0
 _ACCEPTED_AT_ONCE = 64
 _PAUSE = 0.1
 """Seconds without accepting, when this process has no more files."""
+_BUSY, _TRIES = 0.02, 250
+"""Seconds between two tries to connect to an etcd that is too busy, and how many there are."""
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER with which closing drops what was not delivered, and tells the client so."""
 
@@ -46,6 +48,8 @@ class Door:
         self._timer: asyncio.TimerHandle | None = None
         self._listener: socket.socket | None = None
         self._connections: set[_Connection] = set()
+        self._waiting = 0
+        """Clients for whom etcd was too busy."""
 
     def listen(self, host: str, port: int) -> int:
         """Listen for clients; returns the port. Raises `OSError`."""
@@ -122,23 +126,44 @@ class Door:
             self._loop.add_reader(self._listener, self._accept)
 
     def _let_in(self, client: socket.socket) -> None:
-        if not self.passes or len(self._connections) >= MOST_CONNECTIONS:
+        if not self.passes or len(self._connections) + self._waiting >= MOST_CONNECTIONS:
             _reset(client)
             return
-        etcd = None
         try:
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            etcd = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            etcd.setblocking(False)
-            etcd.connect(self._etcd)  # a unix socket connects at once, or refuses
         except OSError:
             _reset(client)
-            if etcd is not None:
-                etcd.close()
+            return
+        self._connect(client, _TRIES)
+
+    def _connect(self, client: socket.socket, tries: int) -> None:
+        """Connect to etcd. A unix socket connects at once, or refuses; it is busy while too many wait for etcd."""
+        if not self.passes:
+            _reset(client)
+            return
+        try:
+            etcd = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        except OSError:  # no more files
+            _reset(client)
+            return
+        try:
+            etcd.setblocking(False)
+            etcd.connect(self._etcd)
+        except OSError as error:
+            etcd.close()
+            if isinstance(error, BlockingIOError) and tries > 0:
+                self._waiting += 1
+                self._loop.call_later(_BUSY, self._connect_again, client, tries - 1)
+            else:
+                _reset(client)
             return
         self._connections.add(_Connection(self, self._loop, client, etcd))
+
+    def _connect_again(self, client: socket.socket, tries: int) -> None:
+        self._waiting -= 1
+        self._connect(client, tries)
 
 
 class _Connection:

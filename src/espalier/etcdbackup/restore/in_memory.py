@@ -8,6 +8,7 @@ from dataclasses import replace
 from espalier.etcd.backend import Record, State, read_records, read_state
 from espalier.etcd.bbolt.reading import Damaged, Database
 from espalier.etcdbackup.restore import plan
+from espalier.etcdbackup.restore.errors import NothingToRestore
 from espalier.etcdbackup.restore.records import History
 from espalier.etcdbackup.restore.restorer import LEASE_TTL
 from espalier.etcdbackup.snapshots.malformed import Malformed
@@ -33,6 +34,8 @@ async def restored(store: Store, stock: Inventory, *, bump: int) -> tuple[list[R
         async with aclosing(events(store, delta)) as batches:
             async for batch in batches:
                 records += [Record.decode(key, value) for key, value in history.records(batch)]
+    if history.revision <= 1:
+        raise NothingToRestore(f"{full.name} is of an etcd without data")
     leases = {**dict.fromkeys(history.leases, LEASE_TTL), **state.leases}
     served = history.revision + bump
     compacted = served if bump else state.compacted

@@ -13,6 +13,7 @@ import structlog
 
 from espalier.api.etcd.ownership import FirstStart, Served
 from espalier.etcdbackup.election.agent import Settings
+from espalier.etcdbackup.restore.errors import NothingToRestore
 from espalier.etcdbackup.restore.plan import BUMP, target
 from espalier.etcdbackup.running.parts import NotStarted, Origin, Parts
 from espalier.etcdbackup.running.sync_objects import SyncObjects
@@ -22,6 +23,8 @@ from espalier.etcdbackup.snapshotter.full import newest_revision
 from espalier.etcdbackup.stores.errors import Conflict
 
 log = structlog.get_logger(__name__)
+
+_WRITTEN = "clients may have written to this etcd: find its backups, or say that all is lost (docs/etcd-backup.md)"
 
 
 def usable(stock: Inventory, marker: FirstStart, served: Served | None) -> Inventory:
@@ -75,6 +78,10 @@ class Starting:
             except Conflict:  # of an agent before, whose put was late
                 self._served = await self._objects.served()
 
+    @property
+    def _where(self) -> str:
+        return self._parts.store.where
+
     async def _started(self, marker: FirstStart) -> None:
         data, guard = self._parts.data, self._parts.guard
         if not await data.is_present() or not await self._is_of_this_epoch(marker):
@@ -114,14 +121,16 @@ class Starting:
         origin = Origin(settings.epoch, settings.cluster, is_first)
         if self._stock.latest is None:
             if not is_first or marker.snapshots:
-                where = self._parts.store.where
-                raise NotStarted(
-                    f"{where} has no full snapshot, and clients have written to this etcd: find its backups"
-                )
+                raise NotStarted(f"{self._where} has no full snapshot, and {_WRITTEN}")
             if await data.is_present():
                 raise NotStarted("etcd does not start from its data, and there are no backups to take instead")
             await data.begin(origin)
             return
         bump = 0 if is_first and marker.lossless else BUMP
-        await data.restore(self._parts.store, self._stock, bump, origin)
+        try:
+            await data.restore(self._parts.store, self._stock, bump, origin)
+        except NothingToRestore:
+            if bump:
+                raise NotStarted(f"the backups in {self._where} are of an etcd without data, and {_WRITTEN}") from None
+            await data.begin(origin)  # nothing was in it when it was given away
         log.info("etcd's data were restored", revision=target(self._stock), skipped=bump)

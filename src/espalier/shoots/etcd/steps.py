@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 from espalier.api.core import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.resource import Key
+from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 from espalier.runtime.steps import Step
-from espalier.runtime.writer import Writer, found_by_owner
+from espalier.runtime.writer import NameTaken, Writer, found_by_owner
 from espalier.shoots.etcd import names
 from espalier.shoots.etcd.observe import Scope, StatefulSet
 from espalier.shoots.etcd.plan import plan
+from espalier.shoots.etcd.rendering import Rendered
 from espalier.shoots.etcd.settings import Unusable, is_copy
 
 
@@ -44,10 +47,22 @@ async def write_objects(ctx: Context) -> Outcome:
     if due.replace:
         return Wait("StatefulSetReplaced", f"StatefulSet {ctx.object.name} is deleted, and made anew as it shall be")
     for one in due.apply:
-        await ctx.writer.apply(one.resource, one.body, ctx.scope.belongs)
+        await _apply(ctx, one)
     if due.apply:
         return Wait("PodsPending", f"StatefulSet {ctx.object.name} was written")
     return Continue()
+
+
+async def _apply(ctx: Context, one: Rendered) -> None:
+    """Apply an object. Raises `NameTaken` also where another's has none of our labels, so that no cache shows it."""
+    try:
+        await ctx.writer.apply(one.resource, one.body, ctx.scope.belongs)
+    except Conflict:
+        key = Key(ctx.object.namespace, one.name)
+        found = await ctx.writer.read(one.resource, key)
+        if found is not None and (holder := ctx.scope.belongs(one.resource, found)):
+            raise NameTaken(one.resource, key, holder) from None
+        raise
 
 
 async def wait_for_pods(ctx: Context) -> Outcome:

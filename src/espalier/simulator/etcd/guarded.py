@@ -95,6 +95,14 @@ class MemoryGuard:
         """True if an etcd ran with it, or data were loaded."""
         return self._has_data
 
+    def disk(self) -> MemoryStorage:
+        """A copy of what is on it now."""
+        return self._storage.copy()
+
+    def put_disk(self, storage: MemoryStorage) -> None:
+        """Another volume is in its place."""
+        self._storage, self._has_data = storage, True
+
     def load(self, records: Iterable[Record], state: State) -> None:
         """Replace all that is there."""
         self.wipe()
@@ -114,6 +122,11 @@ class MemoryGuard:
     def transport(self) -> Transport:
         """That of clients, such as an API server: through the door."""
         return _Through(self, is_client=True)
+
+    @property
+    def runs(self) -> bool:
+        """True while etcd runs."""
+        return self._member is not None
 
     @property
     def is_open(self) -> bool:

@@ -89,6 +89,12 @@ class MemoryStorage:
             index=batch.index,
         )
 
+    def copy(self) -> MemoryStorage:
+        """Another one with the same content."""
+        same = MemoryStorage()
+        same._records, same._stored = dict(self._records), self._stored
+        return same
+
     def shrink(self) -> None:
         """Do nothing."""
 

@@ -1,10 +1,27 @@
-"""Control planes that move, on virtual time: agents, copies, etcds and doors as they are put together in earnest."""
+"""Control planes that move, on virtual time: agents, copies, etcds and doors as they are put together in earnest.
+
+At each seed two writers, two readers and a watch are witnesses all the time; that never two epochs serve is asserted at
+the end of each story.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
+from contextlib import suppress
 
-from tests.support.moves import Moves, moving
+import pytest
+
+from espalier.api.etcd.ownership import CopyOperation, Status, Writer, copy_operation_key, encoded, read_first_start
+from espalier.etcd.client import Client
+from espalier.etcd.errors import EtcdError
+from espalier.etcdbackup.restore.plan import BUMP
+from espalier.etcdbackup.snapshots.names import Kind, parse_key
+from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshotter.full import newest_revision
+from espalier.etcdbackup.stores.errors import Unavailable
+from tests.support.moves import CLUSTER, Moves, Seat, moving
+from tests.support.sampling import sampled
 
 
 def test_in_the_good_case_nothing_that_was_acknowledged_is_lost() -> None:
@@ -13,9 +30,377 @@ def test_in_the_good_case_nothing_that_was_acknowledged_is_lost() -> None:
         await asyncio.sleep(100)
         await moves.initiated(source)
         destination = moves.seat()
+        began = moves.clock.monotonic()
         await moves.taken_over(destination)
+        assert moves.clock.monotonic() - began < 30, "Ready was there already: the copy waits for nothing"
         assert moves.witnesses.acknowledged
         assert await moves.missing(destination) == []
-        assert moves.witnesses.first(2) - moves.witnesses.last(1) < 60
+        assert await revision(destination) < BUMP, "lossless: clients need not list anew"
 
     moving(story)
+
+
+def test_without_initiate_the_destination_asks_the_source_to_close_and_nothing_is_lost() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(50)
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        assert await moves.missing(destination) == []
+        finals = [key for key in source.bucket.objects if key.endswith(".final")]
+        stock = (await take_stock(source.bucket)).snapshots
+        assert len(finals) == 1, "exactly one final snapshot"
+        assert stock[-1].key == finals[0], "and no delta after it"
+
+    moving(story)
+
+
+def test_the_source_closes_in_order() -> None:
+    """G54: the probe turns 503 and the snapshotter stops, then the final snapshot, then `Ready`."""
+
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(30)
+        run = source.run
+        assert run is not None
+        order: list[tuple[str, bool, bool, bool]] = []
+
+        def noted(key: str) -> None:
+            order.append((key.rpartition(".")[2], run.ready, source.guard.is_open, source.guard.runs))
+
+        source.store.before = {"upload": noted, "replace": noted}
+        by_hand = CopyOperation(1, Status.INITIAL, Writer.DESTINATION, nonce="by hand")
+        await source.bucket.create(copy_operation_key(1), encoded(by_hand))
+        await moves.until(lambda: status(source) is Status.READY)
+        assert order == [("final", False, False, True), ("json", False, False, False)]
+        assert run.status().copy_operation is not None, "it answers although etcd has ended"
+
+    moving(story)
+
+
+def test_a_source_without_its_bucket_closes_before_the_destination_goes_on() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(100)
+        source.cut()
+        cut = moves.clock.monotonic()
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        timing = moves.timing
+        assert moves.witnesses.last(1) <= cut + timing.validity
+        assert await revision(destination) > BUMP, "watchers list anew"
+        lost = await moves.missing(destination)
+        assert lost, "what came last is gone"
+        window = moves.schedule.delta_period + timing.validity
+        assert len(lost) <= 2 * (window / 0.5) + 4, "no more than a delta period, and what came after the cut"
+        source.heal()
+        await asyncio.sleep(200)
+        assert source.run is not None
+        assert not source.run.ready, "it stays inactive"
+        assert moves.witnesses.last(1) <= cut + timing.validity
+
+    moving(story)
+
+
+def test_one_failed_request_closes_nothing() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        source.cut()
+        await asyncio.sleep(7)
+        source.heal()
+        before = len(moves.witnesses.served)
+        await asyncio.sleep(20)
+        assert source.run is not None
+        assert source.run.ready
+        assert len(moves.witnesses.served) - before > 100
+
+    moving(story)
+
+
+def test_a_source_whose_bucket_comes_back_serves_again() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(20)
+        source.cut()
+        await asyncio.sleep(60)
+        run = source.run
+        assert run is not None
+        assert not run.ready
+        assert not await source.guard.is_running(), "etcd was ended"
+        source.heal()
+        await moves.until(lambda: run.ready, seconds=30)
+        await asyncio.sleep(20)
+        async with Client(source.guard.inside(), rng=moves.rng) as client:
+            gone = [key for key in list(moves.witnesses.acknowledged) if await client.get(key) is None]
+        assert gone == []
+
+    moving(story)
+
+
+@pytest.mark.parametrize("what", ["agent", "guard", "everything"])
+def test_a_source_that_dies_is_left_behind(what: str) -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(60)
+        await source.kill_agent()
+        if what != "agent":
+            source.guard.kill()
+        if what == "everything":
+            source.data.lose()
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        assert await revision(destination) > BUMP
+
+    moving(story)
+
+
+def test_a_seed_that_was_frozen_serves_nothing_when_it_is_thawed() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(60)
+        await source.kill_agent()  # it would be frozen as well
+        source.guard.freeze()
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        await asyncio.sleep(300)
+        source.guard.thaw()
+        run = source.start_agent()
+        await asyncio.sleep(100)
+        assert run.phase == "HandedOver"
+        assert moves.witnesses.last(1) < moves.witnesses.first(2)
+
+    moving(story)
+
+
+def test_a_cluster_moves_there_and_back_and_a_third_time() -> None:
+    async def story(moves: Moves) -> None:
+        first = await moves.founded()
+        await asyncio.sleep(30)
+        second = moves.seat()
+        await moves.taken_over(second)
+        await first.leave()
+        await asyncio.sleep(30)
+        back = moves.seat(at=first)  # with the volume of the first epoch, whose data are old
+        await moves.taken_over(back)
+        await second.leave()
+        await asyncio.sleep(30)
+        third = moves.seat(at=second)
+        await moves.taken_over(third)
+        await asyncio.sleep(10)
+        assert await moves.missing(third) == []
+        assert {epoch for *_, epoch, _ in moves.witnesses.served} == {1, 2, 3, 4}
+
+    moving(story)
+
+
+def test_an_agent_that_dies_while_etcd_lives_is_replaced_and_clients_hardly_notice() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(30)
+        await source.kill_agent()
+        await asyncio.sleep(1)
+        run = source.start_agent()
+        served = len(moves.witnesses.served)
+        await asyncio.sleep(10)
+        assert run.ready
+        assert len(moves.witnesses.served) - served > 80, "the door stayed open"
+
+    moving(story)
+
+
+# --- Data ---------------------------------------------------------------------------------------------------------
+
+
+def test_lost_data_are_restored_from_backups_and_revisions_raised() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(100)
+        lost_at = len(moves.witnesses.acknowledged)
+        source.guard.kill_etcd()
+        source.data.lose()
+        run = source.run
+        assert run is not None
+        await moves.until(lambda: not run.ready)
+        await moves.until(lambda: run.ready)
+        assert await revision(source) > BUMP
+        async with Client(source.guard.inside(), rng=moves.rng) as client:
+            early = list(moves.witnesses.acknowledged)[: lost_at - 100]
+            assert [key for key in early if await client.get(key) is None] == []
+        await asyncio.sleep(30)
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        text = destination.bucket.objects["ownership/00000002-first-start.json"].data
+        marker = read_first_start(text, 2, CLUSTER)
+        assert not getattr(marker, "lossless", True), "this etcd never had all that was acknowledged"
+
+    moving(story)
+
+
+def test_an_etcd_that_had_data_never_starts_empty() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(30)
+        for key in [key for key in source.bucket.objects if key.startswith("v2/")]:
+            await source.bucket.delete(key)
+        source.cut()
+        source.guard.kill_etcd()
+        source.data.lose()
+        source.heal()
+        run = source.run
+        assert run is not None
+        await asyncio.sleep(120)
+        assert not run.ready
+        assert "has no full snapshot, and clients may have written" in run.trouble
+        assert not source.data_is_there()
+
+    moving(story)
+
+
+def test_a_cluster_that_was_never_written_to_moves_as_well() -> None:
+    async def story(moves: Moves) -> None:
+        source = moves.seat()
+        run = source.start_agent()
+        await moves.until(lambda: run.ready)
+        await moves.initiated(source)
+        destination = moves.seat()
+        await moves.taken_over(destination)
+
+    moving(story)
+
+
+def test_an_etcd_that_never_served_may_start_empty_again() -> None:
+    async def story(moves: Moves) -> None:
+        seat = moves.seat()
+        seat.store.before = {"create": lambda key: Unavailable(key, "away") if "served" in key else None}
+        run = seat.start_agent()
+        await asyncio.sleep(30)
+        assert seat.guard.has_data, "etcd was started"
+        assert not run.ready, "and clients were not let in"
+        await seat.kill_agent()
+        seat.heal()
+        seat.guard.kill()
+        seat.data.lose()
+        run = seat.start_agent()
+        await moves.until(lambda: run.ready, seconds=60)
+
+    moving(story)
+
+
+def test_data_from_which_etcd_does_not_start_are_left_alone_unless_they_are_found_to_be_damaged() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(100)
+        source.guard.start_fails = "address in use"
+        source.guard.kill_etcd()
+        await asyncio.sleep(60)
+        run = source.run
+        assert run is not None
+        assert "its data look whole" in run.trouble
+        source.data.damaged = "page 7 is torn"
+        source.guard.heals_with_other_data = True
+        await moves.until(lambda: run.ready, seconds=60)
+        assert await revision(source) > BUMP
+
+    moving(story)
+
+
+def test_data_with_less_than_their_backups_are_replaced() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(40)
+        old = source.guard.disk()
+        await asyncio.sleep(60)
+        source.guard.kill_etcd()
+        source.guard.put_disk(old)
+        run = source.run
+        assert run is not None
+        await moves.until(lambda: not run.ready)
+        await moves.until(lambda: run.ready)
+        assert await revision(source) > BUMP
+
+    moving(story)
+
+
+def test_the_first_restore_of_an_epoch_uses_nothing_but_its_list() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(60)
+        source.cut()
+        await asyncio.sleep(30)
+        destination = moves.seat()
+        copy = moves.copy(destination)
+        await moves.until(lambda: copy.ready)
+        newest = (await take_stock(destination.bucket)).snapshots[-1]
+        late = newest.key.replace(f"{newest.snapshot.last:08d}", f"{newest.snapshot.last + 40:08d}", 1)
+        assert parse_key(late) is not None
+        await destination.bucket.put(late, b"what a source stored too late")
+        run = destination.start_agent()
+        await moves.until(lambda: run.ready, seconds=60)
+
+    moving(story)
+
+
+# --- Any moment -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", sampled(range(200), *range(0, 200, 25)))
+def test_whatever_dies_at_whatever_moment_of_a_move_the_destination_serves_and_never_two(seed: int) -> None:
+    async def story(moves: Moves) -> None:
+        chance = random.Random(seed)
+        source = await moves.founded()
+        await asyncio.sleep(chance.uniform(25, 60))
+        destination = moves.seat()
+        copying = {"run": moves.copy(destination)}
+        quiet = moves.clock.monotonic() + chance.uniform(20, 120)
+        while not copying["run"].ready:
+            await asyncio.sleep(chance.expovariate(0.3))
+            if moves.clock.monotonic() > quiet:
+                continue
+            match chance.choice(("agent", "etcd", "guard", "copy", "cut", "freeze", "nothing")):
+                case "agent":
+                    await source.kill_agent()
+                    await asyncio.sleep(chance.uniform(0, 10))
+                    source.start_agent()
+                case "etcd":
+                    source.guard.kill_etcd()
+                case "guard":
+                    source.guard.kill()
+                case "copy":
+                    await moves.end_copies()
+                    copying["run"] = moves.copy(destination)
+                case "cut":
+                    source.cut()
+                    await asyncio.sleep(chance.uniform(0, 40))
+                    source.heal()
+                case "freeze":
+                    source.guard.freeze()
+                    await asyncio.sleep(chance.uniform(0, 60))
+                    source.guard.thaw()
+        run = destination.start_agent()
+        await moves.until(lambda: run.ready)
+        destination.witness()
+        await asyncio.sleep(60)
+        text = destination.bucket.objects["ownership/00000002-first-start.json"].data
+        marker = read_first_start(text, 2, CLUSTER)
+        if getattr(marker, "lossless", False):
+            assert await moves.missing(destination) == []
+        stock = (await take_stock(destination.bucket)).snapshots
+        assert stock[0].snapshot.kind in (Kind.FULL, Kind.DELTA)
+
+    moving(story, seed=seed)
+
+
+async def revision(seat: Seat) -> int:
+    """etcd's, behind the door."""
+    async with Client(seat.guard.inside(), rng=random.Random(1)) as client:
+        while True:
+            with suppress(EtcdError):
+                return await newest_revision(client)
+            await asyncio.sleep(0.1)
+
+
+def status(seat: Seat) -> Status | None:
+    """As `copyop/status` tells it."""
+    assert seat.run is not None
+    operation = seat.run.status().copy_operation
+    return operation.status if operation is not None else None

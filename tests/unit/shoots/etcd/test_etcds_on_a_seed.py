@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from espalier.api.core import PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE, STATEFUL_SET
 from espalier.api.gardener import images, metadata_keys
 from espalier.api.gardener.etcd import Etcd
@@ -253,3 +255,38 @@ def test_a_steady_etcd_is_not_written_to() -> None:
 def writes(seed: Seed) -> int:
     counted = seed.workload.server.requests
     return sum(number for (verb, *_), number in counted.items() if verb in ("create", "patch", "update", "delete"))
+
+
+@pytest.mark.parametrize("labels", [{"name": "etcd"}, {}])
+def test_what_belongs_to_somebody_else_is_left_alone_until_it_is_gone(labels: dict[str, str]) -> None:
+    async def story(here: Story) -> None:
+        theirs: Tree = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "etcd-main-client", "namespace": SHOOT, "labels": labels},
+            "spec": {"selector": {"app": "theirs"}, "ports": [{"port": 1}]},
+        }
+        made = await here.client.create(SERVICE, theirs)
+        await here.create()
+        await here.becomes(lambda: here.has_reason("NameTaken"))
+        [condition] = (await here.status())["conditions"]
+        assert "Service.core shoot--team--garden/etcd-main-client (of nobody)" in condition["message"]
+        assert (await here.client.get(SERVICE, made.name, SHOOT)).resource_version == made.resource_version
+
+        await here.client.delete(SERVICE, made.name, SHOOT)
+        await here.becomes(here.is_ready)
+
+    tell(story, agents=Agents(health=200))
+
+
+def test_a_copy_version_that_is_made_the_real_one_in_place_gets_its_etcd_and_its_data() -> None:
+    async def story(here: Story) -> None:
+        await here.create(copy=True)
+        await here.becomes(here.is_ready)
+        await here.change({"spec": {"backup": {"sourceStore": None}}})
+        await here.becomes(lambda: here.has_arguments("run", "--epoch=2"))
+        await here.becomes(here.is_ready)
+        assert await here.claims() == ["etcd-main-etcd-main-0"]
+        assert containers((await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree) == ["etcd", "backup-restore"]
+
+    tell(story, agents=Agents(health=200))

@@ -1,0 +1,205 @@
+"""Moves of a control plane's etcd on real processes: guards, agents, copies, and an etcd of ours or a real one.
+
+Writers, readers and watches at both seeds are witnesses: never do two epochs serve.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from espalier.assets.component import Component
+from espalier.assets.recipes import ETCD, ETCD_BEFORE
+from espalier.etcd.client import connect
+from espalier.etcdbackup.restore.plan import BUMP
+from tests.support.owners import QUICK, Seat, revision, seats, until
+from tests.support.real_etcd import built
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+ETCDS = [
+    pytest.param(None, id="embedded", marks=pytest.mark.embedded),
+    pytest.param(ETCD_BEFORE, id="etcd-3.5", marks=pytest.mark.envtest),
+    pytest.param(ETCD, id="etcd-3.6", marks=pytest.mark.envtest),
+]
+
+
+@pytest.fixture(params=ETCDS)
+def component(request: pytest.FixtureRequest) -> Component | None:
+    chosen: Component | None = request.param
+    if chosen is not None and built(chosen) is None:
+        pytest.skip(f"etcd {chosen.version} was not built: run make real-assets")
+    return chosen
+
+
+async def test_the_good_case_loses_nothing(tmp_path: Path, component: Component | None) -> None:
+    async with seats(tmp_path, component) as moves:
+        source = await moves.founded()
+        assert (await source.ask("POST", "/copyop/initiate", {"epoch": 7}))[0] == 409
+        assert (await source.ask("POST", "/copyop/initiate", {}))[0] == 400
+        assert (await source.ask("GET", "/copyop/initiate"))[0] == 405
+        assert await source.ask("GET", "/copyop/status") == (200, {"epoch": 1, "initiated": False})
+        await source.initiated()
+        assert not await source.is_ready()
+        await until(lambda: source.etcd_pid() is None)
+        assert (await source.ask("GET", "/copyop/status"))[1]["copyOperation"]["status"] == "Ready"
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        assert await moves.missing(destination) == []
+        async with connect(destination.etcd_url) as client:
+            assert 0 < await revision(client) < BUMP
+        assert await source.agent.stop() == 0
+        assert await source.guard.stop() == 0
+
+
+async def test_a_source_that_is_frozen_serves_nothing_when_it_is_thawed(
+    tmp_path: Path, component: Component | None
+) -> None:
+    async with seats(tmp_path, component) as moves:
+        source = await moves.founded()
+        thaw = source.freeze()
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        before = moves.witnesses.count(1)
+        thaw()
+        await until(lambda: source.etcd_pid() is None, source.logs)
+        await until(lambda: moves.witnesses.count(2) > 200)
+        assert moves.witnesses.count(1) == before
+        assert not await source.is_ready()
+        async with connect(destination.etcd_url) as client:
+            assert await revision(client) > BUMP
+
+
+async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
+    tmp_path: Path, component: Component | None
+) -> None:
+    async with seats(tmp_path, component) as moves:
+        store = tmp_path / "seen-by-the-source"
+        real = tmp_path / "store-1"
+        real.mkdir()
+        store.symlink_to(real)
+        source = await moves.founded(f"file://{store}")
+        store.unlink()
+        store.write_text("no folder: nothing can be read")
+        cut = time.monotonic()
+        await until(lambda: source.etcd_pid() is None, source.logs)
+        closed = moves.witnesses.count(1)
+        last = max(ended for _, ended, epoch, _ in moves.witnesses.served if epoch == 1)
+        assert last <= cut + QUICK.validity + 0.5
+        source.store = f"file://{real}"
+        destination = moves.seat()
+        await moves.taken_over(destination)
+        store.unlink()
+        store.symlink_to(real)
+        await until(lambda: moves.witnesses.count(2) > 200)
+        assert moves.witnesses.count(1) == closed
+
+
+async def test_an_agent_that_is_killed_alone_leaves_a_door_that_shuts(
+    tmp_path: Path, component: Component | None
+) -> None:
+    async with seats(tmp_path, component) as moves:
+        source = await moves.founded()
+        await source.agent.kill()
+        killed = time.monotonic()
+        served = moves.witnesses.served
+        await until(lambda: time.monotonic() - max(one[1] for one in served) > 3 * QUICK.poll_period)
+        assert max(one[1] for one in served) <= killed + QUICK.validity + 0.5
+        assert source.etcd_pid() is not None, "etcd lives, and nobody is let in"
+        await source.start_agent()
+        await source.serves()
+        count = moves.witnesses.count(1)
+        await until(lambda: moves.witnesses.count(1) > count + 50)
+
+
+async def test_etcd_dies_with_its_guard(tmp_path: Path, component: Component | None) -> None:
+    async with seats(tmp_path, component) as moves:
+        source = await moves.founded()
+        pid = source.etcd_pid()
+        assert pid is not None
+        await source.guard.kill()
+        await until(lambda: not is_alive(pid))
+        await until(not_ready(source))
+        await source.start_guard()
+        await source.serves()
+        count = moves.witnesses.count(1)
+        await until(lambda: moves.witnesses.count(1) > count + 50, source.logs)
+
+
+async def test_a_data_directory_that_is_lost_is_restored(tmp_path: Path, component: Component | None) -> None:
+    async with seats(tmp_path, component) as moves:
+        source = await moves.founded()
+        await source.ask("POST", "/snapshot/full")
+        await source.ask("POST", "/snapshot/delta")
+        known = set(moves.witnesses.acknowledged)
+        await source.ask("POST", "/snapshot/delta")
+        await source.agent.kill()
+        await source.guard.kill()
+        (source.data).rename(tmp_path / "lost")
+        await source.start()
+        await source.serves()
+        async with connect(source.etcd_url) as client:
+            assert await revision(client) > BUMP
+            assert [key for key in known if await client.get(key) is None] == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(30))
+async def test_whatever_dies_or_stops_while_it_moves_never_two_serve(
+    tmp_path: Path, component: Component | None, seed: int
+) -> None:
+    async with seats(tmp_path, component) as moves:
+        chance = random.Random(seed)
+        source = await moves.founded()
+        destination = moves.seat()
+        copy = await moves.copy(destination)
+        for _ in range(chance.randrange(1, 5)):
+            await disturbed(chance, source)
+        await until(destination.is_ready, destination.logs)
+        await copy.kill()
+        await destination.start()
+        moves.witnesses.begin(destination)
+        await destination.serves()
+        await until(lambda: moves.witnesses.count(2) > 100, destination.logs)
+
+
+async def disturbed(chance: random.Random, source: Seat) -> None:
+    """One mishap at the source, at any moment."""
+    moment = time.monotonic() + chance.uniform(0, 1)
+    await until(lambda: time.monotonic() >= moment)
+    match chance.choice(("agent", "guard", "etcd", "freeze")):
+        case "agent":
+            await source.agent.kill()
+            await source.start_agent()
+        case "guard":
+            await source.guard.kill()
+            await source.start_guard()
+        case "etcd":
+            source.kill_etcd()
+        case "freeze":
+            thaw = source.freeze(etcd=chance.random() < 0.5)
+            moment = time.monotonic() + chance.uniform(0, 3)
+            await until(lambda: time.monotonic() >= moment)
+            thaw()
+
+
+def is_alive(pid: int) -> bool:
+    """True while there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def not_ready(seat: Seat) -> Callable[[], Awaitable[bool]]:
+    """True once its probe says no."""
+
+    async def said() -> bool:
+        return not await seat.is_ready()
+
+    return said

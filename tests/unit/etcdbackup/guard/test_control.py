@@ -1,0 +1,156 @@
+"""The guard and its agent: over their socket, with a program that stands for etcd."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from espalier.etcdbackup.guard.child import Child
+from espalier.etcdbackup.guard.control import LONGEST_LINE, Control
+from espalier.etcdbackup.guard.door import Door, since_boot
+
+PATIENCE = 30.0
+SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
+DEAF = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)",
+]
+
+
+@dataclass
+class Setting:
+    door: Door
+    child: Child
+    path: Path
+
+    async def agent(self) -> Agent:
+        return Agent(*await asyncio.open_unix_connection(self.path))
+
+
+@dataclass
+class Agent:
+    """What an agent says and hears."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ask(self, **request: Any) -> dict[str, Any]:
+        self.say(**request)
+        return await self.hear()
+
+    def say(self, **request: Any) -> None:
+        self.writer.write(json.dumps(request).encode() + b"\n")
+
+    async def hear(self) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE):
+            heard: dict[str, Any] = json.loads(await self.reader.readline())
+        return heard
+
+    async def is_hung_up(self) -> bool:
+        async with asyncio.timeout(PATIENCE):
+            return await self.reader.read() == b""
+
+
+@asynccontextmanager
+async def guard(command: list[str], patience: float = 5) -> AsyncIterator[Setting]:
+    with tempfile.TemporaryDirectory(prefix="guard") as name:
+        folder = Path(name)
+        door, child = Door(folder / "etcd.sock"), Child(command, patience=patience)
+        control = Control(door, child)
+        await control.listen(folder / "guard.sock")
+        try:
+            yield Setting(door, child, folder / "guard.sock")
+        finally:
+            door.close()
+            await child.stop()
+            control.close()
+            await asyncio.sleep(0)
+
+
+async def test_nothing_runs_and_nothing_passes_before_the_agent_says_so() -> None:
+    async with guard(SLEEPS) as setting:
+        agent = await setting.agent()
+        assert await agent.ask(id=1, do="state") == {"id": 1, "running": False}
+        assert await agent.ask(id=2, do="open", until=since_boot() + 60) == {"id": 2}
+        assert not setting.door.passes, "there is no etcd to be let in to"
+        assert await agent.ask(id=3, do="start") == {"id": 3, "running": True}
+        assert await agent.ask(id=4, do="open", until=since_boot() + 60) == {"id": 4}
+        assert setting.door.passes
+        assert await agent.ask(id=5, do="shut") == {"id": 5}
+        assert not setting.door.passes
+        agent.writer.close()
+
+
+async def test_the_end_of_etcd_is_told_and_shuts_the_door() -> None:
+    async with guard(SLEEPS) as setting:
+        agent = await setting.agent()
+        await agent.ask(id=1, do="start")
+        await agent.ask(id=2, do="open", until=since_boot() + 60)
+        assert setting.child._process is not None
+        os.kill(setting.child._process.pid, signal.SIGKILL)
+        assert await agent.hear() == {"ended": -signal.SIGKILL}
+        assert not setting.door.passes
+        agent.writer.close()
+
+
+async def test_an_etcd_that_does_not_end_is_killed() -> None:
+    async with guard(DEAF, patience=0.3) as setting:
+        agent = await setting.agent()
+        await agent.ask(id=1, do="start")
+        agent.say(id=2, do="stop")
+        assert [await agent.hear(), await agent.hear()][-1] == {"id": 2}
+        assert not setting.child.is_running
+        agent.writer.close()
+
+
+async def test_a_new_agent_is_heard_and_what_the_old_one_sent_is_not() -> None:
+    async with guard(SLEEPS) as setting:
+        old = await setting.agent()
+        await old.ask(id=1, do="start")
+        new = await setting.agent()
+        assert await new.ask(id=1, do="shut") == {"id": 1}
+        old.say(id=2, do="open", until=since_boot() + 60)
+        assert await old.is_hung_up()
+        assert await new.ask(id=2, do="state") == {"id": 2, "running": True}
+        assert not setting.door.passes
+        for agent in (old, new):
+            agent.writer.close()
+
+
+async def test_what_is_not_understood_is_said_and_changes_nothing() -> None:
+    async with guard(SLEEPS) as setting:
+        agent = await setting.agent()
+        for request in ({"id": 1, "do": "dance"}, {"id": 2, "do": "open"}, {"id": 3}):
+            assert "error" in await agent.ask(**request)
+        agent.writer.write(b"no json\n")
+        assert "error" in await agent.hear()
+        agent.writer.write(b"[" * 3000 + b"\n")
+        assert "error" in await agent.hear()
+        assert await agent.ask(id=4, do="start") == {"id": 4, "running": True}
+        assert "until" in (await agent.ask(id=5, do="open", until=1e30))["error"]
+        agent.writer.write(b"x" * 2 * LONGEST_LINE)
+        assert await agent.is_hung_up()
+        agent.writer.close()
+
+
+async def test_the_socket_is_its_owners_alone() -> None:
+    async with guard(SLEEPS) as setting:
+        assert stat.S_IMODE(setting.path.stat().st_mode) == 0o600
+
+
+async def test_a_program_that_is_not_there_is_named() -> None:
+    async with guard(["/nowhere/etcd"]) as setting:
+        agent = await setting.agent()
+        assert "/nowhere/etcd" in (await agent.ask(id=1, do="start"))["error"]
+        agent.writer.close()

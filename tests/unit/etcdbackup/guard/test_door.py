@@ -1,0 +1,299 @@
+"""The door of etcd: real sockets, and a clock that tests move."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from espalier.etcdbackup.guard import door as door_module
+from espalier.etcdbackup.guard.door import CHUNK, Door, since_boot
+
+PATIENCE = 20.0
+T = TypeVar("T")
+
+
+class Hand:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.before_look: Callable[[], None] = lambda: None
+
+    def __call__(self) -> float:
+        self.before_look()
+        return self.now
+
+
+class Behind:
+    """What is behind the door instead of etcd: what comes, and connections to answer on."""
+
+    def __init__(self) -> None:
+        self.connections: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        await self.connections.put((reader, writer))
+
+    async def next(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await within(self.connections.get())
+
+
+class Setting:
+    def __init__(self, door: Door, hand: Hand, behind: Behind, port: int) -> None:
+        self.door, self.hand, self.behind, self.port = door, hand, behind, port
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def client(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers.append(writer)
+        return reader, writer
+
+    async def pair(
+        self,
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, asyncio.StreamReader, asyncio.StreamWriter]:
+        """A client, and the other end of its connection."""
+        return *(await self.client()), *(await self.behind.next())
+
+
+@asynccontextmanager
+async def guarded() -> AsyncIterator[Setting]:
+    with tempfile.TemporaryDirectory(prefix="door") as folder:
+        path = Path(folder) / "etcd.sock"
+        behind, hand = Behind(), Hand()
+        server = await asyncio.start_unix_server(behind.accept, path)
+        door = Door(path, hand)
+        setting = Setting(door, hand, behind, door.listen("127.0.0.1", 0))
+        try:
+            yield setting
+        finally:
+            door.close()
+            server.close()
+            for writer in (*setting.writers, *behind.writers):
+                writer.transport.abort()
+            await asyncio.sleep(0)
+
+
+async def within(work: Awaitable[T]) -> T:
+    async with asyncio.timeout(PATIENCE):
+        return await work
+
+
+async def cut(reader: asyncio.StreamReader) -> bool:
+    """True once the connection was ended from the other side, with nothing to read any more."""
+    try:
+        return await within(reader.read()) == b""
+    except ConnectionError:
+        return True
+
+
+async def turned_away(setting: Setting) -> bool:
+    """True if a client is let nowhere: it may notice while it connects, or after."""
+    try:
+        reader, _ = await setting.client()
+    except ConnectionError:
+        return True
+    return await cut(reader)
+
+
+async def test_bytes_pass_both_ways_while_it_is_open() -> None:
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        reader, writer, etcd, answers = await setting.pair()
+        writer.write(b"request")
+        assert await within(etcd.readexactly(7)) == b"request"
+        answers.write(b"response")
+        assert await within(reader.readexactly(8)) == b"response"
+
+
+async def test_it_is_shut_at_first_and_turns_clients_away() -> None:
+    async with guarded() as setting:
+        assert await turned_away(setting)
+        assert setting.behind.connections.empty()
+
+
+async def test_a_request_after_the_deadline_does_not_reach_etcd() -> None:
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        reader, writer, etcd, _ = await setting.pair()
+        setting.hand.now += 10
+        writer.write(b"too late")
+        assert await cut(reader)
+        assert await within(etcd.read()) == b""
+
+
+async def test_an_answer_after_the_deadline_does_not_reach_the_client() -> None:
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        reader, writer, etcd, answers = await setting.pair()
+        writer.write(b"request")
+        await within(etcd.readexactly(7))
+        setting.hand.now += 10
+        answers.write(b"too late")
+        assert await cut(reader)
+
+
+async def test_the_deadline_is_compared_before_each_chunk_of_a_long_answer() -> None:
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        reader, _, _etcd, answers = await setting.pair()
+        looks = 0
+
+        def count() -> None:
+            nonlocal looks
+            looks += 1
+            if looks == 5:
+                setting.hand.now += 10
+
+        setting.hand.before_look = count
+        answers.write(bytes(64 * CHUNK))
+        received = 0
+        try:
+            while chunk := await within(reader.read(1 << 20)):
+                received += len(chunk)
+        except ConnectionError:
+            pass
+        assert received <= 4 * CHUNK
+
+
+async def test_what_is_held_for_a_slow_client_is_not_delivered_after_the_deadline() -> None:
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(client, ("127.0.0.1", setting.port))
+        _, answers = await setting.behind.next()
+        answers.write(bytes(200 * CHUNK))
+        with pytest.raises(TimeoutError):  # it is not read for: etcd's side stops taking
+            async with asyncio.timeout(0.3):
+                await answers.drain()
+        setting.hand.now += 10
+        received = 0
+        try:
+            while chunk := await within(loop.sock_recv(client, 1 << 20)):
+                received += len(chunk)
+        except ConnectionError:
+            pass
+        client.close()
+        assert received < 100 * CHUNK
+        assert setting.door.connections == 0
+
+
+async def test_shutting_cuts_who_is_connected_and_returns_when_that_is_done() -> None:
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        ends = [await setting.pair() for _ in range(20)]
+        assert setting.door.connections == 20
+        setting.door.shut()
+        assert setting.door.connections == 0
+        for reader, _, etcd, _ in ends:
+            assert await cut(reader)
+            assert await within(etcd.read()) == b""
+
+
+async def test_idle_clients_are_cut_at_the_deadline_by_a_timer() -> None:
+    async with guarded() as setting:
+        setting.hand.now = since_boot()
+        door = setting.door
+        door._now = since_boot
+        door.open(since_boot() + 0.2)
+        reader, _, etcd, _ = await setting.pair()
+        assert await cut(reader)
+        assert await within(etcd.read()) == b""
+
+
+async def test_a_later_deadline_keeps_connections_and_an_earlier_one_counts_as_well() -> None:
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        _reader, writer, etcd, _ = await setting.pair()
+        setting.door.open(setting.hand.now + 20)
+        setting.hand.now += 15
+        writer.write(b"still")
+        assert await within(etcd.readexactly(5)) == b"still"
+        setting.door.open(setting.hand.now - 1)
+        assert not setting.door.passes
+
+
+@pytest.mark.parametrize("until", [float("nan"), float("inf"), 1000.0 + door_module.MOST_AHEAD + 1])
+async def test_a_deadline_that_can_not_be_meant_is_refused_and_changes_nothing(until: float) -> None:
+    async with guarded() as setting:
+        with pytest.raises(ValueError, match="until"):
+            setting.door.open(until)
+        assert not setting.door.passes
+
+
+async def test_a_client_that_says_nothing_more_still_gets_its_answer() -> None:
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        reader, writer, etcd, answers = await setting.pair()
+        writer.write(b"the end")
+        writer.write_eof()
+        assert await within(etcd.read()) == b"the end"
+        answers.write(b"answer")
+        answers.close()
+        assert await within(reader.read()) == b"answer"
+
+
+async def test_when_etcd_hangs_up_the_client_hears_of_it() -> None:
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        reader, writer, _, answers = await setting.pair()
+        answers.write(b"last words")
+        answers.close()
+        assert await within(reader.read()) == b"last words"
+        writer.close()
+        await until(lambda: setting.door.connections == 0)
+
+
+async def test_without_an_etcd_clients_are_turned_away() -> None:
+    async with guarded() as setting:
+        setting.door._etcd += ".gone"
+        setting.door.open(setting.hand.now + 10)
+        assert await turned_away(setting)
+        assert setting.door.connections == 0
+
+
+async def test_more_clients_than_it_takes_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "MOST_CONNECTIONS", 3)
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        ends = [await setting.pair() for _ in range(3)]
+        assert await turned_away(setting)
+        ends[0][1].write(b"x")
+        assert await within(ends[0][2].readexactly(1)) == b"x"
+
+
+async def test_hundreds_of_clients_get_their_own_answers() -> None:
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+
+        async def echo() -> None:
+            while True:
+                reader, writer = await setting.behind.connections.get()
+                writer.write(await reader.readexactly(4))
+                writer.close()
+
+        echoing = asyncio.create_task(echo())
+
+        async def ask(number: int) -> None:
+            reader, writer = await setting.client()
+            writer.write(b"%04d" % number)
+            assert await within(reader.read()) == b"%04d" % number
+
+        await asyncio.gather(*(ask(number) for number in range(300)))
+        echoing.cancel()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not is_so():  # noqa: ASYNC110 - the door has no event for it
+            await asyncio.sleep(0.01)
