@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.kube.errors import UNREADABLE
 from espalier.shoots.extension.errors import StateInvalid, StateTooLarge
 
@@ -28,8 +29,7 @@ class SavedState(Generic[S]):
 
     def encode(self, state: S) -> Any:
         """The value of `status.state`. Raises `StateTooLarge`."""
-        raw = msgspec.json.encode(state)
-        value: Any = raw.decode() if self._as_text else msgspec.json.decode(raw)
+        value: Any = msgspec.json.encode(state).decode() if self._as_text else msgspec.to_builtins(state)
         size = len(msgspec.json.encode(value))
         if size > self._largest:
             raise StateTooLarge(size, self._largest)
@@ -41,8 +41,7 @@ class SavedState(Generic[S]):
             return None
         try:
             if self._as_text:
-                text = msgspec.convert(value, str)
-                return msgspec.json.decode(text, type=self._type)
+                return json_trees.decode(msgspec.convert(value, str), self._type)
             return msgspec.convert(value, self._type)
         except UNREADABLE as error:
             message = (

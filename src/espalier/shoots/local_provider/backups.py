@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.core import NAMESPACE, SECRET, Secret
 from espalier.api.gardener import names
 from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry, BackupEntrySpec
@@ -69,7 +70,7 @@ class BackupBucketActuator(StatelessActuator[None]):
 
     async def _begin(self, request: Request[None]) -> tuple[str, Mapping[str, bytes]]:
         spec = request.object.decode(BackupBucket).spec
-        config = msgspec.json.decode(spec.provider_config or b"{}", type=BucketConfig)
+        config = json_trees.decode(spec.provider_config or b"{}", BucketConfig)
         if BUCKET not in config.url:
             found = f"spec.providerConfig.url: found {config.url[:100]!r}"
             raise OperationFailed(f"{found}, allowed: a URL with {BUCKET}, as s3://{BUCKET}", ErrorCode.CONFIGURATION)
@@ -130,7 +131,7 @@ def secret_name(entry: Object) -> str:
 
 
 def _url(spec: BackupEntrySpec) -> str:
-    status = msgspec.json.decode(spec.backup_bucket_provider_status or b"{}", type=BucketStatus)
+    status = json_trees.decode(spec.backup_bucket_provider_status or b"{}", BucketStatus)
     if not status.url or not spec.bucket_name:
         message = "spec.backupBucketProviderStatus: found no url; allowed: status.providerStatus of the BackupBucket"
         raise OperationFailed(f"{message}; wait until it is ready", ErrorCode.RETRYABLE_CONFIGURATION)

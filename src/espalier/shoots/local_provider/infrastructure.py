@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from espalier.api import json_trees
 from espalier.api.cloud import CallCloud, Network
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.meta import Observed
@@ -104,7 +105,7 @@ class InfrastructureActuator:
 
     async def _begin(self, request: Request[TerraformState]) -> tuple[Cloud, InfrastructureConfig]:
         spec = request.object.decode(Infrastructure).spec
-        config = msgspec.json.decode(spec.provider_config or b"{}", type=InfrastructureConfig)
+        config = json_trees.decode(spec.provider_config or b"{}", InfrastructureConfig)
         cloud = await cloud_of(request, self._call, spec.secret_ref, Infrastructure.resource)
         return cloud, config
 

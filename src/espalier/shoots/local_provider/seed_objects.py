@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.cloud import LONGEST_USER_DATA
 from espalier.api.core import CONFIG_MAP, SECRET, Secret
 from espalier.api.gardener.control_plane import ControlPlane
@@ -58,7 +59,7 @@ class ControlPlaneActuator(StatelessActuator[None]):
     async def reconcile(self, request: Request[None]) -> Result[None] | Wait:
         """A ConfigMap for each purpose."""
         spec = request.object.decode(ControlPlane).spec
-        network = msgspec.json.decode(spec.infrastructure_provider_status or b"{}", type=dict[str, Any])
+        network = json_trees.decode(spec.infrastructure_provider_status or b"{}", dict[str, Any])
         data = {"network": str(network.get("network", "")), "region": spec.region}
         name = f"cloud-provider-config-{spec.purpose or 'normal'}"
         await write_owned(request, CONFIG_MAP, name, {"data": data})

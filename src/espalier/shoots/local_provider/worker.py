@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.cloud import CallCloud, VirtualMachine
 from espalier.api.core import SECRET, Secret
 from espalier.api.gardener import machines as kinds
@@ -203,7 +204,7 @@ class WorkerActuator:
 
 def _begin(request: Request[WorkerState]) -> tuple[WorkerSpec, str]:
     spec = request.object.decode(Worker).spec
-    status = msgspec.json.decode(spec.infrastructure_provider_status or b"{}", type=dict[str, Any])
+    status = json_trees.decode(spec.infrastructure_provider_status or b"{}", dict[str, Any])
     network = status.get("network")
     if not isinstance(network, str) or not network:
         message = "spec.infrastructureProviderStatus: found no network; allowed: providerStatus of the Infrastructure"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-import msgspec
 import structlog
 
+from espalier.api import json_trees
 from espalier.api.cloud import CallCloud, VirtualMachine
 from espalier.api.core import SECRET, Secret
 from espalier.api.etcd.timing import Timing
@@ -78,14 +78,18 @@ class MachineController:
         self.controller = Controller(NAME, self.reconcile, rng=self._rng)
         for cache in (self._workers, *views.caches.values()):
             self.controller.watch(cache, _namespace)
-        self.controller.watch(leases.clusters, lambda cluster: (Key("", cluster.name),))
+        self._resting: set[str] = set()
+        """Shoots whose lease was over when they were looked at: renewals of others' are no news."""
+        self.controller.watch(leases.clusters, self._rested)
 
     async def reconcile(self, key: Key) -> Outcome:
         """Bring the machines of one shoot a step further."""
         namespace = key.name
         if (held := self._held(namespace)) is not None:
             self._orphans.pop(namespace, None)
+            self._resting.add(namespace)
             return held
+        self._resting.discard(namespace)
         classes = self._views.caches[MachineClass.resource].list(namespace)
         if not classes:
             return Done()
@@ -93,6 +97,7 @@ class MachineController:
         try:
             return await guard.run(self._act(namespace, classes, guard))
         except Stopped as stopped:
+            self._resting.add(namespace)
             return Wait(stopped.reason, str(stopped), after=1.0 if stopped.reason == "OperationTooLong" else None)
         except OperationFailed as error:
             return Fault(error.reason, str(error))
@@ -100,6 +105,9 @@ class MachineController:
             return Wait("PlanOutdated", str(stale), after=1.0)
         except KubeError as error:
             return fault_of(error)
+
+    def _rested(self, cluster: Object) -> Iterable[Key]:
+        return (Key("", cluster.name),) if cluster.name in self._resting else ()
 
     def _held(self, namespace: str) -> Wait | None:
         """Machines are left alone while their objects are being made anew, or once they are another seed's."""
@@ -174,7 +182,7 @@ class MachineController:
         if class_ is None:
             raise OperationFailed(f"Machine {view.object.key}: its class {view.machine.spec.class_.name} is not there")
         typed = class_.decode(MachineClass)
-        spec = msgspec.json.decode(typed.provider_spec or b"{}", type=_ProviderSpec)
+        spec = json_trees.decode(typed.provider_spec or b"{}", _ProviderSpec)
         reference = typed.secret_ref
         secret = await self._writer.read(SECRET, Key(class_.namespace, reference.name)) if reference else None
         user_data = secret.decode(Secret).data.get(objects.USER_DATA) if secret else None

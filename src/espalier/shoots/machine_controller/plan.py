@@ -56,8 +56,9 @@ class SetView:
 
     @property
     def available(self) -> int:
-        """How many of them run."""
-        return sum(1 for one in self.machines if one.phase == RUNNING)
+        """How many of them run, and will stay: those that are too many are about to go."""
+        running = sum(1 for one in self.machines if one.phase == RUNNING)
+        return min(running, self.set.spec.replicas)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from aiohttp import web
 
+from espalier.api import json_trees
 from espalier.api.cloud import LONGEST_USER_DATA, CallCloud, CloudAnswer, CloudError, CloudRequest, Refusal
 
 LARGEST_REQUEST = 4 * LONGEST_USER_DATA
@@ -18,7 +19,7 @@ def application(call: CallCloud) -> web.Application:
 
     async def answer(request: web.Request) -> web.Response:
         try:
-            asked = msgspec.json.decode(await request.read(), type=CloudRequest)
+            asked = json_trees.decode(await request.read(), CloudRequest)
         except (msgspec.MsgspecError, RecursionError) as error:
             return _response(CloudAnswer(refusal=Refusal.INVALID, message=str(error)))
         try:

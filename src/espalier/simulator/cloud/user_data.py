@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.cloud import LONGEST_USER_DATA
 from espalier.api.meta import Observed
 from espalier.kube.kubeconfig import Kubeconfig
@@ -37,7 +38,7 @@ def bootstrap_of(user_data: bytes) -> Bootstrap | None:
     if len(user_data) > LONGEST_USER_DATA:
         return None
     try:
-        files = msgspec.json.decode(user_data, type=_UserData).files[:_MOST_FILES]
+        files = json_trees.decode(user_data, _UserData).files[:_MOST_FILES]
         found = next((one.content for one in files if one.path == BOOTSTRAP_KUBECONFIG), "")
         host = urlsplit(Kubeconfig.parse(found.encode()).context().server).hostname if found else None
     except (msgspec.MsgspecError, RecursionError, KubeconfigError, ValueError):

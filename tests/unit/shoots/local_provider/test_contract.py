@@ -13,6 +13,7 @@ from espalier.simulator.cloud.service import Fault, refuse
 from tests.support.clouds import World, new_world, state_in
 from tests.support.extensions import TIMING, failed, is_gone, settle, succeeded
 from tests.support.faults import Crash
+from tests.support.sampling import sampled
 from tests.unit.runtime.simulated import simulate
 from tests.unit.shoots.local_provider.cases import CASES, Case
 
@@ -252,12 +253,15 @@ def test_controllers_that_come_back_after_the_shoot_was_lost_do_nothing(case: Ca
     simulate(story)
 
 
-@every_kind
-def test_a_crash_after_any_write_changes_nothing_of_the_end(case: Case) -> None:
+STEPS = [(case, 9 if case.resource.kind == "Worker" else 1) for case in CASES]
+
+
+@pytest.mark.parametrize(("case", "step"), sampled([*STEPS, (CASES[1], 1)], *range(len(STEPS))), ids=str)
+def test_a_crash_after_any_write_changes_nothing_of_the_end(case: Case, step: int) -> None:
     """G27 and all others: the controllers die after each of their writes, in turn, until none is left."""
 
     async def story(simulation: Simulation) -> None:
-        for number in range(1, 60):
+        for number in range(1, 90, step):
             world = await new_world(simulation, "a")
             seed = world.seeds["a"]
             renewing = seed.keep_renewing()

@@ -1,0 +1,173 @@
+"""Leases: two clocks that have to agree, and what is no lease."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.leases import micro_time
+from espalier.kube.objects import Object
+from espalier.runtime.snapshot import Snapshot
+from espalier.runtime.virtual import Simulation
+from espalier.shoots.extension import Leases
+from espalier.shoots.extension.errors import Stopped
+from espalier.shoots.extension.guard import Guard, Verdict
+from tests.unit.runtime.simulated import simulate
+
+NAME = "shoot--garden--rose"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Clocks:
+    """Two clocks that are set apart from each other."""
+
+    wall: datetime = START
+    boot: float = 1000.0
+
+    def now(self) -> datetime:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.boot
+
+    def passes(self, seconds: float) -> None:
+        self.wall += timedelta(seconds=seconds)
+        self.boot += seconds
+
+
+class World:
+    def __init__(self) -> None:
+        self.clocks = Clocks()
+        self.caches = Snapshot()
+        self.leases = Leases(self.caches.of(Cluster.resource), self.clocks, Timing())
+        self._version = 0
+
+    def write(self, expiration: Any) -> None:
+        self._version += 1
+        metadata = {"name": NAME, "resourceVersion": str(self._version)}
+        tree = {"apiVersion": Cluster.resource.api_version, "kind": "Cluster", "metadata": metadata}
+        self.caches.put(Object(msgspec.json.encode({**tree, "spec": {"leaseExpiration": expiration}})))
+
+    def renew(self, seconds: float = 120) -> None:
+        self.write(micro_time(self.clocks.wall + timedelta(seconds=seconds)))
+
+    @property
+    def reason(self) -> str:
+        return self.leases.of(NAME).reason
+
+
+def test_a_lease_is_valid_until_it_expires_and_again_once_it_is_renewed() -> None:
+    world = World()
+    assert world.reason == "ClusterMissing"
+    world.renew()
+    assert world.leases.of(NAME).seconds == 120
+    world.clocks.passes(119.9)
+    assert world.leases.of(NAME).is_valid
+    world.clocks.passes(0.1)
+    assert world.reason == "LeaseExpired"
+    world.renew()
+    assert world.leases.of(NAME).is_valid
+
+
+def test_a_wall_clock_that_is_set_back_makes_no_lease_longer() -> None:
+    world = World()
+    world.renew()
+    world.clocks.boot += 120
+    world.clocks.wall -= timedelta(seconds=3)
+    assert world.reason == "LeaseExpired"
+
+
+def test_a_wall_clock_that_is_set_ahead_ends_a_lease() -> None:
+    world = World()
+    world.renew()
+    world.clocks.wall += timedelta(seconds=121)
+    assert world.reason == "LeaseExpired"
+
+
+def test_an_event_that_tells_nothing_new_of_the_lease_makes_it_no_longer() -> None:
+    world = World()
+    world.renew()
+    expiration = micro_time(START + timedelta(seconds=120))
+    world.clocks.passes(100)
+    world.write(expiration)
+    assert world.leases.of(NAME).seconds == pytest.approx(20)
+
+
+def test_a_lease_that_is_too_far_ahead_is_a_clock_that_is_wrong() -> None:
+    world = World()
+    world.renew(seconds=3600)
+    assert world.reason == "ClockSkew"
+    assert "set it right" in world.leases.of(NAME).message
+
+
+NO_TIMES: list[Any] = [None, "", "soon", 7, [], "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:02:00", "9" * 5000]
+
+
+@pytest.mark.parametrize("found", NO_TIMES)
+def test_what_is_no_time_is_no_lease(found: Any) -> None:
+    world = World()
+    world.renew()
+    world.write(found)
+    assert world.reason == "LeaseMissing"
+
+
+async def _forever() -> None:
+    await asyncio.sleep(10_000)
+
+
+def guarded(story: Callable[[Guard], Awaitable[None]], *, seconds: float, longest: float = 1000.0) -> float:
+    """How long a story took under a verdict that is over after so many seconds."""
+
+    async def main(simulation: Simulation) -> float:
+        clock = simulation.clock
+
+        def judge() -> Verdict:
+            left = seconds - clock.monotonic()
+            return Verdict(left) if left > 0 else Verdict(0, "Over", "it is over")
+
+        await story(Guard(judge, clock, longest))
+        return clock.monotonic()
+
+    return simulate(main)
+
+
+@pytest.mark.parametrize(("seconds", "longest", "reason"), [(42, 1000, "Over"), (1000, 17, "OperationTooLong")])
+def test_work_that_would_go_on_is_cancelled_in_time(seconds: float, longest: float, reason: str) -> None:
+    async def story(guard: Guard) -> None:
+        with pytest.raises(Stopped) as stopped:
+            await guard.run(_forever())
+        assert stopped.value.reason == reason
+
+    assert guarded(story, seconds=seconds, longest=longest) == pytest.approx(min(seconds, longest))
+
+
+def test_an_author_who_swallows_the_end_is_stopped_all_the_same() -> None:
+    called: list[str] = []
+
+    async def call() -> None:
+        called.append("called")
+
+    async def story(guard: Guard) -> None:
+        async def stubborn() -> str:
+            for _ in range(50):
+                try:
+                    await guard.call(call)
+                    await asyncio.sleep(1)
+                except (Stopped, asyncio.CancelledError):
+                    continue
+            return "done"
+
+        with pytest.raises(Stopped):
+            await guard.run(stubborn())
+
+    guarded(story, seconds=10)
+    assert len(called) == 10

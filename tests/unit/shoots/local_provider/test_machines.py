@@ -1,0 +1,265 @@
+"""Machines of a shoot: scaled, rolled, replaced, moved; and never made, deleted or forgotten by mistake."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from espalier.api.cloud import CloudRequest, Create, Credentials, Delete, VirtualMachine
+from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
+from espalier.api.gardener.worker import Worker
+from espalier.runtime.virtual import Simulation
+from espalier.shoots.local_provider.cloud import SHOOT_TAG
+from espalier.shoots.local_provider.machine_objects import KINDS
+from espalier.shoots.machine_controller.controller import ORPHAN_GRACE, ORPHAN_PERIOD
+from tests.support.clouds import ACCOUNT, TOKEN, World, names_in, new_world, state_in
+from tests.support.extensions import SHOOT, Seed, failed, settle, succeeded
+from tests.support.faults import Crash
+from tests.support.sampling import sampled
+from tests.unit.runtime.simulated import simulate
+from tests.unit.shoots.local_provider.cases import CASES, POOL
+
+WORKER = next(case for case in CASES if case.resource == Worker.resource)
+POOL_NAME = f"{SHOOT}-a"
+
+
+async def with_machines(world: World, seed: Seed) -> dict[str, Any]:
+    await seed.make(Worker.resource, "rose", await WORKER.spec_for(world, seed), asks="reconcile")
+    return await seed.until(Worker.resource, "rose", succeeded("Create"))
+
+
+async def change(seed: Seed, **pool: Any) -> dict[str, Any]:
+    await seed.patch(Worker.resource, "rose", {"spec": {"pools": [{**POOL, **pool}]}})
+    await seed.ask(Worker.resource, "rose", "reconcile")
+    return await seed.until(Worker.resource, "rose", succeeded("Reconcile"))
+
+
+async def by_hand(world: World, call: Create | Delete) -> None:
+    await world.cloud.call(CloudRequest(Credentials(ACCOUNT, TOKEN), call, "somebody"))
+
+
+def machines_of(world: World) -> list[VirtualMachine]:
+    found = world.cloud.inventory.all("VirtualMachine")
+    return [one for one in found if isinstance(one, VirtualMachine)]
+
+
+async def move(world: World, state: Any, crash: Crash | None = None) -> dict[str, Any]:
+    """Restore in the second seed, with this state."""
+    seed = world.seeds["b"]
+    seed.keep_renewing()
+    async with world.extensions("b"):
+        spec = await WORKER.spec_for(world, seed)
+    if crash is not None:
+        async with world.extensions("b", crash):
+            await seed.make(Worker.resource, "rose", spec, asks="restore", state=state)
+            await asyncio.wait([asyncio.ensure_future(crash.died.wait())], timeout=60)
+    async with world.extensions("b"):
+        if crash is None:
+            await seed.make(Worker.resource, "rose", spec, asks="restore", state=state)
+        tree = await seed.until(Worker.resource, "rose", succeeded("Restore"))
+        await seed.ask(Worker.resource, "rose", "reconcile")
+        await seed.until(Worker.resource, "rose", succeeded("Reconcile"))
+        await settle(ORPHAN_PERIOD + 2 * ORPHAN_GRACE)
+        return tree
+
+
+def test_a_pool_is_scaled_and_rolled_within_its_surge() -> None:
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+            first = {one.name for one in machines_of(world)}
+            await change(seed, minimum=3)
+            assert len(machines_of(world)) == 3
+            assert first < {one.name for one in machines_of(world)}
+            most: list[int] = []
+            world.cloud.observe(lambda _item, _is_there: most.append(len(machines_of(world))))
+            await change(seed, minimum=3, machineType="large")
+            await settle(60)
+        assert {one.size for one in machines_of(world)} == {"large"}
+        assert (max(most), min(most)) == (4, 3)
+        assert len(await names_in(seed, MachineSet.resource)) == 1
+
+    simulate(story)
+
+
+def test_a_machine_that_is_lost_is_replaced() -> None:
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+            lost = machines_of(world)[0]
+            await world.cloud.call(
+                CloudRequest(Credentials(ACCOUNT, TOKEN), Delete("VirtualMachine", lost.id), "thief")
+            )
+            await settle(2 * ORPHAN_PERIOD)
+        assert len(machines_of(world)) == 2
+        assert lost.name not in {one.name for one in machines_of(world)}
+
+    simulate(story)
+
+
+def test_the_state_of_a_worker_follows_its_machines_without_a_reconcile() -> None:
+    """G9: and its names are those of the objects, each kind under its own."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+            await seed.patch(MachineDeployment.resource, POOL_NAME, {"spec": {"replicas": 4}})
+            await settle(60)
+            state = state_in((await seed.get(Worker.resource, "rose")).tree)
+            assert len(state["machines"]) == 4
+            for kind in KINDS:
+                assert [one["name"] for one in state[kind.plural]] == sorted(await names_in(seed, kind))
+
+    simulate(story)
+
+
+def test_the_state_is_not_written_once_a_worker_is_migrated() -> None:
+    """Machines go with the shoot's namespace then: a state without them would have others made."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+            await settle(60)
+            calls = len(world.calls)
+            await seed.ask(Worker.resource, "rose", "migrate")
+            before = await seed.until(Worker.resource, "rose", succeeded("Migrate"))
+            for kind in (Machine, MachineSet, MachineDeployment, MachineClass):
+                for name in await names_in(seed, kind.resource):
+                    await seed.delete(kind.resource, name)
+            await settle(2 * ORPHAN_PERIOD)
+            assert await names_in(seed, *KINDS) == []
+            assert state_in((await seed.get(Worker.resource, "rose")).tree) == state_in(before)
+        assert len(world.calls) == calls
+        assert len(machines_of(world)) == 2
+
+    simulate(story)
+
+
+def test_machines_made_after_the_last_state_are_adopted() -> None:
+    """The state is of two machines; meanwhile there are four. None is made, none is deleted, all keep names."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a", "b")
+        seed = world.seeds["a"]
+        renewing = seed.keep_renewing()
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+            await settle(60)
+            state = state_in((await seed.get(Worker.resource, "rose")).tree)
+            await seed.patch(MachineDeployment.resource, POOL_NAME, {"spec": {"replicas": 4}})
+            await settle(60)
+            names, changes = sorted(await names_in(seed, Machine.resource)), len(world.changes)
+            renewing.cancel()
+        tree = await move(world, state)
+        assert world.changes[changes:] == []
+        assert sorted(await names_in(world.seeds["b"], Machine.resource)) == names
+        assert len(state_in(tree)["machines"]) == 4
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("first", sampled(range(5), 2))
+def test_a_crash_after_any_write_of_a_restore_makes_and_deletes_no_machine(first: int) -> None:
+    """G9: machine controller manager runs all the time, and holds still until the restore has succeeded."""
+
+    async def story(simulation: Simulation) -> None:
+        for number in range(1 + first, 60, 5):
+            world = await new_world(simulation, "a", "b")
+            renewing = world.seeds["a"].keep_renewing()
+            async with world.extensions("a"):
+                await with_machines(world, world.seeds["a"])
+                await settle(60)
+                state = state_in((await world.seeds["a"].get(Worker.resource, "rose")).tree)
+            renewing.cancel()
+            changes, crash = len(world.changes), Crash(number)
+            await move(world, state, crash)
+            assert world.changes[changes:] == []
+            names = [one["name"] for one in state["machines"]]
+            assert sorted(await names_in(world.seeds["b"], Machine.resource)) == names
+            if not crash.died.is_set():
+                return
+
+    simulate(story)
+
+
+def test_a_state_of_machines_that_are_all_gone_makes_none() -> None:
+    """G24: it is of another shoot, or of another account."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        spec = {"class": {"kind": "MachineClass", "name": "c"}, "providerID": "cloud://vm-77"}
+        state: dict[str, Any] = {"machineclasses": [], "machinedeployments": [], "machinesets": []}
+        async with world.extensions("a"):
+            needs = await WORKER.spec_for(world, seed)
+            changes = len(world.changes)
+            machines = [{"name": "m", "owner": "s", "content": {"spec": spec}}]
+            await seed.make(Worker.resource, "rose", needs, asks="restore", state={**state, "machines": machines})
+            tree = await seed.until(Worker.resource, "rose", failed)
+            await settle(2 * ORPHAN_PERIOD)
+            assert "none of its 1 machines is in the cloud" in tree["status"]["lastError"]["description"]
+            assert world.changes[changes:] == []
+            assert await names_in(seed, *KINDS) == []
+
+    simulate(story)
+
+
+def test_an_orphan_is_deleted_after_a_while_and_only_within_the_lease() -> None:
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        renewing = seed.keep_renewing()
+
+        async def lose() -> None:
+            network = machines_of(world)[0].network
+            orphan = VirtualMachine(
+                name="orphan", network=network, size="small", image="linux", tags={SHOOT_TAG: SHOOT}
+            )
+            await by_hand(world, Create(orphan))
+
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+            await lose()
+            await settle(ORPHAN_GRACE - 10)
+            assert "orphan" in {one.name for one in machines_of(world)}
+            await settle(ORPHAN_PERIOD + ORPHAN_GRACE)
+            assert "orphan" not in {one.name for one in machines_of(world)}
+            await lose()
+            renewing.cancel()
+            await settle(3 * ORPHAN_PERIOD)
+            assert "orphan" in {one.name for one in machines_of(world)}
+
+    simulate(story)
+
+
+def test_machines_of_other_shoots_are_never_touched() -> None:
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+            network = machines_of(world)[0].network
+            other = VirtualMachine(
+                name="other", network=network, size="s", image="i", tags={SHOOT_TAG: "shoot--garden--lily"}
+            )
+            await by_hand(world, Create(other))
+            await settle(3 * ORPHAN_PERIOD)
+        assert "other" in {one.name for one in machines_of(world)}
+
+    simulate(story)
