@@ -49,6 +49,9 @@ def test_what_the_decoder_cannot_follow_is_said_to_be_too_deep(levels: int, type
             decoder(type_)(text)
 
 
-def test_a_part_that_was_kept_as_it_came_is_decoded_later() -> None:
-    whole = decode(b'{"state": {"a": [1]}}', dict[str, msgspec.Raw])
-    assert decode(whole["state"]) == {"a": [1]}
+def test_a_part_that_was_left_undecoded_is_a_text_too() -> None:
+    part = msgspec.json.decode(b'{"a": {"b": [1]}}', type=dict[str, msgspec.Raw])["a"]
+    assert decode(part) == {"b": [1]}
+    deep = msgspec.Raw(b"[" * 5000 + b"]" * 5000)
+    with pytest.raises(TooDeep):
+        decode(deep)
