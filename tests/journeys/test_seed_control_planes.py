@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from espalier.api.core import NAMESPACE, PERSISTENT_VOLUME, POD
+from espalier.api.core import CONFIG_MAP, NAMESPACE, PERSISTENT_VOLUME, POD
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.resource import Key
@@ -18,7 +18,7 @@ from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGE
 from tests.support.seed_control_planes import Plane, on_seeds
 from tests.support.seeds import SHOOT, is_ready
 
-ETCDPOD = Key(SHOOT, "etcd-main-0")
+ETCD_POD = Key(SHOOT, "etcd-main-0")
 
 
 def test_what_is_written_survives_every_container_and_the_seed_itself() -> None:
@@ -27,13 +27,13 @@ def test_what_is_written_survives_every_container_and_the_seed_itself() -> None:
         await plane.start_api_server()
         await plane.note("first")
 
-        plane.seed.kill(ETCDPOD, "etcd")
+        plane.seed.kill(ETCD_POD, "etcd")
         await plane.until(plane.etcd_ready)
         await plane.until(plane.answers)
         assert await plane.notes() == ["first"]
         await plane.note("second")
 
-        plane.seed.kill(ETCDPOD, "backup-restore")
+        plane.seed.kill(ETCD_POD, "backup-restore")
         await plane.until(plane.answers)
         await plane.note("third")
 
@@ -144,6 +144,21 @@ def test_a_source_that_has_no_power_loses_the_shoot_to_a_destination_that_waits_
         assert not is_ready(source.seed, "etcd-main-0")
 
     on_seeds(story, "a", "b")
+
+
+def test_the_same_seed_of_chance_tells_the_same_story_again() -> None:
+    async def story(plane: Plane) -> list[str]:
+        await plane.start_etcd(1)
+        await plane.start_api_server()
+        await plane.note("first")
+        plane.seed.kill(ETCD_POD, "etcd")
+        await plane.until(plane.answers)
+        found = [*(await plane.client.list(POD)).items, *(await plane.shoot.list(CONFIG_MAP)).items]
+        return [str(one.tree) for one in found]
+
+    first, again, other = (on_seeds(story, "a", seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
 
 
 async def pods_of_api_server(plane: Plane) -> list[Key]:

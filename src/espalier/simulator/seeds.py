@@ -102,7 +102,12 @@ class Seed:
         return self._life
 
     async def start(self) -> None:
-        """Give it power: the API server, the controllers and the nodes run, and what ran before starts again."""
+        """Give it power: the API server, the controllers and the nodes run, and what ran before starts again.
+
+        Idempotent.
+        """
+        if self.is_up:
+            return
         await self._workloads.open(
             self.key,
             self._workloads.reserve(self.key),
