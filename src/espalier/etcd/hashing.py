@@ -102,10 +102,10 @@ def hash_database(database: Database) -> int:
     return crc32c(content())
 
 
-def crc32c(chunks: Iterable[bytes]) -> int:
-    """CRC-32C (Castagnoli) of all chunks, one behind the other."""
+def crc32c(chunks: Iterable[bytes], before: int = 0) -> int:
+    """CRC-32C (Castagnoli) of all chunks, one behind the other. `before` is that of what comes before them."""
     one, two, three, four = _tables()
-    crc = 0xFFFF_FFFF
+    crc = before ^ 0xFFFF_FFFF
     for data in _gathered(chunks):
         whole = len(data) & ~3
         words = array("I", data[:whole])

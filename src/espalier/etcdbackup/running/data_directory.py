@@ -13,6 +13,7 @@ import msgspec
 from espalier.api import json_trees
 from espalier.etcd.bbolt.checking import check
 from espalier.etcd.bbolt.reading import Damaged, Database
+from espalier.etcdbackup.restore import wal_checking
 from espalier.etcdbackup.restore.data_directory import DATABASE, WAL
 from espalier.etcdbackup.restore.errors import NotWritten
 from espalier.etcdbackup.restore.members import Membership
@@ -79,10 +80,12 @@ def _origin(folder: Path) -> Origin | None:
 
 def _damage(folder: Path) -> str:
     database = folder / DATABASE
-    if not any((folder / WAL).glob("*.wal")) and (folder / WAL).exists():
-        return f"{folder / WAL} has no log"
+    if not (folder / WAL).exists():
+        return ""  # nothing that this knows to read
+    if torn := wal_checking.damage(folder / WAL):
+        return torn
     if not database.exists():
-        return f"{database} is missing" if (folder / WAL).exists() else ""
+        return f"{database} is missing"
     try:
         with Database.open(database) as opened:
             check(opened)
