@@ -52,7 +52,15 @@ def test_an_entry_is_of_a_shoot_of_its_namespace() -> None:
 
 def test_the_bucket_of_an_entry_stays_and_its_seed_changes() -> None:
     assert judged(entry(seed="c"), entry()) == []
-    assert judged(entry(bucket="y"), entry()) == [messages.ENTRY_BUCKET_STAYS]
+    assert judged(entry(bucket="z"), entry()) == [messages.ENTRY_BUCKET_STAYS]
+    assert judged(entry(SOURCE, bucket="y"), entry(SOURCE)) == [messages.ENTRY_BUCKET_STAYS]
+
+
+def test_an_entry_moves_with_its_shoot_to_the_bucket_of_the_current_epoch() -> None:
+    assert judged(entry(bucket="y"), entry()) == []
+    assert judged(entry(bucket="y", seed="a"), entry()) == [messages.ENTRY_BUCKET_STAYS]
+    moved_on = Ownership().add("a", "x").start(1, "a").add("b", "y").add("c", "z")
+    assert judged(entry(bucket="y"), entry(), shoot(owned=moved_on)) == [messages.ENTRY_BUCKET_STAYS]
 
 
 def test_a_source_entry_is_there_while_the_shoot_is_restored() -> None:
