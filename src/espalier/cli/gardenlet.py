@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.core import SECRET, Secret
 from espalier.api.etcd.timing import Timing, TimingError
 from espalier.cli import flags, gardening, lasting, processes
@@ -125,7 +126,7 @@ def read_timing(file: Path | None) -> Timing:
     if file is None:
         return Timing()
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Timing)
+        return json_trees.decode(file.read_bytes(), Timing)
     except OSError as error:
         raise Usage(f"--timing: cannot read {file}: {error.strerror}") from None
     except TimingError as error:

@@ -99,7 +99,7 @@ def test_times_that_are_not_safe_are_refused_at_the_start(tmp_path: Path) -> Non
 
     file = tmp_path / "timing.json"
     file.write_text('{"validity": 1}')
-    with pytest.raises(Usage, match="validity: .* too small"):
+    with pytest.raises(Usage, match=r"validity: .* too small"):
         read_timing(file)
     file.write_text('{"vality": 15}')
     with pytest.raises(Usage, match="vality"):

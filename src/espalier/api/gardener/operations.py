@@ -4,6 +4,7 @@
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
+import msgspec
 from msgspec import Meta, Raw
 
 from espalier.api.kinds import ATOMIC
@@ -77,7 +78,9 @@ class LastError(Observed, frozen=True):
     """An error of the last operation. One with a task is cleared when that task succeeds."""
 
     description: str
-    task_id: Annotated[str, Meta(description="Task of the flow that failed.")] = ""
+    task_id: Annotated[str, Meta(description="Task of the flow that failed.")] = msgspec.field(
+        default="", name="taskID"
+    )
     codes: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     last_update_time: Time = ""
 
