@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.gardener import leases, metadata_keys, ownership
+from espalier.api.gardener import leases, metadata_keys, names, ownership
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.shoot import Shoot
@@ -58,9 +58,14 @@ def test_a_shoot_moves_and_nothing_is_made_anew() -> None:
             name: after[name] for name in secret_names.CARRIED
         }
         assert before["kube-scheduler"] != after["kube-scheduler"]
+        state = (await world.client.get(ShootState.resource, "apple", NAMESPACE)).decode(ShootState)
+        assert sorted(one.name for one in state.gardenlet.secrets) == sorted(secret_names.CARRIED)
         assert world.infrastructures.count("create") == creates
         assert world.infrastructures.count("delete") == 0
         await world.gone("a")
+        assert names.SOURCE_BACKUP_SECRET not in after
+        [entry] = (await world.client.list(BackupEntry.resource)).items
+        assert not names.is_source_backup_entry(entry.name)
 
     told(story)
 
@@ -267,6 +272,22 @@ def test_a_gardenlet_that_is_cut_from_its_seed_begins_nothing_and_says_so() -> N
         assert world.witness.serving == {"shoot--dev--apple": "a"}
         world.cut_from_seed.clear()
         await world.healthy("b")
+
+    told(story)
+
+
+def test_a_seed_whose_gardenlet_is_cut_from_it_for_long_is_given_up_and_cleans_up_afterwards() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        inventory = dict(world.infrastructures.inventory)
+        world.cut_from_seed.add("a")
+        await world.move("b")
+        await world.healthy("b")
+        assert serving(world) == [("a", True), ("a", False), ("b", True)]
+        world.cut_from_seed.clear()
+        await world.gone("a")
+        assert world.infrastructures.inventory == inventory
 
     told(story)
 
