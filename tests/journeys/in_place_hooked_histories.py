@@ -24,7 +24,7 @@ from espalier.simulator.stores import MemoryStores
 from espalier.upgrades.hooks.registration import Extension
 from tests.journeys.in_place import EPOCH, NEW, machines, spec
 from tests.journeys.in_place_histories import ACTS, UPGRADES, History, Nodes, Wish, live, recover, remedy, settled
-from tests.journeys.in_place_watch import CALM, Watcher, releases
+from tests.journeys.in_place_watch import CALM, Watcher
 from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.journeys.test_in_place_hooks import PAUSED, accept, ask, discover, mark, stands_aside
 from tests.support.faults import Faults
@@ -47,9 +47,7 @@ def ready(control_planes: int, workers: int) -> Kept:
 
     async def main(simulation: Simulation) -> Kept:
         store, stores = MemoryStore(), MemoryStores()
-        async with managed_environment(
-            simulation.clock, store=store, stores=stores, releases=releases(), front_end=FrontEnd.HOOKS
-        ) as env:
+        async with managed_environment(simulation.clock, store=store, stores=stores, front_end=FrontEnd.HOOKS) as env:
             await Extension(env.manager.client, {"url": "https://127.0.0.1:9443"}).trust(b"authority")
             await discover(env)
             await env.apply(**spec(control_planes, workers))
@@ -128,7 +126,6 @@ def tell(seed: int) -> list[str]:
                 store=store,
                 stores=stores,
                 wrap=faults,
-                releases=releases(),
                 front_end=FrontEnd.HOOKS,
             ) as env:
                 upgraders = Upgraders(env.workloads)

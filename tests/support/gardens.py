@@ -68,7 +68,6 @@ from espalier.shoots.control_plane.rendering import ControlPlane
 from espalier.shoots.garden import setup as garden_setup
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.roles import USER
-from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet import setup as gardenlet_setup
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.local_provider import setup as local_provider
@@ -550,7 +549,7 @@ class World:
         for kind in GARDEN_KINDS:
             await self.client.create(core.CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
         await until_established(self.client, {kind.resource.group_resource for kind in GARDEN_KINDS})
-        for namespace in (NAMESPACE, LEASES, names.STATE_NAMESPACE, "garden"):
+        for namespace in (NAMESPACE, "garden"):
             await self.client.create(core.NAMESPACE, {"metadata": {"name": namespace}})
         account = {"account": b64encode(b"garden").decode(), "token": b64encode(b"secret").decode()}
         await self.client.create(core.SECRET, {"metadata": {"name": "cloud", "namespace": NAMESPACE}, "data": account})

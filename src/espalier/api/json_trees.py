@@ -29,16 +29,17 @@ class TooDeep(msgspec.ValidationError):
 
 
 @overload
-def decode(text: bytes | str) -> Any: ...
+def decode(text: bytes | str | msgspec.Raw) -> Any: ...
 
 
 @overload
-def decode(text: bytes | str, type: type[T]) -> T: ...
+def decode(text: bytes | str | msgspec.Raw, type: type[T]) -> T: ...
 
 
-def decode(text: bytes | str, type: Any = Any) -> Any:
-    """The value of a JSON text. Whatever is wrong with it is a `msgspec.MsgspecError`, `TooDeep` among them."""
-    encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+def decode(text: bytes | str | msgspec.Raw, type: Any = Any) -> Any:
+    """The value of a JSON text, or of a part that was left undecoded. Whatever is wrong with it is a
+    `msgspec.MsgspecError`, `TooDeep` among them."""
+    encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
     require_flat(encoded)
     try:
         return msgspec.json.decode(encoded, type=type)

@@ -75,7 +75,7 @@ async def garden(
     Example:
       espalier garden --kubeconfig garden.kubeconfig --webhook-names 127.0.0.1
     """
-    config = _config(heartbeat_grace, give_up_after)
+    config = config_of(heartbeat_grace, give_up_after)
     webhook_at = processes.address("--webhook-address", webhook_address)
     lasting.settle_in()
     logs.setup(level=log_level)
@@ -113,8 +113,8 @@ async def garden(
         await client.close()
 
 
-def _config(heartbeat_grace: str, give_up_after: str) -> GardenConfig:
-    """Raises `Usage`."""
+def config_of(heartbeat_grace: str, give_up_after: str) -> GardenConfig:
+    """Settings of a garden with these times. Raises `Usage`."""
     grace = flags.seconds(heartbeat_grace, "--heartbeat-grace")
     give_up = flags.seconds(give_up_after, "--give-up-after")
     look = GardenConfig().look

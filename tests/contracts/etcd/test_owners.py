@@ -147,6 +147,25 @@ async def test_a_data_directory_that_is_lost_is_restored(tmp_path: Path, compone
             assert [key for key in known if await client.get(key) is None] == []
 
 
+async def test_a_torn_data_directory_is_replaced_and_kept(tmp_path: Path, component: Component | None) -> None:
+    if component is None:
+        pytest.skip("the etcd for trying has a database of its own, which nobody else reads")
+    async with seats(tmp_path, component) as moves:
+        source = await moves.founded()
+        known = set(moves.witnesses.acknowledged)
+        await source.ask("POST", "/snapshot/delta")
+        await source.agent.kill()
+        await source.guard.kill()
+        database = source.data / "member/snap/db"
+        database.write_bytes(database.read_bytes()[:8192])
+        await source.start()
+        await source.serves()
+        assert (source.data.with_name("data.replaced") / "member/snap/db").exists()
+        async with connect(source.etcd_url) as client:
+            assert await revision(client) > BUMP
+            assert [key for key in known if await client.get(key) is None] == []
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(30))
 async def test_whatever_dies_or_stops_while_it_moves_never_two_serve(

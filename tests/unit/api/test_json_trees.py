@@ -47,3 +47,11 @@ def test_what_the_decoder_cannot_follow_is_said_to_be_too_deep(levels: int, type
     if levels > 1000:  # how far it follows depends on who asks
         with pytest.raises(TooDeep):
             decoder(type_)(text)
+
+
+def test_a_part_that_was_left_undecoded_is_a_text_too() -> None:
+    part = msgspec.json.decode(b'{"a": {"b": [1]}}', type=dict[str, msgspec.Raw])["a"]
+    assert decode(part) == {"b": [1]}
+    deep = msgspec.Raw(b"[" * 5000 + b"]" * 5000)
+    with pytest.raises(TooDeep):
+        decode(deep)

@@ -31,6 +31,8 @@ PROJECT, NAME, NODES = "dev", "apple", 3
 TECHNICAL_ID = names.technical_id(PROJECT, NAME)
 GARDEN_NAMESPACE = names.project_namespace(PROJECT)
 LOOK = 0.25
+PATIENCE = 300.0
+"""Seconds after which something that is waited for is given up."""
 DELTA_PERIOD = 5.0
 
 QUICK = Timing(
@@ -228,7 +230,11 @@ class Story:
     async def _until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
         if what:
             self._tell(what)
-        while not await holds():  # noqa: ASYNC110 - measures from outside, as users do
+        end = self._garden.clock.monotonic() + PATIENCE
+        while not await holds():
+            if self._garden.clock.monotonic() > end:
+                last = (await self.shoot()).status.last_operation
+                raise TimeoutError(f"{PATIENCE:g} s were not enough: {what}; the last operation: {last}")
             await asyncio.sleep(LOOK)
 
 

@@ -91,11 +91,11 @@ class Starting:
         try:
             await guard.start()
         except NotStarted as error:
+            await guard.stop()  # it may hang
             damage = await data.damage()
             if not damage:
                 raise NotStarted(f"{error}; its data look whole, and were left alone") from None
             log.warning("etcd does not start from its data", error=str(error), damage=damage)
-            await guard.stop()
             await self._restored(marker)
             await guard.start()
 

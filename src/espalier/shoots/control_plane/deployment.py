@@ -93,7 +93,9 @@ def _container(program: Program) -> Tree:
         "args": list(_words(program.flags)),
         "ports": [{"name": "https" if program.scheme == "HTTPS" else "http", "containerPort": program.port}],
         "livenessProbe": _probe(program, program.health, initialDelaySeconds=15, failureThreshold=3),
-        "readinessProbe": _probe(program, program.readiness or program.health, periodSeconds=READINESS_PERIOD, failureThreshold=5),
+        "readinessProbe": _probe(
+            program, program.readiness or program.health, periodSeconds=READINESS_PERIOD, failureThreshold=5
+        ),
         "volumeMounts": [
             {"name": name, "mountPath": f"{SECRETS}/{name}", "readOnly": True} for name in program.secrets
         ],

@@ -12,6 +12,7 @@ from espalier.runtime.component import Component, Host
 from espalier.runtime.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.controllers import Garden
+from espalier.shoots.garden.namespaces import Namespaces
 from espalier.shoots.garden.roles import WRITTEN, Roles
 from espalier.shoots.garden.signs_of_life import SignsOfLife
 
@@ -25,6 +26,7 @@ def component(config: GardenConfig | None = None) -> Component:
         shown = {resource: caches.of(resource) for resource in (Shoot.resource, Seed.resource)}
         writer = Writer(host.client, shown, "gardener-controller-manager")
         signs = SignsOfLife(host.client, manager.clock, settings)
+        manager.add(Namespaces(host.client))
         manager.add(signs)
         for made in Garden(caches, writer, manager.clock, settings, signs).controllers():
             manager.add(made)
@@ -43,6 +45,7 @@ RIGHTS = Rights(
         Right(tuple(one for one in WRITTEN if one.namespaced), (*FOLLOW, *APPLY, "escalate", "bind")),
     ),
     cluster_scoped=(
+        Right((core.NAMESPACE,), ("get", "create")),
         Right((Seed.resource, BackupBucket.resource), FOLLOW),
         Right((Seed.resource,), ("patch",), "status"),
         Right(tuple(one for one in WRITTEN if not one.namespaced), (*FOLLOW, *APPLY, "escalate", "bind")),

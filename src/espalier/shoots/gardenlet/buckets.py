@@ -86,7 +86,7 @@ class Backups:
         if reference is not None:
             spec["credentialsRef"] = msgspec.to_builtins(reference)
         if backup.provider_config:
-            spec["providerConfig"] = json_trees.decode(backup.provider_config)
+            spec["providerConfig"] = json_trees.decode(bytes(backup.provider_config))
         if live is None:
             live = await self._tools.garden.create(resource, _object(resource, key, spec))
             if live is None:
@@ -94,7 +94,7 @@ class Backups:
         secret = await self._credentials(live.decode(BackupBucket), f"bucket-{key.name}")
         wanted = {"type": backup.provider, "region": backup.region, "secretRef": secret}
         if backup.provider_config:
-            wanted["providerConfig"] = json_trees.decode(backup.provider_config)
+            wanted["providerConfig"] = json_trees.decode(bytes(backup.provider_config))
         return await self._extended(extension_backups.BackupBucket, key, wanted, resource, live)
 
     # Entries.
@@ -143,7 +143,7 @@ class Backups:
             "secretRef": await self._credentials(there, f"entry-{live.name}"),
         }
         if there.status.provider_status:
-            wanted["backupBucketProviderStatus"] = json_trees.decode(there.status.provider_status)
+            wanted["backupBucketProviderStatus"] = json_trees.decode(bytes(there.status.provider_status))
         lacks = self._lacks_secret(live.name)
         return await self._extended(
             extension_backups.BackupEntry, Key("", live.name), wanted, BackupEntry.resource, live, again=lacks

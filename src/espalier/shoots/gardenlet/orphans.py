@@ -64,7 +64,7 @@ def _remembered(cluster: Object) -> Object | None:
     raw = cluster.decode(Cluster).spec.shoot
     if not raw:
         return None
-    tree: Tree = json_trees.decode(raw)
+    tree: Tree = json_trees.decode(bytes(raw))
     metadata = tree.get("metadata") or {}
     status = tree.get("status") or {}
     if not metadata.get("uid") or status.get("uid") != cluster.metadata.annotations.get(SHOOT_UID):

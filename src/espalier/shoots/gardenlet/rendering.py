@@ -237,11 +237,11 @@ def _ssh(scope: Scope) -> Tree:
 def _infrastructure_status(scope: Scope) -> Tree:
     found = scope.extension(Infrastructure, scope.object.name)
     status = found.decode(Infrastructure).status.provider_status if found is not None else None
-    return {} if not status else {"infrastructureProviderStatus": json_trees.decode(status)}
+    return {} if not status else {"infrastructureProviderStatus": json_trees.decode(bytes(status))}
 
 
 def _config(raw: Any) -> Tree:
-    return {} if not raw else {"providerConfig": json_trees.decode(raw)}
+    return {} if not raw else {"providerConfig": json_trees.decode(bytes(raw))}
 
 
 def _identity(scope: Scope) -> dict[str, str]:

@@ -217,6 +217,26 @@ def test_a_cluster_moves_there_and_back_and_a_third_time() -> None:
     moving(story)
 
 
+def test_a_move_that_was_given_up_goes_back_to_a_volume_with_data_of_the_first_epoch() -> None:
+    async def story(moves: Moves) -> None:
+        first = await moves.founded()
+        await asyncio.sleep(30)
+        given_up = moves.seat()
+        copy = moves.copy(given_up)
+        await moves.until(lambda: copy.ready)
+        await moves.end_copies()
+        await first.leave()
+        back = moves.seat(at=first)
+        await moves.taken_over(back)
+        origin = await back.data.origin()
+        assert origin is not None
+        assert origin.epoch == 3, "data of another epoch are not taken for its own"
+        assert await revision(back) > BUMP, "epoch 2 never said that its backups are complete"
+        assert await moves.missing(back) == []
+
+    moving(story)
+
+
 def test_an_agent_that_dies_while_etcd_lives_is_replaced_and_clients_hardly_notice() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()

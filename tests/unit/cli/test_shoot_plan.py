@@ -1,0 +1,110 @@
+"""Plans of moves: the times in them, and what they say where something lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.seed import GARDENLET_READY, Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.cli.failures import Usage
+from espalier.cli.garden import config_of
+from espalier.cli.gardenlet import read_timing
+from espalier.cli.shoot_moves import failure, has_settled, standing
+from espalier.cli.shoot_plan import Plan, Seen, bad_case, good_case
+from espalier.kube.objects import Object, encode_json
+
+
+def seed(name: str, ready: str = "True") -> Seed:
+    condition = {"type": GARDENLET_READY, "status": ready, "message": "" if ready == "True" else "it is silent"}
+    spec = {"provider": {"type": "local"}, "backup": {"provider": "local"}}
+    tree = {"metadata": {"name": name, "uid": f"uid-of-{name}"}, "spec": spec, "status": {"conditions": [condition]}}
+    return msgspec.convert(tree, Seed)
+
+
+def shoot(**status: object) -> Object:
+    last = {"type": "Reconcile", "state": "Succeeded", "progress": 100}
+    tree: Tree = {
+        "apiVersion": Shoot.resource.api_version,
+        "kind": "Shoot",
+        "metadata": {"name": "apple", "namespace": "garden-dev", "uid": "1"},
+        "spec": {"provider": {"type": "local"}, "seedName": "east"},
+        "status": {"seedName": "east", "lastOperation": last, **status},
+    }
+    return Object(encode_json(tree))
+
+
+def seen(destination: str, *seeds: Seed, of: Object | None = None) -> Seen:
+    return Seen(of or shoot(), destination, {one.metadata.name: one for one in seeds}, (), {}, {})
+
+
+def test_a_source_that_lives_is_migrated_and_one_that_is_silent_is_not_waited_for() -> None:
+    alive = Plan.of(seen("west", seed("east"), seed("west")))
+    silent = Plan.of(seen("west", seed("east", "Unknown"), seed("west")))
+    assert {where for where, _ in alive.steps} == {"east", "west"}
+    assert {where for where, _ in silent.steps} == {"west"}
+    assert alive.at_risk.startswith("nothing that was acknowledged")
+    assert "since the last delta snapshot" in silent.at_risk
+
+
+def test_a_destination_that_is_not_ready_is_no_refusal_but_is_seen() -> None:
+    planned = Plan.of(seen("west", seed("east"), seed("west", "Unknown")))
+    assert planned.refusals == ()
+    said = {one.what: (one.ready, one.message) for one in planned.findings}
+    assert said["destination west is ready"] == (False, "seed west is not ready: it is silent")
+
+
+def test_what_nobody_reports_is_not_guessed() -> None:
+    said = {one.what: one.ready for one in Plan.of(seen("west", seed("east"), seed("west"))).findings}
+    assert said["age of the last delta"] is None
+
+
+@pytest.mark.parametrize(
+    ("destination", "sentence"),
+    [
+        ("north", "spec.seedName: there is no such seed; found north"),
+        ("east", "spec.seedName: found east, where the shoot is, or goes, already; name another seed"),
+    ],
+)
+def test_refusals_are_those_of_admission(destination: str, sentence: str) -> None:
+    assert Plan.of(seen(destination, seed("east"), seed("west"))).refusals == (sentence,)
+
+
+def test_the_times_of_the_documentation_are_those_of_the_defaults() -> None:
+    assert (good_case(Timing()).total, bad_case(Timing()).total) == (158, 1340)
+
+
+def test_a_shoot_has_settled_only_where_it_shall_be() -> None:
+    migrated = {"type": "Migrate", "state": "Succeeded"}
+    assert has_settled(shoot().decode(Shoot))
+    assert not has_settled(shoot(seedName="west").decode(Shoot))
+    assert not has_settled(shoot(lastOperation=migrated).decode(Shoot))
+
+
+def test_what_a_shoot_waits_for_is_said_in_one_sentence() -> None:
+    constraint = {"type": "ReadyForMigration", "status": "False", "reason": "DestinationSeedUnready", "message": "no"}
+    assert standing(shoot(constraints=[constraint]).decode(Shoot)) == "DestinationSeedUnready: no"
+    failed = {"type": "Restore", "state": "Failed", "description": "Deploy etcd (TaskFailed): broken"}
+    errors = [{"description": "broken", "taskID": "Deploy etcd"}]
+    said = failure(shoot(lastOperation=failed, lastErrors=errors).decode(Shoot))
+    assert said.startswith("Restore has failed: Deploy etcd: broken")
+    assert failure(shoot().decode(Shoot)) == ""
+
+
+def test_times_that_are_not_safe_are_refused_at_the_start(tmp_path: Path) -> None:
+
+    file = tmp_path / "timing.json"
+    file.write_text('{"validity": 1}')
+    with pytest.raises(Usage, match=r"validity: .* too small"):
+        read_timing(file)
+    file.write_text('{"vality": 15}')
+    with pytest.raises(Usage, match="vality"):
+        read_timing(file)
+    with pytest.raises(Usage, match="cannot read"):
+        read_timing(file.with_name("none"))
+    with pytest.raises(Usage, match="--give-up-after: found 30s, allowed is --heartbeat-grace"):
+        config_of("40s", "30s")
