@@ -14,6 +14,7 @@ from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.gardener import leases, metadata_keys, names, ownership
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.kube.client import PatchType
@@ -21,7 +22,6 @@ from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.wire import User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
-from espalier.shoots.garden.config import FORCE_RESTORE
 from espalier.shoots.garden.roles import USER
 from espalier.shoots.secrets import names as secret_names
 from tests.support.gardens import EPOCH, GARDEN, GARDENLET, NAMESPACE, World, client_of, garden

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from espalier.api.gardener import metadata_keys, ownership
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.runtime import virtual
-from espalier.shoots.garden.config import FORCE_RESTORE
 from espalier.shoots.secrets import names as secret_names
 from tests.support.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.killing import Killer

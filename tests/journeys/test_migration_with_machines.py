@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.runtime import virtual
-from espalier.shoots.garden.config import FORCE_RESTORE
 from tests.support.gardens import EPOCH, World, garden
 
 

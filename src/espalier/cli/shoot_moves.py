@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION, Shoot
 from espalier.api.meta import Tree
@@ -13,7 +14,6 @@ from espalier.cli.failures import Failure, Overdue
 from espalier.cli.follow import follow
 from espalier.cli.progress import Progress
 from espalier.kube.client import Client, PatchType
-from espalier.shoots.garden.config import FORCE_RESTORE
 
 
 async def move(client: Client, key: Key, destination: str, *, give_up_source: bool = False) -> None:

@@ -26,6 +26,10 @@ TIMESTAMP = "gardener.cloud/timestamp"
 CONFIRM_DELETION = "confirmation.gardener.cloud/deletion"
 """A Shoot with "true" may be deleted."""
 
+FORCE_RESTORE = "shoot.gardener.cloud/force-restore"
+"""On a Shoot that is to be moved, "true": go on without the source, although it may be alive. Who may move shoots
+writes it."""
+
 DOMAIN = "espalier.gardener.cloud/"
 """Our own annotations: people and project members never write them."""
 

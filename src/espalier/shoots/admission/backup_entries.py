@@ -25,6 +25,13 @@ def violations(old: BackupEntry | None, new: BackupEntry, shoots: Iterable[Shoot
         yield Violation("metadata.name", name, "shoot--<project>--<shoot>--<uid>", messages.ENTRY_NAME)
     elif names.is_source_backup_entry(name):
         yield from _source(new, shoot)
+    elif not _moves(new, shoot):  # else its seed would be given the credentials of any bucket that it names
+        yield Violation("spec.bucketName", new.spec.bucket_name, "", messages.ENTRY_OF_EPOCH)
+
+
+def is_held(name: str, shoots: Iterable[Shoot]) -> bool:
+    """True if the deletion of an entry would delete the backups of a Shoot that is to stay."""
+    return any(_entry_of(one) == name and one.metadata.deletion_timestamp is None for one in shoots)
 
 
 def _moves(entry: BackupEntry, shoot: Shoot | None) -> bool:

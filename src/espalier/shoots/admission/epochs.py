@@ -15,6 +15,10 @@ FIELD = f"metadata.annotations[{metadata_keys.OWNERSHIP}]"
 
 def violations(old: Mapping[str, str], new: Mapping[str, str], user: User) -> Iterator[Violation]:
     """What a user may not write of the annotations of a Shoot."""
+    if old.get(metadata_keys.FORCE_RESTORE) != new.get(metadata_keys.FORCE_RESTORE) and not users.may_move(user):
+        field = f"metadata.annotations[{metadata_keys.FORCE_RESTORE}]"
+        found, before = new.get(metadata_keys.FORCE_RESTORE), old.get(metadata_keys.FORCE_RESTORE)
+        yield Violation(field, _text(found), _text(before), messages.FORCED)
     changed = [
         key
         for key in dict.fromkeys((*old, *new))

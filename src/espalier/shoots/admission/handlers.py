@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from espalier.api import schema
-from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.seed import Seed
@@ -22,18 +22,20 @@ from espalier.kube.objects import Object
 from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.webhooks import Webhooks
-from espalier.shoots.admission import backup_entries, etcds, messages, shoot_states, shoots
+from espalier.shoots.admission import backup_buckets, backup_entries, etcds, messages, shoot_states, shoots, users
 from espalier.shoots.admission.shoots import Garden
 
 _PATH = "/validate-core-gardener-cloud"
 VALIDATE_SHOOT = f"{_PATH}-v1beta1-shoot"
 VALIDATE_BACKUP_ENTRY = f"{_PATH}-v1beta1-backupentry"
+VALIDATE_BACKUP_BUCKET = f"{_PATH}-v1beta1-backupbucket"
 VALIDATE_SHOOT_STATE = f"{_PATH}-v1alpha1-shootstate"
 VALIDATE_ETCD = "/validate-druid-gardener-cloud-v1alpha1-etcd"
 
 WEBHOOKS = (
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT),
-    AdmissionWebhook("validate", BackupEntry.resource, VALIDATE_BACKUP_ENTRY),
+    AdmissionWebhook("validate", BackupEntry.resource, VALIDATE_BACKUP_ENTRY, (*WRITES, "DELETE")),
+    AdmissionWebhook("validate", BackupBucket.resource, VALIDATE_BACKUP_BUCKET),
     AdmissionWebhook("validate", ShootState.resource, VALIDATE_SHOOT_STATE, (*WRITES, "DELETE")),
 )
 """The garden's webhooks."""
@@ -68,6 +70,7 @@ class Admission:
         """Offer the handlers at their paths."""
         webhooks.handle(VALIDATE_SHOOT, self.shoot)
         webhooks.handle(VALIDATE_BACKUP_ENTRY, self.backup_entry)
+        webhooks.handle(VALIDATE_BACKUP_BUCKET, self.backup_bucket)
         webhooks.handle(VALIDATE_SHOOT_STATE, self.shoot_state)
 
     def shoot(self, request: AdmissionRequest) -> AdmissionResponse:
@@ -75,7 +78,9 @@ class Admission:
         return self._judge(request, Shoot, lambda new: shoots.violations(request.old, new, request.user, self.garden))
 
     def backup_entry(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Judge a write of a BackupEntry."""
+        """Judge a write of a BackupEntry, and hold it while its Shoot is there."""
+        if request.operation == "DELETE":
+            return self._entry_deleted(request)
 
         def found(new: Object) -> Iterator[Violation]:
             old = request.old.decode(BackupEntry) if request.old is not None else None
@@ -84,16 +89,41 @@ class Admission:
 
         return self._judge(request, BackupEntry, found)
 
+    def _entry_deleted(self, request: AdmissionRequest) -> AdmissionResponse:
+        if not self._shoots.synced:
+            return _NOT_READY
+        there = [one.decode(Shoot) for one in self._shoots.list(request.namespace)]
+        if not backup_entries.is_held(request.name, there):
+            return AdmissionResponse()
+        key = Key(request.namespace, request.name)
+        return AdmissionResponse(False, f"BackupEntry {key} can't be deleted: {messages.ENTRY_HELD}")
+
+    def backup_bucket(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Judge a write of a BackupBucket."""
+        seed = _typed(self._seeds, users.seed_of(request.user) or "", Seed)
+        return self._judge(
+            request,
+            BackupBucket,
+            lambda new: backup_buckets.violations(new.decode(BackupBucket), request.user, seed),
+        )
+
     def shoot_state(self, request: AdmissionRequest) -> AdmissionResponse:
         """Judge a write of a ShootState, and hold it while its Shoot is there."""
         if request.operation != "DELETE":
-            return self._judge(request, ShootState, lambda new: shoot_states.violations(new.decode(ShootState)))
+            return self._judge(request, ShootState, lambda new: self._of_shoot_state(new.decode(ShootState), request))
         if not self._shoots.synced:
             return _NOT_READY
         shoot = self._shoots.get(Key(request.namespace, request.name))
         if shoot is None or shoot.metadata.deletion_timestamp is not None:
             return AdmissionResponse()
         return AdmissionResponse(False, f"ShootState {shoot.key} can't be deleted: {messages.STATE_HELD}")
+
+    def _of_shoot_state(self, state: ShootState, request: AdmissionRequest) -> Iterator[Violation]:
+        shoot = self._shoots.get(Key(request.namespace, state.metadata.name))
+        typed = shoot.decode(Shoot) if shoot is not None else None
+        if request.operation == "CREATE":  # RBAC has names for the rest
+            yield from shoot_states.made_by_another_seed(state, typed, request.user)
+        yield from shoot_states.violations(state)
 
     def _judge(
         self, request: AdmissionRequest, kind: type[KubeObject], found: Callable[[Object], Iterable[Violation]]

@@ -6,10 +6,32 @@ import base64
 import binascii
 from collections.abc import Iterator
 
+from espalier.api.gardener import metadata_keys, ownership
+from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.violations import Violation
-from espalier.shoots.admission import messages
+from espalier.kube.wire import User
+from espalier.shoots.admission import messages, users
+
+
+def made_by_another_seed(state: ShootState, shoot: Shoot | None, user: User) -> Iterator[Violation]:
+    """What is wrong with one that a gardenlet makes: it would choose the keys of a shoot that another seed has."""
+    own = users.seed_of(user)
+    if own is None:
+        return
+    owner = _owner(shoot)
+    uids = [one.uid for one in state.metadata.owner_references if one.kind == Shoot.resource.kind]
+    if shoot is None or owner != own or uids != [shoot.metadata.uid]:
+        yield Violation("metadata.name", state.metadata.name, "", messages.STATE_OF_OTHER_SEED)
+
+
+def _owner(shoot: Shoot | None) -> str:
+    try:
+        epochs = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP) if shoot else None)
+    except OwnershipError:
+        return ""
+    return epochs.current.seed if epochs.current is not None else ""
 
 
 def violations(state: ShootState) -> Iterator[Violation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -36,6 +37,8 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
     else:
         if before.spec.control_plane != shoot.spec.control_plane:
             yield from moves.highly_available(shoot)
+        if users.seed_of(user) is not None and _spec(old) != _spec(new):
+            yield Violation("spec", "", "", messages.SPEC_OF_GARDENLET)
         yield from moves.together(before, old.tree, shoot, new.tree, frees=users.is_garden(user))
     wanted = shoot.spec.seed_name
     present = before.spec.seed_name if before is not None else None
@@ -52,6 +55,10 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
             return
     if wanted and not (before is not None and wanted == before.status.seed_name):  # it has room where it is
         yield from unfit(shoot, wanted, garden)
+
+
+def _spec(shoot: Object) -> Any:
+    return shoot.tree.get("spec") or {}
 
 
 def unmovable(shoot: Shoot, garden: Garden) -> list[Violation]:

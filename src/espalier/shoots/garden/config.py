@@ -16,7 +16,3 @@ class GardenConfig:
     begins without it. Seen by the garden itself, without a break: an outage of the garden is no silence of seeds."""
     look: float = 10.0
     """Between two looks at the Leases of seeds."""
-
-
-FORCE_RESTORE = "shoot.gardener.cloud/force-restore"
-"""On a Shoot that is to be moved, "true": go on without the source, although it may be alive. People write it."""

@@ -12,7 +12,7 @@ import msgspec
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupBucket
-from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE, OWNERSHIP
 from espalier.api.gardener.operations import Condition, LastOperation, OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating
@@ -26,7 +26,7 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Precondition, Writer
-from espalier.shoots.garden.config import FORCE_RESTORE, GardenConfig
+from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import choose, unready
 from espalier.shoots.garden.signs_of_life import SignsOfLife
 

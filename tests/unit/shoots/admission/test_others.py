@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from espalier.api.gardener import etcd, ownership
-from espalier.api.gardener.backups import BackupEntry, BackupEntrySpec
+from espalier.api.gardener.backups import BackupBucket, BackupBucketSpec, BackupEntry, BackupEntrySpec, BucketProvider
 from espalier.api.gardener.operations import LastOperation
 from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.seed import CredentialsReference, Seed, SeedBackup, SeedProvider, SeedSpec
 from espalier.api.gardener.shoot import Provider, Shoot, ShootSpec, ShootStatus
 from espalier.api.gardener.shoot_state import (
     ExtensionState,
@@ -20,7 +21,8 @@ from espalier.api.gardener.shoot_state import (
     StateReference,
 )
 from espalier.api.meta import ObjectMeta, OwnerReference
-from espalier.shoots.admission import backup_entries, etcds, messages, shoot_states
+from espalier.kube.wire import User
+from espalier.shoots.admission import backup_buckets, backup_entries, etcds, messages, shoot_states
 
 ENTRY, SOURCE = "shoot--core--x--1", "source-shoot--core--x--1"
 
@@ -45,22 +47,72 @@ def judged(new: BackupEntry, old: BackupEntry | None = None, *shoots: Shoot) -> 
 
 
 def test_an_entry_is_of_a_shoot_of_its_namespace() -> None:
-    assert judged(entry()) == []
+    assert judged(entry(bucket="y")) == []
     assert judged(entry("shoot--core--x--2")) == [messages.ENTRY_NAME]
     assert judged(entry("source-shoot--core--y--1")) == [messages.ENTRY_NAME]
 
 
-def test_the_bucket_of_an_entry_stays_and_its_seed_changes() -> None:
+def test_an_entry_is_made_for_the_newest_epoch_and_opens_no_other_bucket() -> None:
+    """The garden gives the credentials of its bucket to its seed."""
+    assert judged(entry(bucket="x")) == [messages.ENTRY_OF_EPOCH]
+    assert judged(entry(bucket="y", seed="c")) == [messages.ENTRY_OF_EPOCH]
+    assert judged(entry(bucket="y"), None, shoot(owned=Ownership())) == [messages.ENTRY_OF_EPOCH]
+
+
+def test_the_bucket_of_an_entry_changes_only_to_that_of_the_newest_epoch_and_its_seed_changes() -> None:
     assert judged(entry(seed="c"), entry()) == []
-    assert judged(entry(bucket="z"), entry()) == [messages.ENTRY_BUCKET_STAYS]
-    assert judged(entry(SOURCE, bucket="y"), entry(SOURCE)) == [messages.ENTRY_BUCKET_STAYS]
-
-
-def test_an_entry_moves_with_its_shoot_to_the_bucket_of_the_current_epoch() -> None:
     assert judged(entry(bucket="y"), entry()) == []
-    assert judged(entry(bucket="y", seed="a"), entry()) == [messages.ENTRY_BUCKET_STAYS]
-    moved_on = Ownership().add("a", "x").start(1, "a").add("b", "y").add("c", "z")
-    assert judged(entry(bucket="y"), entry(), shoot(owned=moved_on)) == [messages.ENTRY_BUCKET_STAYS]
+    assert judged(entry(bucket="y", seed="c"), entry()) == [messages.ENTRY_BUCKET_STAYS]
+    assert judged(entry(bucket="z"), entry()) == [messages.ENTRY_BUCKET_STAYS]
+
+
+def test_an_entry_is_held_while_its_shoot_stays_but_not_that_of_a_source() -> None:
+    going = shoot()
+    going.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    assert backup_entries.is_held(ENTRY, [shoot()])
+    assert not backup_entries.is_held(ENTRY, [going])
+    assert not backup_entries.is_held(ENTRY, [])
+    assert not backup_entries.is_held(SOURCE, [shoot()])
+
+
+SEED = Seed(
+    metadata=ObjectMeta(name="b", uid="y"),
+    spec=SeedSpec(
+        provider=SeedProvider(type="local"),
+        backup=SeedBackup(provider="local", credentials_ref=CredentialsReference(namespace="garden", name="bucket")),
+    ),
+)
+GARDENLET = User("gardener.cloud:system:seed:b", ("gardener.cloud:system:seeds",))
+
+
+def bucket_refused(user: User, name: str = "y", seed: str = "b", secret: str = "bucket") -> list[str]:
+    reference = CredentialsReference(namespace="garden", name=secret)
+    spec = BackupBucketSpec(provider=BucketProvider(type="local"), seed_name=seed, credentials_ref=reference)
+    new = BackupBucket(metadata=ObjectMeta(name=name), spec=spec)
+    return [one.field for one in backup_buckets.violations(new, user, SEED)]
+
+
+def test_a_gardenlet_chooses_no_secret_that_the_garden_would_let_it_read() -> None:
+    assert bucket_refused(GARDENLET) == []
+    assert bucket_refused(GARDENLET, secret="of-others") == ["spec.credentialsRef"]
+    assert bucket_refused(GARDENLET, name="x") == ["metadata.name"]
+    assert bucket_refused(GARDENLET, seed="a") == ["spec.seedName"]
+    assert bucket_refused(User("admin", ("system:masters",)), name="x", secret="of-others") == []
+
+
+def test_a_gardenlet_makes_no_shoot_state_of_a_shoot_of_another_seed() -> None:
+    """It would choose the keys that the other one deploys."""
+
+    def refused(user: User, found: Shoot | None, uid: str = "1") -> list[str]:
+        owner = OwnerReference(api_version="core.gardener.cloud/v1beta1", kind="Shoot", name="x", uid=uid)
+        return [one.message for one in shoot_states.made_by_another_seed(state([owner]), found, user)]
+
+    own, theirs = shoot(), shoot(owned=Ownership().add("a", "x"))
+    own.metadata.uid = theirs.metadata.uid = "1"
+    assert refused(GARDENLET, own) == []
+    assert refused(GARDENLET, theirs) == [messages.STATE_OF_OTHER_SEED]
+    assert refused(GARDENLET, own, uid="2") == [messages.STATE_OF_OTHER_SEED]
+    assert refused(GARDENLET, None) == [messages.STATE_OF_OTHER_SEED]
 
 
 def test_a_source_entry_is_there_while_the_shoot_is_restored() -> None:

@@ -167,7 +167,8 @@ def test_only_the_seed_may_change_in_the_write_that_moves_a_shoot() -> None:
 
 def test_members_of_a_project_do_not_choose_another_seed() -> None:
     assert found(SETTLED, moved(SETTLED, "b"), MEMBER) == refused(messages.MAY_NOT_MOVE)
-    assert found(SETTLED, moved(SETTLED, "b"), gardenlet("a")) == refused(messages.MAY_NOT_MOVE)
+    both = refused(messages.SPEC_OF_GARDENLET, "spec") + refused(messages.MAY_NOT_MOVE)
+    assert found(SETTLED, moved(SETTLED, "b"), gardenlet("a")) == both
     assert found(SETTLED, moved(SETTLED, "b"), MOVER) == []
 
 
@@ -244,6 +245,24 @@ def test_our_annotations_are_not_written_by_people() -> None:
     assert found(new, SETTLED, MEMBER) != []
     assert found(None, shoot("a", owned=ONE), MEMBER) != []
     assert found(SETTLED, annotated("example.com/mine", "1"), MEMBER) == []
+
+
+def test_who_may_not_move_a_shoot_does_not_give_up_its_seed() -> None:
+    key = "shoot.gardener.cloud/force-restore"
+    forced = annotated(key, "true")
+    expected = refused(messages.FORCED, f"metadata.annotations[{key}]")
+    assert found(SETTLED, forced, MEMBER) == expected
+    assert found(forced, SETTLED, MEMBER) == expected
+    assert found(SETTLED, forced, gardenlet("a")) == expected
+    assert found(SETTLED, forced, MOVER) == []
+    assert found(forced, SETTLED, SCHEDULER) == []
+
+
+def test_a_gardenlet_does_not_change_what_users_ask_for() -> None:
+    """The garden lets it read the Secret that the Shoot names."""
+    other = shoot("a", "a", secretBindingName="of-others")
+    assert found(SETTLED, other, gardenlet("a")) == refused(messages.SPEC_OF_GARDENLET, "spec")
+    assert found(SETTLED, other, MEMBER) == []
 
 
 FIELD = "metadata.annotations[espalier.gardener.cloud/ownership]"

@@ -1,0 +1,35 @@
+"""BackupBuckets of the garden, as far as gardenlets write them: pure.
+
+The garden lets a seed read the credentials that its bucket names. So a gardenlet must not choose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.gardener import names
+from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.seed import Seed
+from espalier.api.violations import Violation
+from espalier.kube.wire import User
+from espalier.shoots.admission import messages, users
+
+
+def violations(new: BackupBucket, user: User, seed: Seed | None) -> Iterator[Violation]:
+    """What is wrong with a BackupBucket that a user writes. `seed` is that of the user, if it is a gardenlet."""
+    own = users.seed_of(user)
+    if own is None:
+        return
+    name = new.metadata.name
+    if seed is None or name != names.bucket(seed.metadata.uid):
+        yield Violation("metadata.name", name, names.bucket(seed.metadata.uid) if seed else "", messages.BUCKET_NAME)
+        return
+    if new.spec.seed_name != own:
+        yield Violation("spec.seedName", new.spec.seed_name or "nothing", own, messages.BUCKET_OF_SEED)
+    backup = seed.spec.backup
+    given = (backup.credentials_ref or backup.secret_ref) if backup is not None else None
+    for field, reference in (("credentialsRef", new.spec.credentials_ref), ("secretRef", new.spec.secret_ref)):
+        if reference is not None and reference != given:
+            found = f"{reference.namespace}/{reference.name}"
+            allowed = f"{given.namespace}/{given.name}" if given is not None else "nothing"
+            yield Violation(f"spec.{field}", found, allowed, messages.BUCKET_OF_SEED)
