@@ -47,6 +47,12 @@ class AgentProcess:
         assert found, f"{line}{self.log.read_text()[-2000:]}"
         self.address = found[0]
 
+    @property
+    def pid(self) -> int:
+        """Of its process, which must run."""
+        assert self._process is not None
+        return self._process.pid
+
     async def ask(self, path: str, *, method: str = "GET", until_taken: bool = False) -> Any:
         """The answer as JSON; with `until_taken` as soon as it takes snapshots."""
         while True:
