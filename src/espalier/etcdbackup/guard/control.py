@@ -97,7 +97,7 @@ class Control:
                     answer["running"] = self._child.is_running
                 case other:
                     raise ValueError(f"do: found {other!r}, allowed are open, shut, start, stop and state")
-        except (ValueError, KeyError, TypeError, RecursionError, OSError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError) as error:
             answer["error"] = str(error)
         self._say(writer, answer)
 

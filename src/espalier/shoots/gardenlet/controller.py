@@ -88,11 +88,21 @@ class ShootReconciler:
             return Done()
         except KubeError as error:
             return Fault("GardenUnreachable", f"the Shoot can't be read in the garden, so nothing is done: {error}")
+        if message := self._observer.claims_another(found):
+            return await self._claims(found, message)
         try:
             return await self._reconcile(Live(found, None), began)
         except OwnershipError as error:
             message = f"annotation of the Shoot with its ownership epochs: {error}"
             return await self._broken(found, OperationType.RECONCILE, message)
+
+    async def _claims(self, found: Object, message: str) -> Outcome:
+        """Not ours to touch, and nothing that repeating changes: the Shoot's next change is looked at."""
+        if seed_of(found.decode(Shoot)) != self._seed:
+            return Done()
+        return await self._broken(
+            found, OperationType.RECONCILE, message, Fault("TechnicalIDOfAnother", message, terminal=True)
+        )
 
     def _concerns(self, shoot: Object) -> bool:
         typed = shoot.decode(Shoot)

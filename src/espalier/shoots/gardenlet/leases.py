@@ -33,7 +33,7 @@ def controller(observer: Observer, tools: Tools) -> Controller:
             return Fault(
                 "GardenUnreachable", f"no lease is renewed without the garden: {error}", after=timing.lease_renewal / 3
             )
-        if not clusters.may_renew(found.decode(Shoot), seed):
+        if not clusters.may_renew(found.decode(Shoot), seed) or observer.claims_another(found):
             return Done()
         cluster = observer.seed[Cluster.resource].get(Key("", observer.technical_id(found)))
         uid = found.decode(Shoot).status.uid

@@ -72,14 +72,28 @@ class Observer:
 
     def technical_id(self, shoot: Object) -> str:
         """The shoot's namespace: as its status says, or as it will."""
-        return shoot.decode(Shoot).status.technical_id or names.technical_id(
-            self.project_of(shoot.namespace), shoot.name
+        return shoot.decode(Shoot).status.technical_id or self._technical_id_by_name(shoot)
+
+    def claims_another(self, shoot: Object) -> str:
+        """What is wrong where the status has the technical ID of another shoot; empty if nothing is.
+
+        Each seed writes the status of its shoots. One that lies must not get at what is here of others.
+        """
+        found, allowed = self.technical_id(shoot), self._technical_id_by_name(shoot)
+        if found == allowed:
+            return ""
+        return (
+            f"status.technicalID: found {found}, allowed: {allowed}, by project and name; nothing is done. Correct the "
+            "status, or restore the Project"
         )
+
+    def _technical_id_by_name(self, shoot: Object) -> str:
+        return names.technical_id(self.project_of(shoot.namespace), shoot.name)
 
     def shoot_of(self, technical_id: str) -> Key | None:
         """The key of the Shoot with this technical ID."""
         found = self.garden[Shoot.resource].by_index("technicalID", technical_id)
-        return found[0].key if found else None
+        return next((one.key for one in found if not self.claims_another(one)), None)
 
     def is_here(self, technical_id: str) -> bool:
         """True if something of this shoot is in the seed."""

@@ -139,6 +139,7 @@ async def test_what_is_not_understood_is_said_and_changes_nothing() -> None:
         assert "error" in await agent.hear()
         assert await agent.ask(id=4, do="start") == {"id": 4, "running": True}
         assert "until" in (await agent.ask(id=5, do="open", until=1e30))["error"]
+        assert "error" in await agent.ask(id=6, do="open", until=10**400)
         agent.writer.write(b"x" * 2 * LONGEST_LINE)
         assert await agent.is_hung_up()
         agent.writer.close()

@@ -13,6 +13,7 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import PersistedSecret, ShootState
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
+from espalier.shoots.state import pieces
 from espalier.shoots.state.store import EpochOver
 from espalier.shoots.state.stored import StaleState
 from tests.support.shoot_states import NAME, PROJECT, World, json_of, told
@@ -151,3 +152,17 @@ async def test_the_states_of_a_deleted_one_are_of_no_other_shoot(world: World) -
     await world.set_shoot("a", "a", ownership=Ownership().add("a", "bucket-a"))
     async with world.syncing():
         assert await world.entries() == {"Infrastructure/infrastructure": "before"}
+
+
+@told
+async def test_a_late_seed_leaves_the_pieces_of_a_newer_epoch_alone(world: World) -> None:
+    """They are there before the reference that names them."""
+    shoot = await world.shoot()
+    uid = shoot.metadata.uid
+    for epoch in (1, 2):
+        _, made = pieces.split(b'"state %d"' % epoch, uid, epoch)
+        for secret in made:
+            await world.garden.client.create(SECRET, secret)
+    await world.states().sweep(shoot, (), 1)
+    left = (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items
+    assert [pieces.epoch_of(one) for one in left] == [2]
