@@ -18,12 +18,13 @@ from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Forbidden, Invalid
-from espalier.kube.wire import User
+from espalier.kube.errors import Forbidden, Invalid, ServerFailure
+from espalier.kube.wire import Request, Response, Transport, User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
 from espalier.shoots.secrets import names as secret_names
+from tests.support.faults import Interceptor, refusal
 from tests.support.gardens import EPOCH, GARDEN, GARDENLET, NAMESPACE, World, client_of, garden
 
 T = TypeVar("T")
@@ -346,6 +347,41 @@ def test_a_destination_that_dies_is_given_up_for_another_one() -> None:
         await world.gone("a")
 
     told(story, "a", "b", "c")
+
+
+class OneLook(Interceptor):
+    """A garden that tells a gardenlet of its Shoot once in a moment, and no second time: as if it were lost between."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self._last = -1.0
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if self.is_on and request.method == "GET" and request.path.endswith("/shoots/apple"):
+            now = asyncio.get_running_loop().time()
+            if now == self._last:
+                return refusal(ServerFailure.of("lost"))
+            self._last = now
+        return await transport.request(request)
+
+
+def test_no_task_of_a_source_acts_by_what_was_read_before_the_task() -> None:
+    look = OneLook()
+
+    async def main(simulation: virtual.Simulation) -> None:
+        own = {"gardenlet a": look}
+        async with garden(simulation, wrap=lambda program, way: own[program](way) if program in own else way) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            look.is_on = True
+            await world.move("b")
+            await asyncio.sleep(120)
+            assert last_of(await world.shoot()) == ("Migrate", "Error")
+            assert serving(world) == [("a", True)]
+            look.is_on = False
+            await world.healthy("b")
+
+    virtual.run(main, epoch=EPOCH, seed=1)
 
 
 def test_two_shoots_move_at_once_in_opposite_directions() -> None:

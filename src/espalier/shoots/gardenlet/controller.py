@@ -211,7 +211,7 @@ class ShootReconciler:
 
         return await run(flow, observe, clock.now, guard)
 
-    def _guard(self, live: Live):  # type: ignore[no-untyped-def]
+    def _guard(self, live: Live) -> Guard:
         """Each task of a migration begins with a live read: the Shoot has to be this seed's, and on its way."""
 
         async def ask() -> Wait | Failure | None:
