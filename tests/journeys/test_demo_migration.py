@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from espalier.api.gardener.machines import Machine
 from espalier.cli.demo_migration import table
 from espalier.cli.environment.gardens import Garden
-from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, QUICK, Story, quick_settings
+from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, QUICK, TECHNICAL_ID, Story, quick_settings
 from espalier.runtime import virtual
 from espalier.shoots.secrets.names import CARRIED
 from tests.support.garden_commands import GardenCommands
@@ -25,12 +26,16 @@ def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
         async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:
             told = Story(garden, writes_every=WRITES_EVERY)
             async with told.begun("east"):
+                made = await machines(garden, "east")
                 good = await told.move("west", "good case")
                 await asyncio.sleep(2 * DELTA_PERIOD)
+                assert await machines(garden, "west") == made
                 bad = await told.move("east", "bad case", destroy_source=True)
                 calls_of_returned_seed = await told.returned("west")
                 back = await told.move("west", "back")
+                assert await machines(garden, "west") == made
         moves = (good, bad, back)
+        assert len(made) == NODES
         assert [(one.nodes_kept, one.pods_kept, one.secrets_kept) for one in moves] == [
             (NODES, NODES, len(CARRIED))
         ] * 3
@@ -43,6 +48,12 @@ def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
         assert all(len(cells) == 4 for cells in table(moves))
 
     virtual.run(story, epoch=EPOCH, seed=1)
+
+
+async def machines(garden: Garden, seed: str) -> dict[str, str]:
+    """The virtual machines that the machine controller manager of a seed has, by the names of their Machines."""
+    found = (await garden.seeds[seed].client.list(Machine.resource, TECHNICAL_ID)).items
+    return {one.name: one.decode(Machine).spec.provider_id for one in found}
 
 
 def test_commands_show_plan_and_make_a_move(

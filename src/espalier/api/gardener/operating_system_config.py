@@ -17,6 +17,12 @@ PROVISION = "provision"
 RECONCILE = "reconcile"
 """Purpose: what a running machine has."""
 
+BOOTSTRAP_KUBECONFIG = "/var/lib/kubelet/kubeconfig-bootstrap"
+"""Path of the file by which a kubelet finds its cluster."""
+
+BOOTSTRAP_TOKEN = "<<BOOTSTRAP_TOKEN>>"  # noqa: S105  no token
+"""Stands in user data for the token with which a new node joins: a machine controller manager puts one in its place."""
+
 
 class Unit(Part):
     """A systemd unit."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
 
 from espalier.cli.environment.seed_programs.agent import OpenStore, StoreWords
 from espalier.etcdbackup.stores.errors import Unavailable
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import MOST_LISTED, Content, Store, StoredObject
 from espalier.runtime.clock import Clock
+from espalier.shoots.extension import OperationFailed
 from espalier.simulator.connections import Link
 
 
@@ -29,6 +30,39 @@ class Buckets:
             return ReachedStore(store, lambda: link.is_cut)
 
         return open_store
+
+    def managed_through(self, link: Link) -> ManagedBuckets:
+        """Buckets as the extensions of a seed make and delete them, through a network."""
+        return ManagedBuckets(self.stores, link)
+
+
+class ManagedBuckets:
+    """Makes and deletes buckets (`Stores` of the extensions of type `local`)."""
+
+    def __init__(self, stores: dict[str, MemoryStore], link: Link) -> None:
+        self._stores = stores
+        self._link = link
+
+    async def ensure_bucket(self, url: str, credentials: Mapping[str, bytes]) -> None:
+        """See `Stores`: a store is there once somebody writes to it."""
+        self._reach(url)
+
+    async def delete_bucket(self, url: str, credentials: Mapping[str, bytes]) -> None:
+        """See `Stores`."""
+        self._delete_below(url)
+
+    async def delete_folder(self, url: str, folder: str, credentials: Mapping[str, bytes]) -> None:
+        """See `Stores`."""
+        self._delete_below(f"{url}/{folder}")
+
+    def _delete_below(self, url: str) -> None:
+        self._reach(url)
+        for found in [one for one in self._stores if one == url or one.startswith(f"{url}/")]:
+            del self._stores[found]
+
+    def _reach(self, url: str) -> None:
+        if self._link.is_cut:
+            raise OperationFailed(f"{url}: no route to host")
 
 
 class ReachedStore:

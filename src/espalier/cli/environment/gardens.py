@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from espalier.api import core
 from espalier.api.cloud import AnyItem, CloudError, CloudRequest, Credentials, Refusal
-from espalier.api.gardener import GARDEN_KINDS, SEED_KINDS, names
+from espalier.api.gardener import GARDEN_KINDS, SEED_KINDS, images, names
 from espalier.api.gardener.seed import Seed
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
@@ -23,11 +23,11 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import gardening
-from espalier.cli.environment import simple_extensions
 from espalier.cli.environment.buckets import Buckets
 from espalier.cli.environment.management import install_definitions
 from espalier.cli.environment.seed_programs.agent import Agents
 from espalier.cli.environment.seed_programs.assembly import SeedPrograms, agent_calls, shoot_client
+from espalier.cli.environment.seed_programs.machine_controller_manager import MachineControllers
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
@@ -44,6 +44,7 @@ from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.roles import USER
 from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.local_provider import setup as local_provider
 from espalier.simulator import seeds as simulated
 from espalier.simulator.cloud.kubelets import Kubelets
 from espalier.simulator.cloud.service import Cloud
@@ -55,6 +56,10 @@ PROVIDER, REGION = "local", "here"
 IN_PROCESS = "https://garden.internal"
 """Address of the garden's webhooks: answered in this process, never sent."""
 ACCOUNT = Credentials("demo", "demo")
+CLOUD_SECRET = "cloud"  # noqa: S105  the name of a Secret
+"""Secret of each project with the account, for `secretBindingName`."""
+BUCKETS = "file:///{bucket}"
+"""Where buckets are, as agents name them."""
 
 Wrap = Callable[[str, Transport], Transport]
 """Stands in the connections of a program (`garden`, `gardenlet a`, `extensions a`), and may let things go wrong."""
@@ -75,7 +80,6 @@ class Settings:
     backups: BackupSettings = field(default_factory=lambda: BackupSettings(Schedule(), Retention()))
     """When agents take snapshots."""
     boot_seconds: float = 30.0
-    extension_types: Sequence[str] = (PROVIDER, "any", "toy")
     random_keys: bool = True
     """False makes keys from the random generator, so that all is repeatable: for simulation only."""
 
@@ -89,9 +93,9 @@ class Links:
     seed: Link
     """From the gardenlet and the extensions to the seed's own API server."""
     bucket: Link
-    """From the agents of etcds to their buckets."""
+    """From the agents of etcds and the extensions to the buckets."""
     cloud: Link
-    """From the extensions to the cloud."""
+    """From the extensions and machine controller managers to the cloud."""
     shoot: Link
     """From nodes and users to the API servers of shoots."""
 
@@ -123,7 +127,9 @@ class GardenSeed:
         self.config = _named(garden.settings.gardenlet, name)
         agents = Agents(garden.buckets.through(self.links.bucket), self.config.timing, garden.settings.backups)
         keys = None if garden.settings.random_keys else random.Random(name)  # noqa: S311 - repeatable on purpose
-        self.cluster = simulated.Seed(name, SeedPrograms(agents), clock=garden.clock, rng=garden.random, keys=keys)
+        machines = MachineControllers(self._machine_client, self._call_cloud, self.config.timing)
+        programs = SeedPrograms(agents, {images.program(images.MACHINE_CONTROLLER_MANAGER): machines.run})
+        self.cluster = simulated.Seed(name, programs, clock=garden.clock, rng=garden.random, keys=keys)
         self._garden = garden
 
     @property
@@ -165,14 +171,18 @@ class GardenSeed:
 
     def run_extensions(self) -> None:
         """Start its extension controllers."""
-        program = f"extensions {self.name}"
-        account = simple_extensions.Account(self._call_cloud, ACCOUNT)
-        types = self._garden.settings.extension_types
-        made = simple_extensions.component(account, self.config.domain, self.config.timing, types)
+        program, tokens = f"extensions {self.name}", _generator(self._garden.random)
+        stores = self._garden.buckets.managed_through(self.links.bucket)
+        made = local_provider.component(
+            self._call_cloud, stores, self.config.timing, lambda: f"{tokens.getrandbits(64):x}"
+        )
         self._garden.run(program, self._own_client(program), [made])
 
-    def _own_client(self, program: str) -> Client:
-        client = self.cluster.client(link=self.links.seed)
+    def _machine_client(self, life: Life) -> Client:
+        return self._own_client(f"machine-controller-manager {self.name}", life)
+
+    def _own_client(self, program: str, life: Life | None = None) -> Client:
+        client = self.cluster.client(link=self.links.seed, life=life)
         wrapped = self._garden.wrap(program, client.transport)
         return Client(wrapped, field_manager="espalier", user_agent=_agent(program), retry=Retry(attempts=1))
 
@@ -232,6 +242,10 @@ class Garden:
         namespaces = [names.GARDEN_NAMESPACE, LEASES, names.STATE_NAMESPACE, *map(names.project_namespace, projects)]
         for namespace in dict.fromkeys(namespaces):
             await self._make(core.NAMESPACE, {"metadata": {"name": namespace}})
+        account = {"account": ACCOUNT.account, "token": ACCOUNT.token}
+        for namespace in map(names.project_namespace, projects):
+            metadata = {"name": CLOUD_SECRET, "namespace": namespace}
+            await self._make(core.SECRET, {"metadata": metadata, "stringData": account})
         await self.client.apply(
             core.VALIDATING_WEBHOOK_CONFIGURATION, gardening.webhook_configuration(IN_PROCESS), field_manager="espalier"
         )
@@ -255,7 +269,12 @@ class Garden:
         await self._make(core.SECRET, {"metadata": secret, "stringData": {"account": name}})
         spec = {
             "provider": {"type": PROVIDER, "region": REGION},
-            "backup": {"provider": PROVIDER, "region": REGION, "credentialsRef": secret},
+            "backup": {
+                "provider": PROVIDER,
+                "region": REGION,
+                "credentialsRef": secret,
+                "providerConfig": {"url": BUCKETS},
+            },
         }
         await self._make(Seed.resource, {"metadata": {"name": name}, "spec": spec})
         made = self.seeds.get(name)

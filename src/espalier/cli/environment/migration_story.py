@@ -16,7 +16,7 @@ from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
-from espalier.cli.environment.gardens import PROVIDER, REGION, Garden, Settings
+from espalier.cli.environment.gardens import CLOUD_SECRET, PROVIDER, REGION, Garden, Settings
 from espalier.cli.environment.shoot_writer import ShootWriter
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
@@ -109,13 +109,15 @@ class Story:
     @asynccontextmanager
     async def begun(self, seed: str) -> AsyncIterator[None]:
         """Create the shoot, wait for its nodes, put a pod on each, and let the writer write within the block."""
-        worker = {"name": "pool", "machine": {"type": "small"}, "minimum": NODES, "maximum": NODES}
+        machine = {"type": "small", "image": {"name": PROVIDER, "version": "1.0"}}
+        worker = {"name": "pool", "machine": machine, "minimum": NODES, "maximum": NODES}
         spec = {
             "provider": {"type": PROVIDER, "workers": [worker]},
             "region": REGION,
             "kubernetes": {"version": "1.35.4"},
             "networking": {"type": PROVIDER, "pods": "10.0.0.0/16", "services": "10.1.0.0/16"},
             "extensions": [{"type": "toy"}],
+            "secretBindingName": CLOUD_SECRET,
             "seedName": seed,
         }
         metadata = {"name": NAME, "namespace": GARDEN_NAMESPACE}

@@ -17,10 +17,16 @@ from espalier.api.gardener.etcd import MAIN, Etcd
 from espalier.api.gardener.extension import Extended, Extension
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.network import Network
-from espalier.api.gardener.operating_system_config import OperatingSystemConfig
+from espalier.api.gardener.operating_system_config import (
+    BOOTSTRAP_KUBECONFIG,
+    BOOTSTRAP_TOKEN,
+    PROVISION,
+    OperatingSystemConfig,
+)
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import encode_json
 from espalier.shoots.gardenlet.names import SHOOT_UID
 from espalier.shoots.gardenlet.scope import Scope
@@ -121,7 +127,7 @@ def extensions(scope: Scope, dns_type: str, domain: str, dns_ttl: int = 120) -> 
         _infrastructure(scope),
         *_network(scope),
         _control_plane(scope),
-        *_operating_system_configs(scope),
+        *_operating_system_configs(scope, domain),
         *_extensions(scope),
         _worker(scope),
         *_dns_records(scope, dns_type, domain, dns_ttl),
@@ -147,11 +153,24 @@ def _control_plane(scope: Scope) -> Rendered:
     return _extension(scope, ControlPlane, scope.object.name, spec, purpose="normal")
 
 
-def _operating_system_configs(scope: Scope) -> Iterator[Rendered]:
+def _operating_system_configs(scope: Scope, domain: str) -> Iterator[Rendered]:
     for pool in scope.shoot.spec.provider.workers:
         image = pool.machine.image
-        spec = {"type": image.name if image is not None else "any", "purpose": "provision"}
-        yield _extension(scope, OperatingSystemConfig, _config_name(pool.name), spec, purpose="provision")
+        type_ = image.name if image is not None else "any"
+        spec = {"type": type_, "purpose": PROVISION, "files": _bootstrap_files(scope, domain)}
+        yield _extension(scope, OperatingSystemConfig, _config_name(pool.name), spec, purpose=PROVISION)
+
+
+def _bootstrap_files(scope: Scope, domain: str) -> list[Tree]:
+    """The kubeconfig by which a new node finds the API server, wherever its name leads; it holds no secret."""
+    config = Kubeconfig.of_cluster(
+        scope.technical_id,
+        server=f"https://{_api_name(scope, domain)}:443",
+        certificate_authority=scope.carried.get(secret_names.CA, {}).get("ca.crt", b""),
+        user="kubelet-bootstrap",
+        credentials=BOOTSTRAP_TOKEN,
+    )
+    return [{"path": BOOTSTRAP_KUBECONFIG, "content": {"inline": {"data": config.to_bytes().decode()}}}]
 
 
 def _extensions(scope: Scope) -> Iterator[Rendered]:
@@ -192,7 +211,7 @@ def _dns_records(scope: Scope, dns_type: str, domain: str, ttl: int) -> Iterator
     """One for the API server, with the address that it has in this seed."""
     if not dns_type:
         return
-    name = f"api.{scope.technical_id}.{domain}"
+    name = _api_name(scope, domain)
     target = f"{scope.technical_id}.{scope.seed_name}.{domain}"
     spec = {
         "type": dns_type,
@@ -203,6 +222,11 @@ def _dns_records(scope: Scope, dns_type: str, domain: str, ttl: int) -> Iterator
         "secretRef": {"name": secret_names.CLOUD_PROVIDER, "namespace": scope.technical_id},
     }
     yield _extension(scope, DNSRecord, f"{scope.object.name}-internal", spec)
+
+
+def _api_name(scope: Scope, domain: str) -> str:
+    """The name of the API server, which stays when the shoot moves."""
+    return f"api.{scope.technical_id}.{domain}"
 
 
 def _extension(scope: Scope, kind: type[Extended], name: str, spec: Tree, purpose: str = "") -> Rendered:

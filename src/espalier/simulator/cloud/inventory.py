@@ -67,9 +67,12 @@ class Inventory:
         return [item for item in self._items.values() if kind_of(item) == kind]
 
     def resolve(self, name: str, type_: str = "A") -> Record | None:
-        """A DNS record of any account: everybody may ask. Of several, the oldest."""
+        """A DNS record of any account: everybody may ask. As in DNS, an alias answers for every type.
+
+        Of several, the oldest. Where an alias leads is not followed: whoever asks knows the names of seeds.
+        """
         found = (item for item in self.all("Record") if isinstance(item, Record))
-        return next((one for one in found if (one.name, one.type) == (name, type_)), None)
+        return next((one for one in found if one.name == name and one.type in (type_, "CNAME")), None)
 
     def runs_at(self, id_: str) -> float:
         """When a virtual machine runs, in seconds of the epoch."""

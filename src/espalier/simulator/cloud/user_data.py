@@ -8,11 +8,11 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.api.cloud import LONGEST_USER_DATA
+from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG
 from espalier.api.meta import Observed
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 
-BOOTSTRAP_KUBECONFIG = "/var/lib/kubelet/kubeconfig-bootstrap"
 _MOST_FILES = 1000
 
 

@@ -118,6 +118,19 @@ def test_a_lost_answer_is_of_a_request_that_was_done() -> None:
     simulate(story)
 
 
+def test_an_alias_answers_for_every_type_as_in_dns() -> None:
+    async def story(simulation: Simulation) -> None:
+        cloud = Cloud(simulation.clock, ACCOUNTS)
+        await ask(cloud, SetRecord(Record(name="api.example", type="CNAME", values=["east.example"])))
+        await ask(cloud, SetRecord(Record(name="note.example", type="TXT", values=["a note"])))
+        found = cloud.inventory.resolve("api.example")
+        assert found is not None
+        assert found.values == ["east.example"]
+        assert cloud.inventory.resolve("note.example") is None
+
+    simulate(story)
+
+
 async def test_a_journal_brings_back_inventory_and_log(tmp_path: Path) -> None:
     file = tmp_path / "cloud.jsonl"
     cloud = Cloud(SystemClock(), ACCOUNTS, journal=Journal(file))

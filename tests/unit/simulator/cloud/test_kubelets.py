@@ -9,6 +9,7 @@ import pytest
 
 from espalier.api.cloud import CloudRequest, Create, Credentials, Delete, Network, Record, SetRecord, VirtualMachine
 from espalier.api.core import LEASE, NODE
+from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.kube.client import Client
@@ -19,7 +20,7 @@ from espalier.kube.retry import Retry
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.cloud.kubelets import NODE_LEASES, Kubelets
 from espalier.simulator.cloud.service import Cloud
-from espalier.simulator.cloud.user_data import BOOTSTRAP_KUBECONFIG, Bootstrap, bootstrap_of
+from espalier.simulator.cloud.user_data import Bootstrap, bootstrap_of
 from tests.unit.runtime.simulated import simulate
 
 HOST = "api.rose.example"

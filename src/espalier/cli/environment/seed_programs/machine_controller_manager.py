@@ -1,0 +1,54 @@
+"""machine-controller-manager as a container of this process: the machines of one shoot, on the simulated cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from espalier.api.cloud import AnyItem, CallCloud, CloudRequest
+from espalier.api.etcd.timing import Timing
+from espalier.cli.environment.seed_programs.words import Words
+from espalier.kube.client import Client
+from espalier.runtime.component import assemble
+from espalier.runtime.manager import Manager
+from espalier.runtime.options import Options
+from espalier.shoots.machine_controller import setup
+from espalier.shoots.machine_controller.controller import NAME
+from espalier.simulator.connections import during
+from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.life import Life
+
+PORT = 10258
+
+
+@dataclass(frozen=True)
+class MachineControllers:
+    """Makes the programs of machine controller managers."""
+
+    connect: Callable[[Life], Client]
+    """A client of the seed, for a container as long as it lives."""
+    call: CallCloud
+    timing: Timing
+
+    async def run(self, container: Container) -> int:
+        """Act on the machines in the namespace that the command names, until the container is stopped."""
+        words = Words.of(container.arguments)
+
+        async def call(request: CloudRequest) -> list[AnyItem]:
+            return await during((container.life,), self.call(request))
+
+        manager = Manager(
+            self.connect(container.life),
+            clock=container.clock,
+            rng=container.random,
+            options=Options(namespaces=(words.text("namespace"),)),
+            component=NAME,
+            fill_within=None,
+        )
+        assemble(manager, [setup.component(call, self.timing)])
+
+        async def answers(_path: str) -> int:
+            return 200 if manager.leading.is_set() else 503
+
+        container.listen(words.port("port", PORT), self, answers=answers)
+        return await manager.run()
