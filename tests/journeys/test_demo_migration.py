@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import pytest
 
 from espalier.api.gardener.machines import Machine
+from espalier.api.gardener.operations import OperationState
+from espalier.api.gardener.shoot import Shoot
 from espalier.cli.demo_migration import table
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, QUICK, TECHNICAL_ID, Story, quick_settings
+from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from espalier.shoots.secrets.names import CARRIED
 from tests.support.garden_commands import GardenCommands
@@ -48,6 +52,40 @@ def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
         assert all(len(cells) == 4 for cells in table(moves))
 
     virtual.run(story, epoch=EPOCH, seed=1)
+
+
+def test_a_shoot_falls_asleep_without_machines_and_wakes_up_with_its_data() -> None:
+    async def story(simulation: virtual.Simulation) -> None:
+        settings = quick_settings(random_keys=False)
+        async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:
+            told = Story(garden, writes_every=WRITES_EVERY)
+            async with told.begun("east"):
+                await hibernate(garden, True)
+                await until(lambda: is_settled(garden, asleep=True))
+                assert await machines(garden, "east") == {}
+                await hibernate(garden, False)
+                await until(lambda: is_settled(garden, asleep=False))
+                assert len(await machines(garden, "east")) == NODES
+
+    virtual.run(story, epoch=EPOCH, seed=1)
+
+
+async def hibernate(garden: Garden, enabled: bool) -> None:
+    wish = {"spec": {"hibernation": {"enabled": enabled}}}
+    await garden.client.patch(Shoot.resource, "apple", "garden-dev", patch=wish, type=PatchType.MERGE)
+
+
+async def is_settled(garden: Garden, *, asleep: bool) -> bool:
+    shoot = (await garden.client.get(Shoot.resource, "apple", "garden-dev")).decode(Shoot)
+    last = shoot.status.last_operation
+    return shoot.status.hibernated == asleep and last is not None and last.state == OperationState.SUCCEEDED
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Within a simulated quarter of an hour."""
+    async with asyncio.timeout(900):
+        while not await holds():  # noqa: ASYNC110 - a whole garden has no event
+            await asyncio.sleep(1)
 
 
 async def machines(garden: Garden, seed: str) -> dict[str, str]:

@@ -90,11 +90,13 @@ def nodes_renewed(ctx: Context) -> Verdict:
 
 def machines_deployed(ctx: Context) -> Verdict:
     """The machine controller manager is there; down while machines are made from a state that was carried over, as it
-    would replace those that it does not see yet."""
-    if ctx.operation is not OperationType.RESTORE:
-        return machines_started(ctx)
+    would replace those that it does not see yet; up for as long as machines of a shoot that falls asleep are there."""
     live = ctx.scope.deployments.get(MACHINE_CONTROLLER_MANAGER)
-    return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 0) if live is None else Done()
+    if ctx.operation is OperationType.RESTORE:
+        return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 0) if live is None else Done()
+    if ctx.scope.is_hibernated:
+        return _deployed(ctx, MACHINE_CONTROLLER_MANAGER, 1) if live is None else Done()
+    return machines_started(ctx)
 
 
 def machines_started(ctx: Context) -> Verdict:
