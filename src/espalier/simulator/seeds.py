@@ -66,6 +66,7 @@ class Seed:
         self.name = name
         self.key = Key(NAMESPACE, name)
         self._clock = clock
+        self._rng = rng
         self._version = version
         self._node_count = node_count
         self._authority = Authority.create("kubernetes", now=clock.now(), rng=keys)
@@ -159,7 +160,13 @@ class Seed:
             others = [link.life if link is not None else None, life]
             return Reached(self.workload.server, [self.life, *(one for one in others if one is not None)])
 
-        return Client(ReachingTransport(reach, user), field_manager=field_manager, user_agent=agent)
+        return Client(
+            ReachingTransport(reach, user), field_manager=field_manager, user_agent=agent, rng=self.new_random()
+        )
+
+    def new_random(self) -> random.Random:
+        """Random numbers for a client: its retries are spread in time, and simulations repeat."""
+        return random.Random(self._rng.getrandbits(64))  # noqa: S311 - no keys
 
     def listener(self, service: Key, port: int) -> Listener:
         """What listens behind a Service of the seed. Raises `ConnectionError`."""

@@ -18,7 +18,7 @@ class Turns(Generic[Event]):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._work: set[asyncio.Task[None]] = set()
+        self._work: dict[asyncio.Task[None], None] = {}  # in order: simulations repeat
         self._broken: asyncio.Future[None] | None = None
 
     def arrived(self, event: Event) -> None:
@@ -28,7 +28,7 @@ class Turns(Generic[Event]):
     def begin(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         """Do some work beside the turns. What it raises, `next` raises: whoever drives is not left with less."""
         task = asyncio.create_task(work, name=name)
-        self._work.add(task)
+        self._work[task] = None
         task.add_done_callback(self._ended)
         return task
 
@@ -60,7 +60,7 @@ class Turns(Generic[Event]):
         await asyncio.gather(*work, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._work.discard(task)
+        self._work.pop(task, None)
         if task.cancelled() or (error := task.exception()) is None:
             return
         if self._broken is None:

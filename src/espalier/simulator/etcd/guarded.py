@@ -39,7 +39,7 @@ class MemoryGuard:
         self._ended.set()
         self._until = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._passing: set[_Passing[Any, Any]] = set()
+        self._passing: dict[_Passing[Any, Any], None] = {}  # in order: simulations repeat
         self._thawed = asyncio.Event()
         self._thawed.set()
 
@@ -174,7 +174,7 @@ class _Through:
     def __init__(self, guard: MemoryGuard, *, is_client: bool) -> None:
         self._guard = guard
         self._is_client = is_client
-        self._streams: set[_Passing[Any, Any]] = set()
+        self._streams: dict[_Passing[Any, Any], None] = {}
         self._to: tuple[Member, MemoryTransport] | None = None
         self._closed = False
 
@@ -195,7 +195,7 @@ class _Through:
         stream = await self._transport().open(method, request, timeout)
         passing: _Passing[Request, Response] = _Passing(self, self._guard, stream, self._streams)
         if self._is_client:
-            self._guard._passing.add(passing)
+            self._guard._passing[passing] = None
         return passing
 
     async def close(self) -> None:
@@ -231,13 +231,15 @@ class _Through:
 class _Passing(Generic[Request, Response]):
     """A stream that is cut when the door shuts."""
 
-    def __init__(self, through: _Through, guard: MemoryGuard, stream: Any, streams: set[_Passing[Any, Any]]) -> None:
+    def __init__(
+        self, through: _Through, guard: MemoryGuard, stream: Any, streams: dict[_Passing[Any, Any], None]
+    ) -> None:
         self.cut = asyncio.Event()
         self._through = through
         self._guard = guard
         self._stream = stream
         self._streams = streams
-        streams.add(self)
+        streams[self] = None
 
     async def send(self, request: Request) -> None:
         """Send a further request."""
@@ -259,8 +261,8 @@ class _Passing(Generic[Request, Response]):
 
     async def close(self) -> None:
         """End the stream."""
-        self._streams.discard(self)
-        self._guard._passing.discard(self)
+        self._streams.pop(self, None)
+        self._guard._passing.pop(self, None)
         await self._stream.close()
 
     async def _check(self) -> None:

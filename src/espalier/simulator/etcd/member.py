@@ -71,7 +71,7 @@ class Member:
         self._storing = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._ending: asyncio.Future[None] | None = None
-        self._wakers: set[asyncio.Event] = set()
+        self._wakers: dict[asyncio.Event, None] = {}  # in order: simulations repeat
         self._failure: EtcdError | None = None
         self.failed = asyncio.Event()
         """Set when the storage failed; nothing but a new start helps."""
@@ -168,7 +168,7 @@ class Member:
         """Answer the requests of one stream until it is closed. Raises `EtcdError`."""
         stream = WatchStream(self._running())
         woken = asyncio.Event()
-        self._wakers.add(woken)
+        self._wakers[woken] = None
 
         async def receive() -> None:
             async for request in requests:
@@ -194,7 +194,7 @@ class Member:
                     stream.tick(self._durable)
                     tick = loop.time() + self._progress_interval * self._rng.uniform(1.0, 1.1)
         finally:
-            self._wakers.discard(woken)
+            self._wakers.pop(woken, None)
             receiving.cancel()
             await asyncio.gather(receiving, return_exceptions=True)
 

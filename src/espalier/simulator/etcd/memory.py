@@ -27,7 +27,7 @@ class MemoryTransport:
 
     def __init__(self, member: Member) -> None:
         self._member = member
-        self._streams: set[_Stream[Any, Any]] = set()
+        self._streams: dict[_Stream[Any, Any], None] = {}  # in order: simulations repeat
         self._calls: set[asyncio.Task[Any]] = set()
         self._closed = False
 
@@ -77,7 +77,7 @@ class _Stream(Generic[Request, Response]):
         self,
         member: Member,
         method: ServerStream[Request, Response] | BothStream[Request, Response],
-        streams: set[_Stream[Any, Any]],
+        streams: dict[_Stream[Any, Any], None],
     ) -> None:
         self._member = member
         self._method = method
@@ -86,7 +86,7 @@ class _Stream(Generic[Request, Response]):
         self._pulling: asyncio.Task[None] | None = None
         self._streams = streams
         self._closed = False
-        streams.add(self)
+        streams[self] = None
 
     async def send(self, request: Request) -> None:
         """Send a further request."""
@@ -108,7 +108,7 @@ class _Stream(Generic[Request, Response]):
     async def close(self) -> None:
         """End the stream."""
         self._closed = True
-        self._streams.discard(self)
+        self._streams.pop(self, None)
         if self._pulling is not None:
             self._pulling.cancel()
             await asyncio.gather(self._pulling, return_exceptions=True)

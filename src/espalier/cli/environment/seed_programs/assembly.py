@@ -76,7 +76,7 @@ def client_in(container: Container, user: User = ADMIN) -> Client:
         listener = container.find(API_SERVER, API_SERVER_PORT)
         return Reached(door_of(listener, Server), (container.life, listener.life))
 
-    return Client(ReachingTransport(reach, user), user_agent=container.name)
+    return Client(ReachingTransport(reach, user), user_agent=container.name, rng=container.random)
 
 
 def agent_calls(seed: Seed, *, link: Link | None = None) -> Call:
@@ -102,4 +102,4 @@ def shoot_client(seed: Seed, namespace: str, user: User = ADMIN, *, link: Link |
         lives = (seed.life, listener.life, *((link.life,) if link is not None else ()))
         return Reached(door_of(listener, Server), lives)
 
-    return Client(ReachingTransport(reach, user))
+    return Client(ReachingTransport(reach, user), rng=seed.new_random())
