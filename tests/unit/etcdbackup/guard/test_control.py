@@ -57,9 +57,10 @@ class Agent:
             heard: dict[str, Any] = json.loads(await self.reader.readline())
         return heard
 
-    async def is_hung_up(self) -> bool:
+    async def until_hung_up(self) -> bytes:
+        """What is still heard before."""
         async with asyncio.timeout(PATIENCE):
-            return await self.reader.read() == b""
+            return await self.reader.read()
 
 
 @asynccontextmanager
@@ -67,6 +68,8 @@ async def guard(command: list[str], patience: float = 5) -> AsyncIterator[Settin
     with tempfile.TemporaryDirectory(prefix="guard") as name:
         folder = Path(name)
         door, child = Door(folder / "etcd.sock"), Child(command, patience=patience)
+        # Python between fork and exec is safe in the guard, which has one thread; not here, where gRPC may have some.
+        vars(child)["_die_with_parent"] = None
         control = Control(door, child)
         await control.listen(folder / "guard.sock")
         try:
@@ -121,7 +124,7 @@ async def test_a_new_agent_is_heard_and_what_the_old_one_sent_is_not() -> None:
         new = await setting.agent()
         assert await new.ask(id=1, do="shut") == {"id": 1}
         old.say(id=2, do="open", until=since_boot() + 60)
-        assert await old.is_hung_up()
+        assert await old.until_hung_up() == b""
         assert await new.ask(id=2, do="state") == {"id": 2, "running": True}
         assert not setting.door.passes
         for agent in (old, new):
@@ -141,7 +144,7 @@ async def test_what_is_not_understood_is_said_and_changes_nothing() -> None:
         assert "until" in (await agent.ask(id=5, do="open", until=1e30))["error"]
         assert "error" in await agent.ask(id=6, do="open", until=10**400)
         agent.writer.write(b"x" * 2 * LONGEST_LINE)
-        assert await agent.is_hung_up()
+        assert await agent.until_hung_up() == b""
         agent.writer.close()
 
 
