@@ -99,13 +99,7 @@ async def run(given: RunFlags) -> None:
 
 def _options(given: RunFlags) -> process.Options:
     host, port = flags.address(given.listen, "--listen")
-    if (given.server_cert is None) is not (given.server_key is None):
-        raise Usage("--server-cert and --server-key belong together: give both or none")
-    if given.client_ca is not None and given.server_cert is None:
-        raise Usage("--client-ca needs --server-cert and --server-key: without TLS nobody shows a certificate")
-    server = None
-    if given.server_cert is not None and given.server_key is not None:
-        server = ServerFiles(given.server_cert, given.server_key, given.client_ca)
+    server = server_files(given.server_cert, given.server_key, given.client_ca)
     try:
         tls = TlsFiles(given.cacert, given.cert, given.key) if given.cacert or given.cert or given.key else None
         return process.Options(
@@ -140,6 +134,17 @@ def _ownership(given: RunFlags) -> Ownership | None:
     except ValueError as error:
         raise Usage(str(error)) from None
     return Ownership(settings, given.guard, given.data_dir, members)
+
+
+def server_files(certificate: Path | None, key: Path | None, client_authority: Path | None) -> ServerFiles | None:
+    """What `--server-cert`, `--server-key` and `--client-ca` name; None without. Raises `Usage`."""
+    if (certificate is None) is not (key is None):
+        raise Usage("--server-cert and --server-key belong together: give both or none")
+    if certificate is None or key is None:
+        if client_authority is not None:
+            raise Usage("--client-ca needs --server-cert and --server-key: without TLS nobody shows a certificate")
+        return None
+    return ServerFiles(certificate, key, client_authority)
 
 
 def retries_within(timing: Timing) -> Retries:
