@@ -266,6 +266,7 @@ def test_one_that_is_away_does_not_hide_what_another_lacks() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_cloudstacks_that_go_away_stop_nothing_that_is_settled_nor_a_cluster_of_another() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
@@ -326,6 +327,7 @@ def test_machine_configs_are_checked_in_a_zone_that_is_added_before_machines_are
     tell(story, zones=1)
 
 
+@pytest.mark.soak
 def test_while_a_zone_that_is_added_is_away_the_cluster_waits_for_the_check() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)

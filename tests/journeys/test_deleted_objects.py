@@ -100,6 +100,7 @@ def test_infrastructure_that_is_made_again_has_the_same_endpoint_and_the_same_no
     journey(story)
 
 
+@pytest.mark.soak
 def test_infrastructure_that_somebody_makes_again_by_hand_loses_nothing_that_was_stored() -> None:
     async def story(env: ManagedEnvironment) -> None:
         nodes = {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items}
@@ -122,6 +123,7 @@ def test_nothing_that_a_cluster_stored_is_kept_after_it() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_cluster_that_is_made_again_without_its_infrastructure_has_nothing_of_the_one_before() -> None:
     async def story(env: ManagedEnvironment) -> None:
         kept: Tree = {"metadata": {"name": "kept", "namespace": "default"}, "data": {}}
@@ -136,6 +138,7 @@ def test_a_cluster_that_is_made_again_without_its_infrastructure_has_nothing_of_
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_control_plane_that_is_deleted_is_lost_and_the_cluster_is_deleted_and_made_again() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.client.delete(KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)

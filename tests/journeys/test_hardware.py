@@ -279,6 +279,7 @@ def test_without_tinkerbell_its_clusters_wait_and_say_so() -> None:
     tell(story, [])
 
 
+@pytest.mark.soak
 def test_a_settled_cluster_makes_no_write_and_no_fault_holds_it_up() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()

@@ -70,6 +70,7 @@ def test_the_cluster_says_that_the_new_version_waits_for_its_creation() -> None:
     creation(story)
 
 
+@pytest.mark.soak
 def test_a_version_that_was_changed_during_the_creation_can_be_taken_back_before_its_end() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)
@@ -83,6 +84,7 @@ def test_a_version_that_was_changed_during_the_creation_can_be_taken_back_before
     creation(story)
 
 
+@pytest.mark.soak
 def test_who_would_rather_have_machines_replaced_need_not_wait() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)

@@ -227,6 +227,7 @@ def test_a_machine_that_is_replaced_later_comes_up_with_the_new_version() -> Non
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_worker_that_is_replaced_meanwhile_is_upgraded_as_well() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         first, second = await machines(env, control_plane=False)
@@ -261,6 +262,7 @@ def test_a_cluster_is_deleted_in_the_middle_of_an_upgrade() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_somebody_may_pause_between_two_nodes() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         first, second = await machines(env, control_plane=False)
@@ -466,6 +468,7 @@ async def unpause(env: ManagedEnvironment, resource: Resource, name: str) -> Non
     await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
 
 
+@pytest.mark.soak
 def test_a_control_plane_whose_pause_was_removed_by_hand_goes_on_when_machines_are_let_be_replaced() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name

@@ -51,7 +51,7 @@ gated = partial(managed_environment, providers=ORCHARD, kinds=KINDS, isolation=I
 garden = Garden(gated, plant, back_up)
 
 
-@pytest.mark.parametrize("name", sampled(STORIES, 0, 3))
+@pytest.mark.parametrize("name", sampled(STORIES, 3))
 def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(name: str) -> None:
     garden.tell(STORIES[name]())
 
@@ -107,6 +107,7 @@ def reasons(cluster: Cluster) -> dict[str, str]:
     return {one.reason: one.message for one in cluster.status.conditions}
 
 
+@pytest.mark.soak
 def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate() -> None:
     async def main(simulation: Simulation) -> None:
         async with garden.restored(simulation) as (env, backup):
@@ -115,6 +116,7 @@ def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate() -> Non
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_without_its_key_a_manager_writes_what_carries_credentials_once_more_and_nothing_else() -> None:
     """A backup without it, or a move to another management cluster: no machine is replaced for that."""
 

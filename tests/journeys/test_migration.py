@@ -384,6 +384,7 @@ def test_no_task_of_a_source_acts_by_what_was_read_before_the_task() -> None:
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_two_shoots_move_at_once_in_opposite_directions() -> None:
     async def story(world: World) -> None:
         await world.create_shoot("apple", "a")

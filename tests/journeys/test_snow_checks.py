@@ -254,6 +254,7 @@ def test_an_image_that_is_deleted_under_way_is_named_and_replaces_nothing() -> N
     tell(story)
 
 
+@pytest.mark.soak
 def test_an_upgrade_waits_for_the_image_of_its_version() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await glacier.make()

@@ -40,6 +40,7 @@ def test_a_history_that_ended_badly_ends_well(what: str) -> None:
     tell(*REDUCED[what], in_place=False)
 
 
+@pytest.mark.soak
 def test_a_random_history_is_the_same_in_each_run() -> None:
     assert tell(3) == tell(3)
 
