@@ -155,6 +155,7 @@ def test_credentials_of_a_mirror_go_where_their_secret_permits() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_what_an_autoscaler_chooses_is_nobodys_drift() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         group = {"name": "md-0", "autoscalingConfiguration": {"minCount": 1, "maxCount": 4}}

@@ -22,6 +22,7 @@ from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.journeys.test_management import the_cluster
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -74,7 +75,7 @@ async def lose_infrastructure(env: ManagedEnvironment) -> None:
         await (await env.workload()).list(NODE)
 
 
-@pytest.mark.parametrize("how", ["drift is corrected", "something is changed"])
+@pytest.mark.parametrize("how", sampled(["drift is corrected", "something is changed"], 0))
 def test_infrastructure_that_is_made_again_has_the_same_endpoint_and_the_same_nodes_answer(how: str) -> None:
     async def story(env: ManagedEnvironment) -> None:
         before = await endpoint(env)
@@ -155,6 +156,7 @@ def test_a_control_plane_that_is_deleted_is_lost_and_the_cluster_is_deleted_and_
     journey(story)
 
 
+@pytest.mark.soak
 def test_nothing_is_changed_in_a_cluster_whose_control_plane_is_lost() -> None:
     async def story(env: ManagedEnvironment) -> None:
         where = (KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)

@@ -55,6 +55,7 @@ async def is_made(env: ManagedEnvironment) -> bool:
     return bool((await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items)
 
 
+@pytest.mark.soak
 def test_machines_take_hardware_and_others_take_what_they_release() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()

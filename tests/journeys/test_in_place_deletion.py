@@ -80,7 +80,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize(
     ("node", "container", "moment", "owners"),
-    sampled([(*moment, owners) for owners in ("in order", "at once") for moment in MOMENTS], 1, 5),
+    sampled([(*moment, owners) for owners in ("in order", "at once") for moment in MOMENTS], 1),
     ids=lambda one: getattr(one, "value", one),
 )
 def test_a_cluster_that_is_deleted_in_the_middle_is_not_asked_after_once_it_is_gone(

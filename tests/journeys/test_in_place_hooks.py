@@ -341,6 +341,7 @@ def test_a_step_that_fails_is_told_to_cluster_api_and_goes_on_when_it_is_repaire
     journey(story, 1)
 
 
+@pytest.mark.soak
 def test_nothing_is_asked_of_cluster_api_before_it_knows_the_hooks() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)

@@ -177,6 +177,7 @@ def test_what_was_refused_is_done_when_the_fallback_is_set() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_what_falls_back_is_never_held() -> None:
     """A pause would only delay what Cluster API is to do."""
 
@@ -411,6 +412,7 @@ def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothin
     journey(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seconds", sampled([0.0, 5.0, 60.0, 300.0], 0))
 def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_taken_back(seconds: float) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -424,6 +426,7 @@ def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_take
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_group_that_is_rolled_out_although_it_was_held_says_what_helps_and_that_does() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await unpaused_by_hand(env)

@@ -153,6 +153,7 @@ def test_a_machine_that_was_lost_just_before_is_replaced_first() -> None:
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_a_node_that_dies_is_replaced_by_its_health_check_and_the_upgrade_goes_on() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -190,6 +191,7 @@ def test_a_control_plane_that_is_to_be_smaller_is_upgraded_first() -> None:
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_a_machine_that_cluster_api_adds_where_somebody_took_the_pause_away_is_told_with_a_way_on() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name

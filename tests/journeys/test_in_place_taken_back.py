@@ -161,6 +161,7 @@ def test_flags_and_files_that_kubeadm_brought_are_taken_from_the_node_again(step
     journey(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", sampled([ControlPlaneUpgrade, NodeUpgrade], 0))
 def test_what_was_broken_off_is_done_again_when_its_upgrade_is_deleted(
     kind: type[ControlPlaneUpgrade | NodeUpgrade],
@@ -181,6 +182,7 @@ def test_what_was_broken_off_is_done_again_when_its_upgrade_is_deleted(
     journey(story)
 
 
+@pytest.mark.soak
 def test_what_was_broken_off_is_done_again_when_more_is_asked_for() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         asked: Tree = {"kubeletConfiguration": {"maxPods": 50}}
@@ -252,6 +254,7 @@ def test_it_is_taken_back_at_the_moment_at_which_a_node_begins() -> None:
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_a_node_was_ill_before() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)

@@ -344,6 +344,7 @@ def test_a_claim_that_somebody_edits_is_written_again_and_not_left_behind() -> N
     journey(story)
 
 
+@pytest.mark.soak
 def test_the_claim_of_a_node_upgrade_by_hand_goes_with_it() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
@@ -378,6 +379,7 @@ def test_a_pause_of_a_persons_own_stays() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_lost_kubeconfig_says_how_to_have_it_back() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name

@@ -439,6 +439,7 @@ def test_a_move_is_taken_back_while_it_waits_for_its_destination() -> None:
     told(story)
 
 
+@pytest.mark.soak
 def test_a_destination_that_never_started_is_passed_over_on_the_way_back() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()

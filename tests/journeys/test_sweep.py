@@ -14,14 +14,15 @@ import pytest
 from tests.journeys.sweep.hands import HANDS
 from tests.journeys.sweep.runner import tell
 from tests.journeys.sweep.users import USERS
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
 MANY = 2
-"""Seeds of every run; `make soak` goes on from there."""
+"""Seeds that are always the same, the shorter one in every run; `make soak` goes on from there."""
 
 
-@pytest.mark.parametrize("seed", range(MANY))
+@pytest.mark.parametrize("seed", sampled(range(MANY), 1))
 def test_a_random_history_ends_well_or_says_what_helps(seed: int) -> None:
     tell(seed)
 

@@ -13,7 +13,6 @@ from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import ROLE_BINDING, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.resource import Resource
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
@@ -72,10 +71,11 @@ def test_a_cluster_that_others_hold_says_who_and_gives_no_advice_for_one_that_st
     journey(story)
 
 
-@pytest.mark.parametrize(
-    "kind", sampled([KubeadmControlPlane.resource, MachineDeployment.resource, DockerCluster.resource], 0)
-)
-def test_a_deletion_that_somebody_paused_says_what_is_paused_and_doing_it_ends_it(kind: Resource) -> None:
+@pytest.mark.parametrize("owner", sampled([KubeadmControlPlane, MachineDeployment, DockerCluster], 0))
+def test_a_deletion_that_somebody_paused_says_what_is_paused_and_doing_it_ends_it(
+    owner: type[KubeadmControlPlane | MachineDeployment | DockerCluster],
+) -> None:
+    kind = owner.resource
     name = "garden-md-0" if kind == MachineDeployment.resource else "garden"
 
     async def paused(env: ManagedEnvironment, value: str | None) -> None:
