@@ -15,7 +15,11 @@ from espalier.runtime.clock import SystemClock
 
 def moved_by(file: Path) -> None:
     """Every clock of this process is off from now on."""
-    SystemClock.now = lambda _self: datetime.now(UTC) + timedelta(seconds=float(file.read_text()))  # type: ignore[method-assign]
+
+    def now(self: SystemClock) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=float(file.read_text()))
+
+    SystemClock.now = now  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
