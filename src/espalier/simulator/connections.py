@@ -9,6 +9,7 @@ from typing import TypeVar
 from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import ADMIN, Endpoint, Request, Response, Stream, User
+from espalier.simulator.pods import life
 from espalier.simulator.pods.life import Life, Over
 
 T = TypeVar("T")
@@ -84,9 +85,9 @@ class ReachingTransport:
             reached = self._reach()
         except ConnectionError as error:
             raise Unreachable(str(error), sent=False) from error
-        for life in reached.lives:
-            if life.over:
-                raise Unreachable(f"no route to host: {life.name} is cut, or has ended", sent=False)
+        for one in reached.lives:
+            if one.over:
+                raise Unreachable(f"no route to host: {one.name} is cut, or has ended", sent=False)
         return reached
 
     def _transport(self, endpoint: Endpoint) -> InProcessTransport:
@@ -99,10 +100,8 @@ class ReachingTransport:
 
 async def during(lives: Sequence[Life], work: Awaitable[T]) -> T:
     """The result of a request, unless one of the lives ends before. Raises `Unreachable`."""
-    for life in lives:
-        work = life.during(work)
     try:
-        return await work
+        return await life.during(lives, work)
     except Over as over:
         raise Unreachable(str(over)) from over
 

@@ -105,6 +105,11 @@ class Links:
         """The networks of a new seed."""
         return cls(*(Link(f"the network from seed {seed} to {what}") for what in cls.__dataclass_fields__))
 
+    def restore(self) -> None:
+        """Restore all of them."""
+        for link in (self.garden, self.seed, self.bucket, self.cloud, self.shoot):
+            link.restore()
+
 
 @dataclass
 class Program:
