@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -84,8 +85,11 @@ class _Cuttable(Generic[Request, Response]):
 
     async def receive(self) -> Response | None:
         """The next response."""
-        response: Response | None = await during(self._lives, self._stream.receive())
-        return response
+        coming: asyncio.Task[Response | None] = asyncio.ensure_future(self._stream.receive())
+        try:
+            return await during(self._lives, coming)
+        finally:
+            coming.cancel()
 
     async def close(self) -> None:
         """End the stream."""
