@@ -37,12 +37,12 @@ def test_a_program_killed_in_a_move_goes_on(first: int, after: bool) -> None:
 @pytest.mark.parametrize(("first", "after"), sampled(PLACES, 17))
 def test_a_program_killed_in_the_bad_case_goes_on(first: int, after: bool) -> None:
     async def move(world: World, source: str, destination: str) -> None:
-        world.cut_from_garden.add(source)
+        world.seeds[source].links.garden.cut()
         await asyncio.sleep(45)
         await world.move(destination)
         await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
         await world.healthy(destination)
-        world.cut_from_garden.clear()
+        world.restore_links()
         await world.gone(source)
         await asyncio.sleep(15)  # the source counts as ready again
 
