@@ -47,6 +47,7 @@ from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.apiserver.webhooks import CallFailed, CallWebhook, WebhookCall
+from espalier.cli.gardening import webhook_configuration
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Unreachable
 from espalier.kube.inprocess import InProcessTransport
@@ -62,7 +63,6 @@ from espalier.runtime.manager import Manager
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.webhooks import Webhooks
 from espalier.shoots.admission import setup as admission
-from espalier.shoots.admission.handlers import WEBHOOKS
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.control_plane.rendering import ControlPlane
 from espalier.shoots.garden import setup as garden_setup
@@ -450,27 +450,7 @@ def _place(etcd: Etcd) -> tuple[str, str]:
 
 def _configuration() -> Tree:
     """The garden's webhooks, as a manifest registers them."""
-    return {
-        "metadata": {"name": "garden"},
-        "webhooks": [
-            {
-                "name": f"{one.verb}.{one.resource.plural}.{one.resource.group}",
-                "admissionReviewVersions": ["v1"],
-                "clientConfig": {"url": f"https://garden.internal{one.path}"},
-                "failurePolicy": one.failure_policy,
-                "sideEffects": "None",
-                "rules": [
-                    {
-                        "apiGroups": [one.resource.group],
-                        "apiVersions": [one.resource.version],
-                        "operations": list(one.operations),
-                        "resources": [one.resource.plural],
-                    }
-                ],
-            }
-            for one in WEBHOOKS
-        ],
-    }
+    return {**webhook_configuration("https://garden.internal"), "metadata": {"name": "garden"}}
 
 
 def client_of(server: Server, agent: str, user: User = ADMIN, wrap: Wrap = unchanged, program: str = "") -> Client:

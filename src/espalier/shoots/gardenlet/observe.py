@@ -11,7 +11,7 @@ from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.metadata_keys import OWNERSHIP
-from espalier.api.gardener.project import Project
+from espalier.api.gardener.project import Project, project_of
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key, Resource
@@ -65,10 +65,7 @@ class Observer:
 
     def project_of(self, namespace: str) -> str:
         """The project of a namespace of the garden."""
-        for found in self.garden[Project.resource].list():
-            if found.decode(Project).spec.namespace == namespace:
-                return found.name
-        return names.project_of(namespace) or namespace
+        return project_of(namespace, (one.decode(Project) for one in self.garden[Project.resource].list()))
 
     def technical_id(self, shoot: Object) -> str:
         """The shoot's namespace: as its status says, or as it will."""
