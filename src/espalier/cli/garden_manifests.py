@@ -15,11 +15,12 @@ from espalier.api.resource import Resource
 from espalier.cli import gardening
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights, trees
 from espalier.runtime.component import Component, kinds
+from espalier.shoots.admission.users import GARDEN_ACCOUNT
 from espalier.shoots.etcd import setup as etcds
 from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet import setup as gardenlet
 
-GARDEN, GARDENLET = "espalier-garden", "espalier-gardenlet"
+GARDEN, GARDENLET = GARDEN_ACCOUNT, "espalier-gardenlet"
 CERTIFICATE = "espalier-garden-webhook-certificate"
 
 

@@ -96,9 +96,8 @@ class AdmissionWebhook(NamedTuple):
     @property
     def name(self) -> str:
         """Its name in a webhook configuration."""
-        return ".".join(
-            filter(None, (self.verb, self.subresource, self.resource.plural, self.resource.group or "core"))
-        )
+        group = self.resource.group or "core"
+        return ".".join(filter(None, (self.verb, self.subresource, self.resource.plural, group)))
 
     @property
     def rule(self) -> Tree:
