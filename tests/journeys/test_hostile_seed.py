@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from espalier.api.core import DEPLOYMENT, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
@@ -49,6 +50,44 @@ def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
         assert await world.shoot("apple") == apple
         worm = await world.shoot("worm")
         assert "status.technicalID: found shoot--dev--apple, allowed: shoot--dev--worm" in str(worm.status)
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation) as world:
+            await story(world)
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize(("seed", "status"), [("b", {}), ("a", {"technicalID": "shoot--dev--apple", "uid": "twin"})])
+def test_of_two_shoots_with_one_technical_id_none_touches_what_is_the_others(seed: str, status: Tree) -> None:
+    """Project `dev` has namespace `garden-dev`, and a namespace `dev` without any Project is taken for the same one."""
+
+    async def story(world: World) -> None:
+        await world.create_shoot("apple", "a")
+        apple = await world.healthy("a", "apple")
+        twin = {**(await world.client.get(Shoot.resource, "apple", NAMESPACE)).tree["spec"], "seedName": seed}
+        body = {"metadata": {"name": "apple", "namespace": "dev"}, "spec": twin}
+        await world.client.create(NAMESPACES, {"metadata": {"name": "dev"}})
+        with pytest.raises(Invalid, match="would be another shoot's"):
+            await world.client.create(Shoot.resource, body)
+        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, "garden")
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, "garden")
+        await world.client.create(Shoot.resource, body)  # one that was stored before this was refused
+        await world.client.patch(
+            Shoot.resource, "apple", "dev", patch={"status": status}, type=PatchType.MERGE, subresource="status"
+        )
+        fresh = {"metadata": {"name": "garden"}, "webhooks": configuration.tree["webhooks"]}
+        await world.client.create(VALIDATING_WEBHOOK_CONFIGURATION, fresh)
+        await asyncio.sleep(300)
+        told = (await world.client.get(Shoot.resource, "apple", "dev")).decode(Shoot).status
+        assert "shoot--dev--apple is another shoot's" in told.last_errors[0].description
+        assert "make this shoot under another name" in told.last_errors[0].description
+        assert world.witness.serving == {"shoot--dev--apple": "a"}
+        assert await world.shoot("apple") == apple
+        await world.client.delete(Shoot.resource, "apple", "dev")
+        await asyncio.sleep(60)
+        assert (await world.client.list(Shoot.resource, "dev")).items == []
+        assert await world.shoot("apple") == apple
 
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation) as world:

@@ -97,12 +97,15 @@ class ShootReconciler:
             return await self._broken(found, OperationType.RECONCILE, message)
 
     async def _claims(self, found: Object, message: str) -> Outcome:
-        """Not ours to touch, and nothing that repeating changes: the Shoot's next change is looked at."""
-        if seed_of(found.decode(Shoot)) != self._seed:
+        """Not ours to touch: what is here is another shoot's."""
+        typed = found.decode(Shoot)
+        if seed_of(typed) != self._seed:
             return Done()
-        return await self._broken(
-            found, OperationType.RECONCILE, message, Fault("TechnicalIDOfAnother", message, terminal=True)
-        )
+        if typed.metadata.deletion_timestamp is not None and not typed.status.technical_id:
+            await self._tools.garden.remove_finalizer(Shoot.resource, found, FINALIZER)  # nothing was made for it
+            return Done()
+        outcome = Wait("TechnicalIDOfAnother", message, after=60)
+        return await self._broken(found, OperationType.RECONCILE, message, outcome)
 
     def _concerns(self, shoot: Object) -> bool:
         typed = shoot.decode(Shoot)
