@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from espalier.api import schema
+from espalier.api.core import SECRET
 from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.cloud_profile import CloudProfile
@@ -31,10 +32,12 @@ from espalier.shoots.admission import (
     messages,
     shoot_states,
     shoots,
+    state_pieces,
     statuses,
     users,
 )
 from espalier.shoots.admission.shoots import Garden
+from espalier.shoots.state import pieces
 
 _PATH = "/validate-core-gardener-cloud"
 VALIDATE_SHOOT = f"{_PATH}-v1beta1-shoot"
@@ -42,6 +45,7 @@ VALIDATE_SHOOT_STATUS = f"{VALIDATE_SHOOT}-status"
 VALIDATE_BACKUP_ENTRY = f"{_PATH}-v1beta1-backupentry"
 VALIDATE_BACKUP_BUCKET = f"{_PATH}-v1beta1-backupbucket"
 VALIDATE_SHOOT_STATE = f"{_PATH}-v1alpha1-shootstate"
+VALIDATE_STATE_PIECE = "/validate-v1-secret-of-shoot-state"
 VALIDATE_ETCD = "/validate-druid-gardener-cloud-v1alpha1-etcd"
 
 WEBHOOKS = (
@@ -50,6 +54,7 @@ WEBHOOKS = (
     AdmissionWebhook("validate", BackupEntry.resource, VALIDATE_BACKUP_ENTRY, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", BackupBucket.resource, VALIDATE_BACKUP_BUCKET),
     AdmissionWebhook("validate", ShootState.resource, VALIDATE_SHOOT_STATE, (*WRITES, "DELETE")),
+    AdmissionWebhook("validate", SECRET, VALIDATE_STATE_PIECE, namespace=names.STATE_NAMESPACE),
 )
 """The garden's webhooks."""
 
@@ -72,7 +77,12 @@ class Admission:
     """The handlers. They look at caches alone."""
 
     def __init__(self, caches: Caches) -> None:
-        by = {BY_SEED: seeds_of, BY_NAME: lambda found: (found.name,), BY_TECHNICAL_ID: technical_ids}
+        by = {
+            BY_SEED: seeds_of,
+            BY_NAME: lambda found: (found.name,),
+            BY_TECHNICAL_ID: technical_ids,
+            pieces.BY_SHOOT_UID: pieces.shoot_uids,
+        }
         self._shoots = caches.of(Shoot.resource, indexes=by)
         self._projects = caches.of(Project.resource, indexes={BY_NAMESPACE: namespaces})
         self._seeds = caches.of(Seed.resource)
@@ -93,6 +103,7 @@ class Admission:
         webhooks.handle(VALIDATE_BACKUP_ENTRY, self.backup_entry)
         webhooks.handle(VALIDATE_BACKUP_BUCKET, self.backup_bucket)
         webhooks.handle(VALIDATE_SHOOT_STATE, self.shoot_state)
+        webhooks.handle(VALIDATE_STATE_PIECE, self.state_piece)
 
     def shoot(self, request: AdmissionRequest) -> AdmissionResponse:
         """Judge a write of a Shoot."""
@@ -145,6 +156,17 @@ class Admission:
         if shoot is None or shoot.metadata.deletion_timestamp is not None:
             return AdmissionResponse()
         return AdmissionResponse(False, f"ShootState {shoot.key} can't be deleted: {messages.STATE_HELD}")
+
+    def state_piece(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Judge a write of a Secret with state of a shoot."""
+        if not self._shoots.synced:
+            return _NOT_READY
+        new = request.object
+        found = list(state_pieces.violations(new, request.user, self._with_uid)) if new is not None else []
+        return AdmissionResponse.refuse(new, found) if new is not None and found else AdmissionResponse()
+
+    def _with_uid(self, uid: str) -> Shoot | None:
+        return next((one.decode(Shoot) for one in self._shoots.by_index(pieces.BY_SHOOT_UID, uid)), None)
 
     def _of_shoot_state(self, state: ShootState, request: AdmissionRequest) -> Iterator[Violation]:
         shoot = self._shoots.get(Key(request.namespace, state.metadata.name))

@@ -41,6 +41,11 @@ SPEC_OF_GARDENLET = "a gardenlet writes the status of its shoots and annotations
 BUCKET_NAME = "a gardenlet writes one BackupBucket: that of its own seed, named like the UID of its Seed"
 BUCKET_OF_SEED = "a BackupBucket that a gardenlet writes has what spec.backup of its Seed says"
 STATE_OF_OTHER_SEED = "a gardenlet writes ShootStates of shoots whose newest epoch is its own seed's"
+PIECE_OF_OTHER_SEED = (
+    "a gardenlet makes Secrets with the state of shoots whose newest epoch is its own seed's, named"
+    " <UID of the Shoot>--<epoch>-<digest>--<number>"
+)
+PIECE_LABELS = "a Secret with state says in labels what it says in its name, and has no owner"
 ENTRY_OF_EPOCH = "a BackupEntry is made for bucket and seed of the shoot's newest epoch"
 ENTRY_HELD = "its deletion deletes all backups of the shoot; delete the Shoot, and it goes at the end"
 ENTRY_BUCKET_STAYS = "backups stay in the bucket they are in; another bucket has an entry of its own"
