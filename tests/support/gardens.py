@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from espalier.api import core
+from espalier.api.conditions import timestamp
 from espalier.api.crd import crd_of
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status, Writer
@@ -370,7 +371,8 @@ class SeedWorld:
             return Wait("Stuck", "it never ends", after=30)
         if name in self.failing:
             last = {"type": operation, "state": OperationState.ERROR, "description": self.failing[name]}
-            error = {"description": self.failing[name], "codes": self.codes}
+            at = timestamp(self.world.now())
+            error = {"description": self.failing[name], "codes": self.codes, "lastUpdateTime": at}
             await self._status(resource, live, {"lastOperation": last, "lastError": error})
             return Wait("Failing", "it is tried again", after=5)
         has_finalizer = finalizer in live.metadata.finalizers
