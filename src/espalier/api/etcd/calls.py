@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from espalier.api.etcd.ownership import CopyOperation, Epoch
@@ -12,6 +14,11 @@ class InitiateCopyOperation(msgspec.Struct, frozen=True, rename="camel"):
 
     epoch: Epoch
     """The epoch that is to end."""
+    api_servers_ended: bool = False
+    """No pod of an API server is left that could answer for this epoch, and none will be made. The agent need not wait
+    for `servingGrace`, unless a client of etcd was connected since."""
+    wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0
+    """The answer may be held back for so long, until the CopyOperation is more than `Initial`."""
 
 
 class CopyOperationStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

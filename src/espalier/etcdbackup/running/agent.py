@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import NoReturn
 
 import structlog
 
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
-from espalier.api.etcd.ownership import FirstStart
+from espalier.api.etcd.ownership import FirstStart, Status
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.agent.backups import PERIOD, Backups
 from espalier.etcdbackup.election import actions, agent, events
@@ -53,6 +54,8 @@ class AgentRun:
         self._clock = clock
         self._turns: Turns[events.AgentEvent] = Turns(clock)
         self._state: agent.Agent | None = None
+        self._ended = asyncio.Event()
+        """The CopyOperation was read, and is more than `Initial`."""
         self._objects = SyncObjects(
             parts.store, settings.epoch, settings.cluster, clock, rng, seconds=settings.timing.store_timeout
         )
@@ -104,11 +107,17 @@ class AgentRun:
         told = agent.status(self._settings, self._state)
         return CopyOperationStatus(told.epoch, told.initiated, told.copy_operation, self.trouble)
 
-    def initiate(self, body: InitiateCopyOperation) -> CopyOperationStatus:
-        """The answer of `copyop/initiate`: what is known now. Callers ask again. Raises `OtherEpoch`."""
+    async def initiate(self, body: InitiateCopyOperation) -> CopyOperationStatus:
+        """The answer of `copyop/initiate`: what is known when etcd is handed over, at the latest after `waitSeconds`.
+        Callers ask again. Raises `OtherEpoch`.
+        """
         if body.epoch != self._settings.epoch:
             raise OtherEpoch(f"epoch: found {body.epoch}, allowed is {self._settings.epoch}, the epoch of this agent")
-        self._turns.arrived(events.InitiateCalled())
+        self._turns.arrived(events.InitiateCalled(body.api_servers_ended))
+        if body.wait_seconds:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(body.wait_seconds):
+                    await self._ended.wait()
         return self.status()
 
     # --- Turns ------------------------------------------------------------------------------------------------------
@@ -124,6 +133,8 @@ class AgentRun:
                 before = state
                 state, what = agent.step(self._settings, state, event, at)
                 self._state = state
+                if state.operation is not None and state.operation.status is not Status.INITIAL:
+                    self._ended.set()
                 if state.phase is not before.phase:
                     log.info("the agent's state changed", epoch=self._settings.epoch, state=state.phase.value)
                 self._seen(event)
@@ -307,9 +318,9 @@ class _Door:
                     telling.cancel()
                     await asyncio.gather(telling, return_exceptions=True)
                     telling = None
-                await self._guard.shut()
+                idle_since = await self._guard.shut()
                 self._is_shutting = False
-                self._turns.arrived(events.DoorShut())
+                self._turns.arrived(events.DoorShut(idle_since))
             elif self._until is not None and not self._is_held and (telling is None or telling.done()):
                 telling = self._turns.begin(self._open(), "opening the door of etcd")
 

@@ -37,7 +37,7 @@ def add_copy_operations(application: web.Application, run: AgentRun) -> None:
         except msgspec.MsgspecError as error:
             raise web.HTTPBadRequest(text=f'body: {error}; allowed is {{"epoch": N}}\n') from None
         try:
-            return _json(run.initiate(body))
+            return _json(await run.initiate(body))
         except OtherEpoch as error:
             raise web.HTTPConflict(text=f"{error}\n") from None
 

@@ -152,11 +152,45 @@ def test_an_api_server_has_ended_what_it_serves_from_memory_before_the_source_sa
         assert not lost, "the door is open all the time"
         run = source.run
         assert run is not None
-        run.initiate(InitiateCopyOperation(1))
+        await run.initiate(InitiateCopyOperation(1))
         await moves.until(lambda: bool(lost) or status(source) is Status.READY)
         assert lost, "its watches have ended, and nobody is answered from its memory"
         await store.close()
         await moves.until(lambda: status(source) is Status.READY)
+
+    moving(story)
+
+
+@pytest.mark.parametrize(("ended", "seconds"), [(True, 1), (False, 11)])
+def test_a_source_whose_api_servers_have_ended_is_ready_at_once(ended: bool, seconds: float) -> None:
+    """Otherwise each may answer for `servingGrace` after it was connected last: here until just before."""
+
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(60)
+        await source.without_clients()
+        await asyncio.sleep(0.5)
+        run = source.run
+        assert run is not None
+        began = moves.clock.monotonic()
+        answer = await run.initiate(InitiateCopyOperation(1, api_servers_ended=ended, wait_seconds=seconds))
+        assert answer.copy_operation is not None
+        assert answer.copy_operation.status is Status.READY
+        assert moves.clock.monotonic() - began < seconds, "the answer came when it was so"
+
+    moving(story)
+
+
+def test_a_client_that_is_connected_still_is_waited_for_whatever_was_said_of_api_servers() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(60)
+        run = source.run
+        assert run is not None
+        began = moves.clock.monotonic()
+        while status(source) is not Status.READY:
+            await run.initiate(InitiateCopyOperation(1, api_servers_ended=True, wait_seconds=1))
+        assert moves.clock.monotonic() - began > moves.timing.serving_grace - 0.1
 
     moving(story)
 
