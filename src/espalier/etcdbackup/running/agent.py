@@ -6,11 +6,13 @@ import asyncio
 import random
 from collections.abc import Awaitable
 from contextlib import suppress
+from datetime import timedelta
 from typing import NoReturn
 
 import structlog
 
-from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
+from espalier.api.conditions import timestamp
+from espalier.api.etcd.calls import BackupStatus, CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import FirstStart, Status
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.agent.backups import PERIOD, Backups
@@ -21,6 +23,7 @@ from espalier.etcdbackup.running.starting import Starting
 from espalier.etcdbackup.running.sync_objects import SyncObjects
 from espalier.etcdbackup.running.turns import Turns
 from espalier.etcdbackup.snapshots.malformed import Malformed
+from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshotter.full import take_full
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.stores.errors import StoreError
@@ -99,6 +102,49 @@ class AgentRun:
         if self.ready:
             return ""
         return self._objects.trouble or self._trouble or f"it is {self.phase}"
+
+    @property
+    def store_unreadable(self) -> float:
+        """Seconds for which the store can't be read; 0 while it can."""
+        since = self._objects.unreadable_since
+        return 0.0 if since is None else max(0.0, self._clock.monotonic() - since)
+
+    @property
+    def deactivates_in(self) -> float:
+        """Seconds until clients are not let in any more, should the store not be read again. It counts down while the
+        store is away; otherwise each read takes it up again."""
+        return max(0.0, self._door.opened_until - self._clock.monotonic()) if self.ready else 0.0
+
+    @property
+    def warning(self) -> str:
+        """What goes wrong though clients are served; empty if nothing does."""
+        seconds = self.store_unreadable
+        if not self.ready or not seconds:
+            return self._backup_trouble if self.ready else ""
+        return (
+            f"the store can't be read for {seconds:.0f} s ({self._objects.trouble}): without it clients are not let in "
+            f"to etcd in {self.deactivates_in:.0f} s, until it is back"
+        )
+
+    @property
+    def _backup_trouble(self) -> str:
+        return f"snapshots fail: {trouble}" if (trouble := self.backups.trouble) else ""
+
+    def backup_status(self) -> BackupStatus:
+        """The answer of `backup/status`."""
+        latest, unstored, away = self.backups.latest, self.backups.unstored_since, self.store_unreadable
+        since = timestamp(self._clock.now() - timedelta(seconds=away)) if away else ""
+        return BackupStatus(
+            epoch=self._settings.epoch,
+            serves=self.ready,
+            delta_period=self.backups.delta_period,
+            latest_full=timestamp(latest[Kind.FULL]) if Kind.FULL in latest else "",
+            latest_delta=timestamp(latest[Kind.DELTA]) if Kind.DELTA in latest else "",
+            unstored_since=timestamp(unstored) if unstored is not None else "",
+            store_unreadable_since=since,
+            deactivates_in=round(self.deactivates_in, 1) if away else None,
+            message=self.warning or self.trouble,
+        )
 
     def status(self) -> CopyOperationStatus:
         """The answer of `copyop/status`."""

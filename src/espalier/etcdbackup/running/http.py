@@ -29,7 +29,7 @@ class Probed(Protocol):
 
 
 def add_copy_operations(application: web.Application, run: AgentRun) -> None:
-    """`POST /copyop/initiate` and `GET /copyop/status`."""
+    """`POST /copyop/initiate` and `GET /copyop/status`; `/backup/status` with either."""
 
     async def initiate(request: web.Request) -> web.Response:
         try:
@@ -41,7 +41,12 @@ def add_copy_operations(application: web.Application, run: AgentRun) -> None:
         except OtherEpoch as error:
             raise web.HTTPConflict(text=f"{error}\n") from None
 
+    async def backup_status(_request: web.Request) -> web.Response:
+        return _json(run.backup_status())
+
     application.router.add_post("/copyop/initiate", initiate)
+    application.router.add_get("/backup/status", backup_status, allow_head=False)
+    application.router.add_post("/backup/status", backup_status)
     _add_status(application, run)
 
 

@@ -97,6 +97,16 @@ async def test_initiate_may_hold_its_answer_back_until_etcd_is_handed_over() -> 
         assert told["copyOperation"]["status"] == "Ready"
 
 
+async def test_backup_status_tells_what_would_be_lost() -> None:
+    async with answering() as agent_:
+        await until(lambda: agent_.run.ready and bool(agent_.run.backups.latest))
+        for method in ("GET", "POST"):
+            status, told = await agent_.ask(method, "/backup/status")
+            assert (status, told["epoch"], told["serves"], told["deltaPeriod"]) == (200, 3, True, 20)
+            assert told["latestFull"]
+            assert "unstoredSince" not in told
+
+
 async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> None:
     async with answering() as agent_:
         await until(lambda: agent_.run.ready)

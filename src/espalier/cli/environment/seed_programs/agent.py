@@ -118,7 +118,9 @@ class AgentDoor:
         self._running = running
 
     async def call(self, path: str, body: bytes) -> bytes:
-        """The answer of `copyop/initiate` or `copyop/status`. Raises `CallRefused`."""
+        """The answer of `copyop/initiate`, `copyop/status` or `backup/status`. Raises `CallRefused`."""
+        if path.strip("/") == "backup/status" and isinstance(self._running, AgentRun):
+            return msgspec.json.encode(self._running.backup_status())
         return msgspec.json.encode(await self._answer(path.strip("/"), body))
 
     async def _answer(self, path: str, body: bytes) -> CopyOperationStatus:
