@@ -292,6 +292,7 @@ async def restore(
 @etcd_election.epoch("Serve as the owner of this epoch; without it, backups are all that is done.")
 @click.option("--founding", is_flag=True, help="The epoch is the first of a new cluster.")
 @click.option("--data-dir", type=flags.FILE, metavar="DIR", help="etcd's --data-dir, which this restores.")
+@click.option("--etcd-config", type=flags.FILE, metavar="FILE", help="etcd's configuration, which /config completes.")
 @click.option("--guard", type=flags.FILE, metavar="PATH", help="Unix socket of `espalier etcd-guard --control`.")
 @etcd_election.membership
 async def run(
@@ -321,6 +322,7 @@ async def run(
     timing: Path | None,
     founding: bool,
     data_dir: Path | None,
+    etcd_config: Path | None,
     guard: Path | None,
     name: str,
     initial_cluster: str,
@@ -365,6 +367,7 @@ async def run(
             timing=timing,
             founding=founding,
             data_dir=data_dir,
+            etcd_config=etcd_config,
             guard=guard,
             name=name,
             initial_cluster=initial_cluster,

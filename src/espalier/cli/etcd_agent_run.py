@@ -21,6 +21,7 @@ from espalier.etcdbackup.agent.backups import Settings
 from espalier.etcdbackup.agent.serving import ServerFiles
 from espalier.etcdbackup.election import agent
 from espalier.etcdbackup.restore.members import membership
+from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration, add_configuration
 from espalier.etcdbackup.running.initialization import Initialization, add_initialization
 from espalier.etcdbackup.running.process import Ownership, run_agent
 from espalier.etcdbackup.snapshots.names import Compression
@@ -64,6 +65,7 @@ class RunFlags:
     timing: Path | None = None
     founding: bool = False
     data_dir: Path | None = None
+    etcd_config: Path | None = None
     guard: Path | None = None
     name: str = ""
     initial_cluster: str = ""
@@ -156,9 +158,17 @@ def _initialization(given: RunFlags) -> Callable[[web.Application, Store], None]
     """With a data directory and without an election, etcd-wrapper is answered."""
     folder = given.data_dir
     if folder is None or given.epoch is not None:
+        if given.etcd_config is not None:
+            raise ValueError("--etcd-config needs --data-dir, and no --epoch: the guard starts etcd with its flags")
         return lambda _application, _store: None
     members = membership(given.name, given.initial_cluster, given.token, given.advertise_peer_urls)
-    return lambda application, store: add_initialization(application, Initialization(store, folder, members))
+    configuration = EtcdConfiguration(members, given.token, folder, given.etcd_config)
+
+    def added(application: web.Application, store: Store) -> None:
+        add_initialization(application, Initialization(store, folder, members))
+        add_configuration(application, configuration)
+
+    return added
 
 
 def _settings(given: RunFlags) -> Settings:

@@ -107,6 +107,11 @@ class Links:
         links = {what: Link(name) for what, name in named.items()}
         return cls(**{**links, "bucket": control_planes.link_to_buckets(named["bucket"])})
 
+    def restore(self) -> None:
+        """Restore all of them."""
+        for link in (self.garden, self.seed, self.bucket, self.cloud, self.shoot):
+            link.restore()
+
 
 @dataclass
 class Program:

@@ -53,7 +53,7 @@ async def begin(attempt: Attempt[Any]) -> Outcome:
     was cut off knows nothing yet, the write is refused, and the provider is not called.
     """
     before = attempt.seen.status.last_operation
-    if before is not None and before.is_(attempt.operation, OperationState.PROCESSING):
+    if before is not None and (before.type, before.state) == (attempt.operation, OperationState.PROCESSING):
         # What it waits for is told already. Who reads it would be woken, and wake this one again.
         said = attempt.said(OperationState.PROCESSING, before.progress, before.description)
     else:
