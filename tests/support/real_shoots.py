@@ -39,13 +39,13 @@ QUICK = Timing(
     serving_grace=1,  # nobody asks these API servers for what they have in their caches
     snapshot_timeout=5,
     progress_period=0.5,
-    progress_timeout=6,
+    progress_timeout=4,
     copy_timeout=20,
     lease_validity=3,
     lease_renewal=1,
-    longest_reconcile=3,
-    clock_skew=0.5,
-    lease_wait=7,
+    longest_reconcile=1,
+    clock_skew=0.2,
+    lease_wait=4.5,
 )
 """As short as a busy machine allows."""
 
@@ -154,7 +154,7 @@ async def real_shoot(
     found = find_assets()
     if found is None:
         pytest.skip(f"there is no real control plane: {why_no_assets()}")
-    settings = quick_settings(timing=timing)
+    settings = quick_settings(timing=timing, nodes_timeout=2)
     async with (
         RealControlPlanes.with_programs(programs(found)) as planes,
         Garden.run_with(SystemClock(), random.SystemRandom(), SEEDS, settings, control_planes=planes) as garden,

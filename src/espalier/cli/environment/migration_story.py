@@ -53,12 +53,12 @@ QUICK = Timing(
 """Times that are as short as their inequalities allow for a small etcd on one machine."""
 
 
-def quick_settings(*, random_keys: bool = True, timing: Timing = QUICK) -> Settings:
+def quick_settings(*, random_keys: bool = True, timing: Timing = QUICK, nodes_timeout: float = 20) -> Settings:
     """Settings with which a migration takes seconds, and a silent seed is given up after 15."""
     return Settings(
         garden=GardenConfig(heartbeat_grace=6, give_up_after=15, look=1),
         gardenlet=GardenletConfig(
-            "", timing=timing, dns_type=PROVIDER, dns_ttl=1, heartbeat=1, agent_poll=0.5, nodes_timeout=20
+            "", timing=timing, dns_type=PROVIDER, dns_ttl=1, heartbeat=1, agent_poll=0.5, nodes_timeout=nodes_timeout
         ),
         backups=BackupSettings(Schedule(delta_period=DELTA_PERIOD), Retention()),
         boot_seconds=2,
