@@ -31,6 +31,8 @@ PROJECT, NAME, NODES = "dev", "apple", 3
 TECHNICAL_ID = names.technical_id(PROJECT, NAME)
 GARDEN_NAMESPACE = names.project_namespace(PROJECT)
 LOOK = 0.25
+VERSION = "1.35.4"
+"""Of a shoot whose control plane is simulated."""
 PATIENCE = 300.0
 """Seconds after which something that is waited for is given up."""
 DELTA_PERIOD = 5.0
@@ -105,7 +107,7 @@ class Story:
         tell: Callable[[str], None] = lambda _text: None,
         *,
         writes_every: float = 0.2,
-        version: str = "1.35.4",
+        version: str = VERSION,
     ) -> None:
         self._garden, self._tell, self._version = garden, tell, version
         self.writer = ShootWriter(lambda: garden.shoot(TECHNICAL_ID), garden.clock, period=writes_every)
