@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, Move
 from espalier.shoots.secrets.names import CARRIED
 from tests.support.kubectl import Kubectl
-from tests.support.real_shoots import QUICK, RealShoot, real_shoot, until
+from tests.support.real_shoots import CUT, QUICK, RealShoot, real_shoot, until
 
 pytestmark = pytest.mark.envtest
 REPLICAS = 2
@@ -31,7 +32,7 @@ async def test_a_real_control_plane_moves_with_its_source_and_without_it(
         assert (good.lost, good.left) == (0, ())
         await keeps(shoot, "west", pods, token)
 
-        bad = await moved(shoot, "west", "east", destroy_source=True)
+        bad = await moved(shoot, "west", "east", destroy_source=True, give_up_source=True)
         assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.story.writer.period + 1
         await keeps(shoot, "east", pods, token)
 
@@ -44,10 +45,21 @@ async def test_a_real_control_plane_moves_with_its_source_and_without_it(
             print(f"\nAPI gap {good.gap:.1f} s with the source, {bad.gap:.1f} s without it")
 
 
-async def moved(shoot: RealShoot, source: str, destination: str, *, destroy_source: bool = False) -> Move:
+@pytest.mark.soak
+async def test_a_source_that_is_cut_from_its_bucket_ends_what_it_serves_caches_included(tmp_path: Path) -> None:
+    async with real_shoot(tmp_path, CUT) as shoot:
+        await asyncio.sleep(DELTA_PERIOD)
+        shoot.seed("east").links.bucket.cut()
+        move = await moved(shoot, "east", "west", give_up_source=True)
+        assert move.lost <= (DELTA_PERIOD + CUT.validity) / shoot.story.writer.period + 1
+        shoot.seed("east").links.bucket.restore()
+        assert await shoot.story.returned("east") == 0
+
+
+async def moved(shoot: RealShoot, source: str, destination: str, **how: bool) -> Move:
     """Move it; two seeds never served at once."""
     since = time.monotonic()
-    move = await shoot.story.move(destination, "", destroy_source=destroy_source, give_up_source=destroy_source)
+    move = await shoot.story.move(destination, "", **how)
     await until(lambda: answers(shoot, destination, since))
     shoot.witnesses.check(source, destination, since)
     return move

@@ -74,16 +74,16 @@ async def show(*, real: bool = False) -> None:
 
 
 def _real_control_planes() -> AbstractAsyncContextManager[RealControlPlanes]:
-    from espalier.cli.environment.seed_processes.assembly import RealControlPlanes  # noqa: PLC0415  not simulated ones
+    from espalier.cli.environment.seed_processes import assembly  # noqa: PLC0415  not for simulated ones
 
     found = programs.find_control_plane()
     if found is None:
         wanted = ", ".join(programs.CONTROL_PLANE_PROGRAMS)
         raise Failure(
-            f"--control-plane real needs {wanted}, which are not built yet: run `espalier assets build tests` (it needs "
-            "Go), or name a folder that has them in KUBEBUILDER_ASSETS"
+            f"--control-plane real needs {wanted}, which are not built yet: run `espalier assets build tests`, which "
+            "needs Go, or name a folder that has them in KUBEBUILDER_ASSETS"
         )
-    return RealControlPlanes.with_programs(found)
+    return assembly.RealControlPlanes.with_programs(found)
 
 
 async def _moves(story: Story, progress: Progress, give_up_after: float) -> list[Move]:
