@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
+from espalier.api import yaml_trees
 from espalier.cli.environment.seed_processes.mounts import Mounts
 from espalier.cli.environment.seed_processes.network import TcpDoor, forwarded, status_of, unverified
 from espalier.cli.environment.seed_processes.process import HOST, run_process
@@ -123,9 +124,9 @@ class ApiServer(TcpDoor):
 
 async def _redirected(container: Container, content: bytes) -> str:
     """A kubeconfig that leads to the same servers by ports of this machine."""
-    tree = yaml.safe_load(content)
+    [tree] = yaml_trees.trees(content, "the program's kubeconfig")
     for one in tree["clusters"]:
         url = urlsplit(one["cluster"]["server"])
         port = await forwarded(container, url.hostname or "", url.port or _HTTPS)
         one["cluster"] |= {"server": f"https://{HOST}:{port}", "tls-server-name": url.hostname}
-    return yaml.safe_dump(tree)
+    return yaml.dump(tree, Dumper=yaml.CSafeDumper)
