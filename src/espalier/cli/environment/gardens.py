@@ -22,15 +22,16 @@ from espalier.api.resource import Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
-from espalier.cli import gardening
+from espalier.cli import backup_reads, gardening
 from espalier.cli.environment.buckets import Buckets
 from espalier.cli.environment.management import install_definitions
-from espalier.cli.environment.seed_programs.agent import Agents
+from espalier.cli.environment.seed_programs.agent import Agents, StoreWords
 from espalier.cli.environment.seed_programs.assembly import SeedPrograms, agent_calls, shoot_client
 from espalier.cli.environment.seed_programs.machine_controller_manager import MachineControllers
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.etcdbackup.stores.store import Store
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, Unreachable
 from espalier.kube.retry import Retry
@@ -165,6 +166,7 @@ class GardenSeed:
             to_garden=self._garden.connect(program, user, self.links.garden),
             call=agent_calls(self.cluster, link=self.links.seed),
             silent_nodes=gardening.nodes_that_are_silent(self._shoot_of_gardenlet),
+            read_backup=backup_reads.through(self._open_bucket),
             random_keys=self._garden.settings.random_keys,
         )
         self._garden.run(program, self._own_client(program), made)
@@ -185,6 +187,9 @@ class GardenSeed:
         client = self.cluster.client(link=self.links.seed, life=life)
         wrapped = self._garden.wrap(program, client.transport)
         return Client(wrapped, field_manager="espalier", user_agent=_agent(program), retry=Retry(attempts=1))
+
+    def _open_bucket(self, url: str, credentials: Mapping[str, bytes]) -> Store:
+        return self._garden.buckets.through(self.links.bucket)(StoreWords(url, "", credentials))
 
     async def _shoot_of_gardenlet(self, technical_id: str) -> Client:
         return shoot_client(self.cluster, technical_id, link=self.links.seed)
