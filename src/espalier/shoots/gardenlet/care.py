@@ -123,7 +123,7 @@ class Care:
         if now >= asked.bucket_due:
             asked.bucket = await self._bucket(scope) or asked.bucket
             is_good = asked.bucket is not None and not asked.bucket[0]
-            asked.bucket_due = self._later(config.bucket_check if is_good else AGAIN)
+            asked.bucket_due = self._later(config.bucket_check if is_good else min(AGAIN, config.bucket_check))
         if asked.bucket is None or (asked.answer is None and not scope.is_hibernated):
             return None
         status, at = asked.answer or (None, None)
