@@ -98,6 +98,7 @@ def _configuration(etcd: Etcd) -> str:
         "data-dir": names.DATA_DIRECTORY,
         "quota-backend-bytes": etcd.spec.etcd.quota or DEFAULT_QUOTA,
         "listen-client-urls": f"unix://{names.CLIENT_SOCKET}",
+        "listen-peer-urls": f"unix://{names.PEER_SOCKET}",  # a single member has no peers
         "advertise-client-urls": f"http://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": "30m",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -109,6 +109,15 @@ class Agents:
 
 class CallRefused(Exception):
     """An agent does not do what it is asked for; the message says why."""
+
+
+@runtime_checkable
+class AgentCalls(Protocol):
+    """The way to an agent."""
+
+    async def call(self, path: str, body: bytes) -> bytes:
+        """The answer of `copyop/initiate` or `copyop/status`. Raises `CallRefused`, `Unreachable`."""
+        ...
 
 
 class AgentDoor:
