@@ -92,9 +92,9 @@ def test_a_gardenlet_that_dies_after_it_has_woken_an_etcd_goes_on_and_makes_no_m
             inventory, calls = dict(world.infrastructures.inventory), world.infrastructures.count("create")
             await world.move("b")
             await world.until(lambda _shoot: is_woken(world), every=0.05)
-            await world.crash(SOURCE)
+            await world.garden.kill(SOURCE)
             await asyncio.sleep(3)
-            world.run_gardenlet("a")
+            await world.garden.restart(SOURCE)
             moved = await world.healthy("b")
             await world.gone("a")
             assert moved.status.hibernated
@@ -106,7 +106,7 @@ def test_a_gardenlet_that_dies_after_it_has_woken_an_etcd_goes_on_and_makes_no_m
 
 
 def is_woken(world: World) -> bool:
-    found = world.seeds["a"].caches.of(Etcd.resource).get(Key("shoot--dev--apple", "etcd-main"))
+    found = world.seeds["a"].cluster.objects.caches.of(Etcd.resource).get(Key("shoot--dev--apple", "etcd-main"))
     return found is not None and found.decode(Etcd).spec.replicas == 1
 
 

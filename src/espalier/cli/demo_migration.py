@@ -44,7 +44,7 @@ async def show() -> None:
         progress.settle()
         output.say()
         output.write_table(["", *(f"{one.source} to {one.destination}" for one in moves)], table(moves))
-        _explain()
+        _explain(settings.garden.give_up_after)
         progress.say(f"the demonstration took {time.monotonic() - began:.0f} s and left nothing behind")
         program = os.path.relpath(sys.argv[0])
         output.say(
@@ -101,11 +101,12 @@ def table(moves: Sequence[Move]) -> list[list[str]]:
     return [[name, *(cell(move) for move in moves)] for name, cell in measures]
 
 
-def _explain() -> None:
+def _explain(give_up_after: float) -> None:
     output.say(
         f"""
 A destroyed seed could not store what it had taken in since its last delta snapshot:
-up to {DELTA_PERIOD:g} s of writes are lost in the bad case, and none otherwise. Each gap holds
-{QUICK.serving_grace:g} s for API servers that may still answer from their caches; in the bad case
-also {QUICK.lease_wait:g} s until no extension of the source can act any more."""
+up to {DELTA_PERIOD:g} s of writes are lost in the bad case, and none otherwise. Its gap holds waits:
+{give_up_after:g} s for a sign of life, {QUICK.progress_timeout:g} s for a final snapshot, and {QUICK.lease_wait:g} s
+until no extension of the source can act any more. Where the source works there is none:
+its API server has ended before its etcd is handed over."""
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -89,8 +90,8 @@ def test_a_shoot_that_sleeps_wants_nothing() -> None:
 def test_a_shoot_is_ready_for_disaster_or_it_is_said_why_not(
     changed: dict[str, Any], backups: dict[str, Any], status: str, reason: str
 ) -> None:
-    answer = msgspec.structs.replace(CURRENT, **changed)
-    found = ready_for_disaster(scope(), Backups(**{"status": answer, "at": NOW} | backups))
+    asked = replace(Backups(msgspec.structs.replace(CURRENT, **changed), NOW), **backups)
+    found = ready_for_disaster(scope(), asked)
     assert (found.status, found.reason) == (status, reason)
     assert found.message
 
