@@ -239,6 +239,7 @@ class SimulatedSeed(GardenSeed):
             to_garden=to_garden,
             call=agent_calls(self.cluster, link=self.links.seed),
             silent_nodes=gardening.nodes_that_are_silent(self._shoot_of_gardenlet),
+            read_backup=self._garden.control_planes.read_backup(self.links.bucket),
             random_keys=self._garden.settings.random_keys,
         )
 

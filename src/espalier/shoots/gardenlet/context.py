@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from espalier.api.gardener.etcd import Store
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
@@ -22,6 +23,10 @@ from espalier.shoots.state.stored import StoredState
 
 Call = Callable[[str, str, bytes], Awaitable[bytes]]
 """Calls the etcd agent of a namespace: namespace, path (`copyop/initiate`), body. Raises what a failed call raises."""
+
+ReadBackup = Callable[[Store, Mapping[str, bytes], str], Awaitable[str]]
+"""Reads a small object of an etcd's store with these credentials: the store, files by name, the key below its prefix.
+Gives why it can't be read; empty if it can."""
 
 SilentNodes = Callable[[str, datetime], Awaitable[list[str]]]
 """The nodes of a shoot (by its namespace) that have not renewed their Leases since a moment."""
@@ -55,6 +60,8 @@ class Tools:
     silent_nodes: SilentNodes
     lease_waits: Expiry
     """Which sources' leases this process has waited for: what a crash makes it forget is waited for anew."""
+    read_backup: ReadBackup | None = None
+    """None where nobody can: then buckets are not tried."""
 
 
 @dataclass
