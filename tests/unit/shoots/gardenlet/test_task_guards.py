@@ -17,6 +17,7 @@ from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
+from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Wait
 from espalier.runtime.writer import NameTaken, Writer
 from espalier.shoots.flow.task import Act, Failure
@@ -95,13 +96,13 @@ async def test_etcd_is_handed_over_once_the_operation_of_its_own_epoch_is_ready(
 def test_a_move_is_not_taken_back_once_etcd_was_handed_over() -> None:
     """It would begin anew from what was there before, or found a second shoot."""
 
-    def operation(**parts: object) -> object:
+    def operation(live: Object | None) -> object:
         taken_back = shoot("a", "a", "Migrate Processing")
         reconciler = ShootReconciler.__new__(ShootReconciler)
-        return reconciler._operation(scope(object=taken_back, **parts))
+        return reconciler._operation(scope(object=taken_back, etcd=live))
 
-    assert operation(etcd=etcd()) is OperationType.RESTORE
-    for found in (operation(etcd=etcd(**{INITIATED_AT: NOW.isoformat()})), operation(etcd=None)):
+    assert operation(etcd()) is OperationType.RESTORE
+    for found in (operation(etcd(1, **{INITIATED_AT: NOW.isoformat()})), operation(None)):
         assert getattr(found, "reason", "") == "HandedOver"
 
 
