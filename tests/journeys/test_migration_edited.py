@@ -125,6 +125,12 @@ async def empties_roles(move: Move) -> None:
         await if_there(edited(move.world.client, core.ROLE, name, NAMESPACE, {"rules": []}))
 
 
+async def frees_roles(move: Move) -> None:
+    for seed in (move.source, move.destination):
+        name = ROLE_OF_GARDENLET.format(seed=seed)
+        await if_there(edited(move.world.client, core.ROLE_BINDING, name, NAMESPACE, {"subjects": []}))
+
+
 def without_finalizer(resource: Resource) -> Edit:
     """Deleted past its extension."""
 
@@ -170,14 +176,19 @@ EDITS: dict[str, Edit] = {
     "the API servers are deleted": of_seeds(core.DEPLOYMENT, "kube-apiserver"),
     "the API servers are started": of_seeds(core.DEPLOYMENT, "kube-apiserver", patch={"spec": {"replicas": 1}}),
     "the namespaces lose their marks": of_seeds(core.NAMESPACE, ID, None, {"metadata": {"annotations": None}}),
+    "the Clusters lose their marks": of_seeds(Cluster.resource, ID, None, {"metadata": {"annotations": None}}),
     "the Roles of the gardenlets are deleted": deletes_roles,
     "the Roles of the gardenlets are emptied": empties_roles,
+    "the Roles of the gardenlets are given to nobody": frees_roles,
 }
 
 VARIANTS = [(what, bad, moment) for what in EDITS for bad in (False, True) for moment in MOMENTS]
 
 
-@pytest.mark.parametrize(("what", "bad", "moment"), sampled(VARIANTS, 0, 1))
+ALWAYS = ("the namespaces lose their marks", False, 6.0), ("the Roles of the gardenlets are emptied", True, 1.3)
+
+
+@pytest.mark.parametrize(("what", "bad", "moment"), sampled(VARIANTS, *map(VARIANTS.index, ALWAYS)))
 def test_a_move_in_which_something_is_edited_by_hand_ends_as_undisturbed(what: str, bad: bool, moment: float) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, delay=0.5) as world:
@@ -217,3 +228,31 @@ async def moved(move: Move, edit: Edit, moment: float, *, bad: bool) -> None:
 async def authorities(world: World, seed: str) -> dict[str, dict[str, str]]:
     found = await world.secrets(seed)
     return {name: found[name] for name in secret_names.CARRIED}
+
+
+@pytest.mark.soak
+def test_a_person_who_takes_a_move_back_too_late_is_told_to_finish_it_and_that_works() -> None:
+    """Past the webhooks; admission would have refused it."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.5) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(15)
+            creates = world.infrastructures.count("create")
+            world.buckets.cut.add("a")  # so that etcd is handed over for long
+            await world.move("b")
+            await world.until(lambda shoot: "Hand over etcd" in str(shoot.status.last_operation))
+            await asyncio.sleep(5)
+            await world.client.delete(core.VALIDATING_WEBHOOK_CONFIGURATION, "garden")
+            await world.move("a")
+            told = await world.until(lambda shoot: bool(shoot.status.last_errors))
+            assert "which has handed the shoot's etcd over already" in told.status.last_errors[0].description
+            assert "move the shoot on, and then back" in told.status.last_errors[0].description
+            assert world.witness.serving == {}
+            await world.move("b")
+            await world.healthy("b")
+            assert world.infrastructures.count("create") == creates
+            assert world.witness.serving == {ID: "b"}
+
+    virtual.run(main, epoch=EPOCH, seed=1)
