@@ -275,9 +275,9 @@ def test_a_stateful_set_that_somebody_deletes_or_edits_is_put_right_and_its_data
         assert [one.metadata.uid for one in (await here.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items] == [
             claim.metadata.uid
         ]
-        if patch is not None:  # and one that is edited just before its Etcd is deleted is not forgotten
-            await here.client.patch(STATEFUL_SET, "etcd-main", SHOOT, patch=patch, type=PatchType.MERGE)
         await here.client.delete(Etcd.resource, "etcd-main", SHOOT)
+        if patch is not None:  # and one that is edited just when its Etcd is deleted is not forgotten
+            await here.client.patch(STATEFUL_SET, "etcd-main", SHOOT, patch=patch, type=PatchType.MERGE)
         await here.becomes(here.is_gone)
         assert pod_of(here.seed, "etcd-main-0") is None
         assert (await here.client.list(STATEFUL_SET, SHOOT)).items == []
