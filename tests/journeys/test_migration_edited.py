@@ -223,6 +223,8 @@ async def moved(move: Move, edit: Edit, moment: float, *, bad: bool) -> None:
     await world.healthy(move.destination, seconds=1800)
     world.cut_from_garden.clear()
     await world.gone(move.source, seconds=1800)
+    await asyncio.sleep(30)  # the edit may have come after all that
+    await world.healthy(move.destination, seconds=1800)
 
 
 async def authorities(world: World, seed: str) -> dict[str, dict[str, str]]:
