@@ -10,6 +10,7 @@ from espalier.api.core import DEPLOYMENT, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
+from espalier.cli.gardening import VALIDATING_WEBHOOKS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Invalid
 from espalier.kube.wire import User
@@ -42,7 +43,7 @@ def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
         for field, value in claimed.items():
             with pytest.raises(Invalid, match=f"status.{field}: "):
                 await claim(world, {field: value})
-        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, "garden")  # seeds do not rely on it
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)  # seeds do not rely on it
         await claim(world, claimed)
         await asyncio.sleep(300)
         running = await world.seeds["b"].client.get(DEPLOYMENT, "kube-apiserver", apple.status.technical_id)
@@ -70,8 +71,8 @@ def test_of_two_shoots_with_one_technical_id_none_touches_what_is_the_others(see
         await world.client.create(NAMESPACES, {"metadata": {"name": "dev"}})
         with pytest.raises(Invalid, match="would be another shoot's"):
             await world.client.create(Shoot.resource, body)
-        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, "garden")
-        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, "garden")
+        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
         await world.client.create(Shoot.resource, body)  # one that was stored before this was refused
         await world.client.patch(
             Shoot.resource, "apple", "dev", patch={"status": status}, type=PatchType.MERGE, subresource="status"

@@ -17,6 +17,7 @@ from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
+from espalier.cli.gardening import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, ServerFailure
 from espalier.kube.wire import Request, Response, Transport, User
@@ -92,8 +93,8 @@ def test_a_settled_shoot_makes_no_write_but_leases() -> None:
         await asyncio.sleep(60)
         writes = written(world)
         await asyncio.sleep(1800)
-        await world.restart("gardenlet a")
-        await world.restart("garden")
+        await world.garden.restart("gardenlet a")
+        await world.garden.restart("garden")
         await asyncio.sleep(1800)
         assert {key for key in written(world) - writes if key[:2] != ("patch", "leases")} == {
             ("patch", "clusters", "", GARDENLET)
@@ -118,7 +119,7 @@ def test_the_lease_never_expires_while_the_garden_answers_and_is_not_renewed_onc
         for _ in range(120):
             await asyncio.sleep(5)
             assert await lease(world, "a") > 60
-        world.cut_from_garden.add("b")
+        world.seeds["b"].links.garden.cut()
         await asyncio.sleep(60)  # b is not ready any longer
         await world.move("b")
         await asyncio.sleep(60)
@@ -133,7 +134,7 @@ def test_the_lease_never_expires_while_the_garden_answers_and_is_not_renewed_onc
             "False",
             "DestinationSeedUnready",
         )
-        world.cut_from_garden.clear()
+        world.restore_links()
         await world.healthy("b")
 
     told(story)
@@ -154,10 +155,10 @@ def test_a_gardenlet_that_is_cut_from_the_garden_lets_the_lease_run_out() -> Non
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        world.cut_from_garden.add("a")
+        world.seeds["a"].links.garden.cut()
         await asyncio.sleep(world.timing.lease_validity + 1)
         assert await lease(world, "a") < 0
-        world.cut_from_garden.clear()
+        world.restore_links()
         await asyncio.sleep(world.timing.lease_renewal + 1)
         assert await lease(world, "a") > 0
 
@@ -169,7 +170,7 @@ def test_a_dead_source_is_given_up_after_the_grace_and_not_before() -> None:
         await world.create_shoot()
         await world.healthy("a")
         creates = world.infrastructures.count("create")
-        await world.kill_seed("a")
+        await world.seeds["a"].power_off()
         await asyncio.sleep(100)
         await world.move("b")
         await asyncio.sleep(world.config.give_up_after - 130)
@@ -186,14 +187,14 @@ def test_in_the_bad_case_nothing_acts_before_the_lease_of_the_source_is_over() -
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        world.cut_from_garden.add("a")
+        world.seeds["a"].links.garden.cut()
         await asyncio.sleep(60)
         await world.move("b")
         await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
         await world.until(lambda shoot: last_of(shoot) == ("Restore", "Processing"))
         begun = asyncio.get_running_loop().time()
         await asyncio.sleep(world.timing.lease_wait - 60)
-        await world.restart("gardenlet b")  # begins the wait anew: nobody knows how long it was
+        await world.garden.restart("gardenlet b")  # begins the wait anew: nobody knows how long it was
         anew = asyncio.get_running_loop().time()
         await world.healthy("b")
         started = next(at for at, _, seed, begins in world.witness.history if seed == "b" and begins)
@@ -209,12 +210,12 @@ def test_a_source_that_comes_back_cleans_up_without_a_call_to_the_provider() -> 
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        await world.kill_seed("a")
+        await world.seeds["a"].power_off()
         await world.move("b")
         await world.healthy("b")
         inventory, calls = dict(world.infrastructures.inventory), world.infrastructures.log
         before = len([one for one in calls if one[1] == "a"])
-        await world.revive_seed("a")
+        await world.seeds["a"].power_on()
         await world.gone("a")
         assert len([one for one in calls if one[1] == "a"]) == before
         assert world.infrastructures.inventory == inventory
@@ -231,12 +232,12 @@ def test_a_seed_that_is_merely_slow_is_not_given_up() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        world.seeds["a"].stuck.add("Infrastructure")
+        world.seeds["a"].troubles.stuck.add("Infrastructure")
         await world.move("b")
         await asyncio.sleep(3 * world.config.give_up_after)
         assert (await world.shoot()).status.seed_name == "a"
         assert last_of(await world.shoot())[0] == "Migrate"
-        world.seeds["a"].stuck.clear()
+        world.seeds["a"].troubles.stuck.clear()
         await world.healthy("b")
 
     told(story)
@@ -246,15 +247,16 @@ def test_an_outage_of_the_garden_is_no_silence_of_seeds() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        world.seeds["a"].stuck.add("Infrastructure")
+        world.seeds["a"].troubles.stuck.add("Infrastructure")
         await world.move("b")
         await asyncio.sleep(30)
-        world.cut_from_garden.update(("a", "b"))
-        await world.crash("garden")
+        for seed in world.seeds.values():
+            seed.links.garden.cut()
+        await world.garden.kill("garden")
         await asyncio.sleep(2 * world.config.give_up_after)
-        world.run_garden()
+        world.garden.run_garden()
         await asyncio.sleep(20)
-        world.cut_from_garden.clear()
+        world.restore_links()
         await asyncio.sleep(200)
         assert (await world.shoot()).status.seed_name == "a"
 
@@ -265,13 +267,13 @@ def test_a_gardenlet_that_is_cut_from_its_seed_begins_nothing_and_says_so() -> N
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        world.cut_from_seed.add("a")
+        world.seeds["a"].links.seed.cut()
         await world.move("b")
         shoot = await world.until(lambda shoot: bool(shoot.status.last_errors))
         assert last_of(shoot) == ("Migrate", "Error")
         assert "the seed's API server can't be asked about the Cluster" in shoot.status.last_errors[0].description
         assert world.witness.serving == {"shoot--dev--apple": "a"}
-        world.cut_from_seed.clear()
+        world.restore_links()
         await world.healthy("b")
 
     told(story)
@@ -282,11 +284,11 @@ def test_a_seed_whose_gardenlet_is_cut_from_it_for_long_is_given_up_and_cleans_u
         await world.create_shoot()
         await world.healthy("a")
         inventory = dict(world.infrastructures.inventory)
-        world.cut_from_seed.add("a")
+        world.seeds["a"].links.seed.cut()
         await world.move("b")
         await world.healthy("b")
         assert serving(world) == [("a", True), ("a", False), ("b", True)]
-        world.cut_from_seed.clear()
+        world.restore_links()
         await world.gone("a")
         assert world.infrastructures.inventory == inventory
 
@@ -297,7 +299,7 @@ def test_a_source_without_its_bucket_passes_the_shoot_on_after_its_time() -> Non
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        world.buckets.cut.add("a")
+        world.seeds["a"].links.bucket.cut()
         await world.move("b")
         await world.healthy("b", seconds=2 * world.timing.copy_timeout)
         await world.gone("a")
@@ -310,10 +312,10 @@ def test_a_shoot_of_which_the_state_is_lost_is_not_made_anew() -> None:
         await world.create_shoot()
         await world.healthy("a")
         creates = world.infrastructures.count("create")
-        await world.kill_seed("a")
+        await world.seeds["a"].power_off()
         with pytest.raises(Forbidden, match="all that is known of the shoot's control plane"):
             await world.client.delete(ShootState.resource, "apple", NAMESPACE)
-        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, "garden")
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
         patch = {"metadata": {"finalizers": None}}
         await world.client.patch(ShootState.resource, "apple", NAMESPACE, patch=patch, type=PatchType.MERGE)
         await world.client.delete(ShootState.resource, "apple", NAMESPACE)
@@ -332,11 +334,11 @@ def test_a_destination_that_dies_is_given_up_for_another_one() -> None:
         await world.create_shoot()
         await world.healthy("a")
         inventory = dict(world.infrastructures.inventory)
-        world.seeds["b"].stuck.add("Infrastructure")
+        world.seeds["b"].troubles.stuck.add("Infrastructure")
         await world.move("b")
         await world.until(lambda shoot: last_of(shoot) == ("Restore", "Processing"))
         await asyncio.sleep(30)
-        await world.kill_seed("b")
+        await world.seeds["b"].power_off()
         with pytest.raises(Invalid, match="the shoot moves already"):
             await world.move("c")
         await asyncio.sleep(60)  # b counts as lost
@@ -384,6 +386,7 @@ def test_no_task_of_a_source_acts_by_what_was_read_before_the_task() -> None:
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_two_shoots_move_at_once_in_opposite_directions() -> None:
     async def story(world: World) -> None:
         await world.create_shoot("apple", "a")
@@ -425,7 +428,7 @@ def test_a_move_is_taken_back_while_it_waits_for_its_destination() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        world.cut_from_garden.add("b")
+        world.seeds["b"].links.garden.cut()
         await asyncio.sleep(60)
         await world.move("b")
         await world.until(lambda shoot: last_of(shoot) == ("Migrate", "Pending"))
@@ -438,12 +441,13 @@ def test_a_move_is_taken_back_while_it_waits_for_its_destination() -> None:
     told(story)
 
 
+@pytest.mark.soak
 def test_a_destination_that_never_started_is_passed_over_on_the_way_back() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
         inventory = dict(world.infrastructures.inventory)
-        world.cut_from_garden.add("b")  # it counts as ready for a moment still
+        world.seeds["b"].links.garden.cut()  # it counts as ready for a moment still
         await world.move("b")
         await world.until(lambda shoot: shoot.status.seed_name == "b")
         await asyncio.sleep(60)
@@ -461,17 +465,17 @@ def test_a_move_that_has_begun_is_restored_where_it_came_from_if_nothing_was_han
         await world.create_shoot()
         await world.healthy("a")
         inventory = dict(world.infrastructures.inventory)
-        world.seeds["a"].stuck.add("Worker")
+        world.seeds["a"].troubles.stuck.add("Worker")
         await world.move("b")
         await asyncio.sleep(60)
         assert last_of(await world.shoot()) == ("Migrate", "Processing")
-        world.seeds["a"].stuck.clear()
+        world.seeds["a"].troubles.stuck.clear()
         with pytest.raises(Invalid, match="the shoot moves already"):
             await world.move("a")
-        world.seeds["a"].stuck.add("Worker")
-        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, "garden")
+        world.seeds["a"].troubles.stuck.add("Worker")
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
         await world.move("a")
-        world.seeds["a"].stuck.clear()
+        world.seeds["a"].troubles.stuck.clear()
         moved = await world.healthy("a")
         assert epochs(moved) == [("a", True)]
         assert world.infrastructures.inventory == inventory
@@ -552,13 +556,13 @@ def test_a_source_that_comes_back_after_its_shoot_was_deleted_cleans_up() -> Non
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        await world.kill_seed("a")
+        await world.seeds["a"].power_off()
         await world.move("b")
         await world.healthy("b")
         await world.client.delete(Shoot.resource, "apple", NAMESPACE)
         await world.gone("b")
         calls = len([one for one in world.infrastructures.log if one[1] == "a"])
-        await world.revive_seed("a")
+        await world.seeds["a"].power_on()
         await world.gone("a")
         assert len([one for one in world.infrastructures.log if one[1] == "a"]) == calls
         assert world.infrastructures.inventory == {}
@@ -568,13 +572,13 @@ def test_a_source_that_comes_back_after_its_shoot_was_deleted_cleans_up() -> Non
 
 def test_an_error_against_which_repeating_does_not_help_ends_until_somebody_asks_for_a_retry() -> None:
     async def story(world: World) -> None:
-        world.seeds["a"].failing["Infrastructure"] = "no quota"
-        world.seeds["a"].codes.append("ERR_INFRA_QUOTA_EXCEEDED")
+        world.seeds["a"].troubles.failing["Infrastructure"] = "no quota"
+        world.seeds["a"].troubles.codes.append("ERR_INFRA_QUOTA_EXCEEDED")
         await world.create_shoot()
         shoot = await world.until(lambda shoot: last_of(shoot) == ("Create", "Failed"))
         error = shoot.status.last_errors[0]
         assert (error.task_id, error.codes) == ("Deploy infrastructure", ["ERR_INFRA_QUOTA_EXCEEDED"])
-        world.seeds["a"].failing.clear()
+        world.seeds["a"].troubles.failing.clear()
         await asyncio.sleep(600)
         assert last_of(await world.shoot()) == ("Create", "Failed")
         await world.patch({"metadata": {"annotations": {metadata_keys.OPERATION: "retry"}}})
@@ -588,12 +592,12 @@ def test_a_failing_extension_is_told_with_its_task_and_goes_away_with_it() -> No
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
-        world.seeds["b"].failing["Infrastructure"] = "no answer from the provider"
+        world.seeds["b"].troubles.failing["Infrastructure"] = "no answer from the provider"
         await world.move("b")
         shoot = await world.until(lambda shoot: last_of(shoot) == ("Restore", "Error"))
         assert [error.task_id for error in shoot.status.last_errors] == ["Deploy infrastructure"]
         assert world.witness.serving == {"shoot--dev--apple": "b"}  # others go on
-        world.seeds["b"].failing.clear()
+        world.seeds["b"].troubles.failing.clear()
         shoot = await world.healthy("b")
         assert shoot.status.last_errors == []
 

@@ -23,6 +23,7 @@ from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.cli.gardening import VALIDATING_WEBHOOKS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.runtime import virtual
@@ -52,8 +53,7 @@ class Move:
     async def each(self, edit: Callable[[Client], Awaitable[object]]) -> None:
         """In both seeds, where the object is there."""
         for name in (self.source, self.destination):
-            if not self.world.seeds[name].is_dead:
-                await if_there(edit(self.seed(name)))
+            await if_there(edit(self.seed(name)))
 
 
 async def if_there(edit: Awaitable[object]) -> None:
@@ -213,7 +213,7 @@ async def moved(move: Move, edit: Edit, moment: float, *, bad: bool) -> None:
     """One move, with the edit at a moment of it."""
     world = move.world
     if bad:
-        world.cut_from_garden.add(move.source)
+        world.seeds[move.source].links.garden.cut()
         await asyncio.sleep(45)
     await world.move(move.destination)
     if bad:
@@ -221,7 +221,7 @@ async def moved(move: Move, edit: Edit, moment: float, *, bad: bool) -> None:
     await asyncio.sleep(moment)
     await edit(move)
     await world.healthy(move.destination, seconds=1800)
-    world.cut_from_garden.clear()
+    world.restore_links()
     await world.gone(move.source, seconds=1800)
     await asyncio.sleep(30)  # the edit may have come after all that
     await world.healthy(move.destination, seconds=1800)
@@ -242,11 +242,11 @@ def test_a_person_who_takes_a_move_back_too_late_is_told_to_finish_it_and_that_w
             await world.healthy("a")
             await asyncio.sleep(15)
             creates = world.infrastructures.count("create")
-            world.buckets.cut.add("a")  # so that etcd is handed over for long
+            world.seeds["a"].links.bucket.cut()  # so that etcd is handed over for long
             await world.move("b")
             await world.until(lambda shoot: "Hand over etcd" in str(shoot.status.last_operation))
             await asyncio.sleep(5)
-            await world.client.delete(core.VALIDATING_WEBHOOK_CONFIGURATION, "garden")
+            await world.client.delete(core.VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
             await world.move("a")
             told = await world.until(lambda shoot: bool(shoot.status.last_errors))
             assert "which has handed the shoot's etcd over already" in told.status.last_errors[0].description

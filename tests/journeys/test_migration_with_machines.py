@@ -10,12 +10,10 @@ from tests.support.gardens import EPOCH, World, garden
 
 
 def changes(world: World) -> list[str]:
-    assert world.cloud is not None
     return [str(one) for one in world.cloud.log.writes()]
 
 
 def machines(world: World) -> list[str]:
-    assert world.cloud is not None
     return sorted(f"{one.name} {one.id}" for one in world.cloud.inventory.all("VirtualMachine"))
 
 
@@ -34,11 +32,11 @@ def test_machines_stay_in_the_good_case_and_in_the_bad_case() -> None:
             assert machines(world) == there
             assert [one for one in changes(world)[len(before) :] if "Record" not in one] == []
             moved = len(changes(world))
-            await world.kill_seed("b")
+            await world.seeds["b"].power_off()
             await world.move("a")
             await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
             await world.healthy("a")
-            await world.revive_seed("b")
+            await world.seeds["b"].power_on()
             await world.gone("b")
             await asyncio.sleep(300)
             assert machines(world) == there

@@ -36,11 +36,11 @@ def test_reconcile_reconciles_the_shoot_with_its_extensions_once_and_goes(key: s
 def test_orders_that_are_not_for_people_move_nothing_and_reconcile_tries_again_what_failed() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, "a") as world:
-            world.seeds["a"].failing["Infrastructure"] = "no quota"
-            world.seeds["a"].codes.append("ERR_INFRA_QUOTA_EXCEEDED")
+            world.seeds["a"].troubles.failing["Infrastructure"] = "no quota"
+            world.seeds["a"].troubles.codes.append("ERR_INFRA_QUOTA_EXCEEDED")
             await world.create_shoot()
             await world.until(lambda shoot: "Failed" in str(shoot.status.last_operation))
-            world.seeds["a"].failing.clear()
+            world.seeds["a"].troubles.failing.clear()
             await order(world, "reconcile")
             settled = await world.healthy("a")
             assert OPERATION not in settled.metadata.annotations

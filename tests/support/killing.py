@@ -33,6 +33,8 @@ class Killer:
         self.world, self.number, self.after, self.seen = world, number, after, 0
 
     def __call__(self, program: str, transport: Transport) -> Transport:
+        if program == "user":
+            return transport
         return _Mortal(self, program, transport, self._generation.setdefault(program, 0))
 
     def is_dead(self, program: str, generation: int) -> bool:
@@ -55,9 +57,9 @@ class Killer:
         task.add_done_callback(self._restarts.discard)
 
     async def _again(self, world: World, program: str) -> None:
-        await world.crash(program)
+        await world.garden.kill(program)
         await asyncio.sleep(AGAIN)
-        world.run_garden() if program == "garden" else world.run_gardenlet(program.removeprefix("gardenlet "))
+        await world.garden.restart(program)
 
 
 class _Mortal:

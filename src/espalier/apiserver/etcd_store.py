@@ -106,12 +106,14 @@ class EtcdStore(Store):
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         watch, self._watch = self._watch, None
-        if watch is not None:
-            await watch.close()
         self._fail_waiting("the server is closing")
-        await self._client.close()
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if watch is not None:
+                await watch.close()
+        finally:
+            await self._client.close()
 
     async def commit(self, write: Write) -> Object | None:
         """Make a write by a transaction on its key's revision, and wait until it is seen here."""
@@ -274,10 +276,12 @@ class EtcdStore(Store):
         waiting.result()
 
     async def _ask_progress(self) -> None:
-        """Ask the watch how far it is, for all who wait."""
-        while self._watch is not None:
+        """Ask the watch how far it is, for all who wait. Ends when etcd is lost: nobody waits then."""
+        while True:
             await self._behind.wait()
             self._behind.clear()
+            if self._watch is None or self._failure:
+                return
             await self._watch.request_progress()
 
     # Whether etcd is there, and still the same.
@@ -362,6 +366,7 @@ class EtcdStore(Store):
         if self._deadline is not None:
             self._deadline.cancel()
         self._fail_waiting(reason)
+        self._behind.set()
         self._tell_lost(reason)
 
     def _fail_waiting(self, reason: str) -> None:

@@ -106,10 +106,12 @@ class Server:
         self._started = False
         if self._timer is not None:
             self._timer.cancel()
-        await self._garbage_collector.stop()
-        for watch in tuple(self._watches):
-            await watch.close()
-        await self._store.close()
+        try:
+            await self._garbage_collector.stop()
+            for watch in tuple(self._watches):
+                await watch.close()
+        finally:  # who is killed while it closes leaves nothing behind
+            await self._store.close()
 
     async def lost(self) -> str:
         """Return when the store is lost, with the reason: nothing is served any more, and watches have ended.

@@ -35,7 +35,7 @@ class InProcessTransport:
         try:
             return task.result()
         except ApiError as error:
-            return _failure(error)
+            return failure(error)
 
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch."""
@@ -44,7 +44,7 @@ class InProcessTransport:
         try:
             return await self._endpoint.watch(request, self._user)
         except ApiError as error:
-            return _failure(error)
+            return failure(error)
 
     async def close(self) -> None:
         """Refuse further requests and wait for those that run."""
@@ -57,6 +57,6 @@ class InProcessTransport:
             raise Unreachable("the connection to the API server of this process is closed", sent=False)
 
 
-def _failure(error: ApiError) -> Response:
+def failure(error: ApiError) -> Response:
     """The response of a remote API server, so that clients treat both alike."""
     return Response(error.status.code, encode_json(error.status))

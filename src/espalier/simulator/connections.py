@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from espalier.kube.errors import Unreachable
-from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.errors import ApiError, Unreachable
+from espalier.kube.inprocess import failure
 from espalier.kube.wire import ADMIN, Endpoint, Request, Response, Stream, User
+from espalier.simulator.pods import life
 from espalier.simulator.pods.life import Life, Over
 
 T = TypeVar("T")
@@ -54,23 +56,38 @@ Reach = Callable[[], Reached]
 
 
 class ReachingTransport:
-    """Carries requests of one user to an API server of this process that may end, move and be cut off."""
+    """Carries requests of one user to an API server of this process that may end, move and be cut off.
+
+    A request that was sent runs to its end, whatever becomes of its sender, as with `InProcessTransport`.
+    """
 
     def __init__(self, reach: Reach, user: User = ADMIN) -> None:
         self._reach = reach
         self._user = user
-        self._inside: dict[int, tuple[Endpoint, InProcessTransport]] = {}
         self._closed = False
 
     async def request(self, request: Request) -> Response:
         """Send one request. Raises `Unreachable`."""
         reached = self._reached()
-        return await during(reached.lives, self._transport(reached.endpoint).request(request))
+        request.leaving()
+        serving = asyncio.ensure_future(reached.endpoint.serve(request, self._user))
+        try:
+            return await life.during(reached.lives, asyncio.shield(serving), request.timeout)
+        except Over as over:
+            raise Unreachable(str(over)) from over
+        except TimeoutError:
+            raise Unreachable(f"the API server did not answer within {request.timeout:g} seconds") from None
+        except ApiError as error:
+            return failure(error)
 
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch, which ends with what it goes through."""
         reached = self._reached()
-        answer = await during(reached.lives, self._transport(reached.endpoint).stream(request))
+        request.leaving()
+        try:
+            answer = await during(reached.lives, reached.endpoint.watch(request, self._user))
+        except ApiError as error:
+            return failure(error)
         return answer if isinstance(answer, Response) else _Cuttable(answer, reached.lives)
 
     async def close(self) -> None:
@@ -84,50 +101,45 @@ class ReachingTransport:
             reached = self._reach()
         except ConnectionError as error:
             raise Unreachable(str(error), sent=False) from error
-        for life in reached.lives:
-            if life.over:
-                raise Unreachable(f"no route to host: {life.name} is cut, or has ended", sent=False)
+        for one in reached.lives:
+            if one.over:
+                raise Unreachable(f"no route to host: {one.name} is cut, or has ended", sent=False)
         return reached
-
-    def _transport(self, endpoint: Endpoint) -> InProcessTransport:
-        known = self._inside.get(id(endpoint))
-        if known is None or known[0] is not endpoint:
-            known = endpoint, InProcessTransport(endpoint, self._user)
-            self._inside = {id(endpoint): known}
-        return known[1]
 
 
 async def during(lives: Sequence[Life], work: Awaitable[T]) -> T:
     """The result of a request, unless one of the lives ends before. Raises `Unreachable`."""
-    for life in lives:
-        work = life.during(work)
     try:
-        return await work
+        return await life.during(lives, work)
     except Over as over:
         raise Unreachable(str(over)) from over
 
 
 class _Cuttable:
-    """A watch that ends with the first of some lives."""
+    """A watch that ends with the first of some lives: what was on its way is lost."""
 
     def __init__(self, stream: Stream, lives: Sequence[Life]) -> None:
         self._stream = stream
         self._items = stream.__aiter__()
-        self._lives = lives
+        self._cut: asyncio.Task[None] | None = None
+        self._undo = [one.at_end(self._lost) for one in lives]
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        try:
-            item = await during(self._lives, anext(self._items, None))
-        except Unreachable:
-            await self._stream.close()
-            item = None
-        if item is None:
+        item = await anext(self._items, None) if self._cut is None else None
+        if item is None or self._cut is not None:
+            await self.close()
             raise StopAsyncIteration
         return item
 
     async def close(self) -> None:
         """Stop it; idempotent."""
+        for undo in self._undo:
+            undo()
         await self._stream.close()
+
+    def _lost(self) -> None:
+        if self._cut is None:
+            self._cut = asyncio.ensure_future(self._stream.close())

@@ -1,16 +1,18 @@
 """A garden and its seeds in one process: API servers, gardenlets, extensions, a simulated cloud, networks between them.
 
-Everything is given by constructor, so that it runs on the real clock and on virtual time. Nothing listens on a port.
+Everything is given by constructor, so that it runs on the real clock and on virtual time. Nothing listens on a port,
+unless control planes of shoots are processes (`seed_processes/`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from espalier.api import core
@@ -23,9 +25,8 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import gardening
-from espalier.cli.environment.buckets import Buckets
+from espalier.cli.environment.control_planes import ControlPlanes, InProcessControlPlanes
 from espalier.cli.environment.management import install_definitions
-from espalier.cli.environment.seed_programs.agent import Agents
 from espalier.cli.environment.seed_programs.assembly import SeedPrograms, agent_calls, shoot_client
 from espalier.cli.environment.seed_programs.machine_controller_manager import MachineControllers
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
@@ -100,9 +101,16 @@ class Links:
     """From nodes and users to the API servers of shoots."""
 
     @classmethod
-    def of(cls, seed: str) -> Links:
+    def of(cls, seed: str, control_planes: ControlPlanes) -> Links:
         """The networks of a new seed."""
-        return cls(*(Link(f"the network from seed {seed} to {what}") for what in cls.__dataclass_fields__))
+        named = {what: f"the network from seed {seed} to {what}" for what in cls.__dataclass_fields__}
+        links = {what: Link(name) for what, name in named.items()}
+        return cls(**{**links, "bucket": control_planes.link_to_buckets(named["bucket"])})
+
+    def restore(self) -> None:
+        """Restore all of them."""
+        for link in (self.garden, self.seed, self.bucket, self.cloud, self.shoot):
+            link.restore()
 
 
 @dataclass
@@ -118,18 +126,32 @@ class Program:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-class GardenSeed:
-    """A seed, its networks, and the programs that belong to it."""
+class SeedCluster(Protocol):
+    """The cluster that is a seed."""
+
+    @property
+    def is_up(self) -> bool:
+        """True while its API server runs."""
+
+    async def start(self) -> None:
+        """Give it power; idempotent."""
+
+    async def destroy(self) -> None:
+        """Take its power at once; idempotent."""
+
+    def client(self, *, link: Link | None = None, life: Life | None = None, agent: str = "espalier") -> Client:
+        """A client of its API server: through a network, and for a container as long as it lives."""
+
+
+class GardenSeed(ABC):
+    """A seed, its networks, its gardenlet and its extensions."""
+
+    cluster: SeedCluster
 
     def __init__(self, garden: Garden, name: str) -> None:
         self.name = name
-        self.links = Links.of(name)
+        self.links = Links.of(name, garden.control_planes)
         self.config = _named(garden.settings.gardenlet, name)
-        agents = Agents(garden.buckets.through(self.links.bucket), self.config.timing, garden.settings.backups)
-        keys = None if garden.settings.random_keys else random.Random(name)  # noqa: S311 - repeatable on purpose
-        machines = MachineControllers(self._machine_client, self._call_cloud, self.config.timing)
-        programs = SeedPrograms(agents, {images.program(images.MACHINE_CONTROLLER_MANAGER): machines.run})
-        self.cluster = simulated.Seed(name, programs, clock=garden.clock, rng=garden.random, keys=keys)
         self._garden = garden
 
     @property
@@ -137,9 +159,21 @@ class GardenSeed:
         """A client of the seed's API server, for who looks at it."""
         return self.cluster.client(agent="user")
 
+    @abstractmethod
     def shoot(self, technical_id: str) -> Client:
         """A client of a shoot's API server in this seed, as its nodes and users reach it."""
-        return shoot_client(self.cluster, technical_id, link=self.links.shoot)
+
+    @abstractmethod
+    def gardenlet(self, to_garden: Client) -> Sequence[Component]:
+        """The components of its gardenlet."""
+
+    def extensions(self) -> Sequence[Component]:
+        """Its extension controllers."""
+        tokens = _generator(self._garden.random)
+        stores = self._garden.control_planes.stores(self.links.bucket)
+        return [
+            local_provider.component(self.call_cloud, stores, self.config.timing, lambda: f"{tokens.getrandbits(64):x}")
+        ]
 
     async def power_on(self) -> None:
         """Start all of it; idempotent."""
@@ -157,53 +191,81 @@ class GardenSeed:
         await self.cluster.destroy()
 
     def run_gardenlet(self) -> None:
-        """Start its gardenlet, with the controller of Etcds."""
+        """Start its gardenlet."""
         program = f"gardenlet {self.name}"
         user = User(USER.format(seed=self.name), (SEEDS, "system:authenticated"))
-        made = gardening.of_gardenlet(
-            self.config,
-            to_garden=self._garden.connect(program, user, self.links.garden),
-            call=agent_calls(self.cluster, link=self.links.seed),
-            silent_nodes=gardening.nodes_that_are_silent(self._shoot_of_gardenlet),
-            random_keys=self._garden.settings.random_keys,
-        )
-        self._garden.run(program, self._own_client(program), made)
+        to_garden = self._garden.connect(program, user, self.links.garden)
+        self._garden.run(program, self.own_client(program), self.gardenlet(to_garden))
 
     def run_extensions(self) -> None:
         """Start its extension controllers."""
-        program, tokens = f"extensions {self.name}", _generator(self._garden.random)
-        stores = self._garden.buckets.managed_through(self.links.bucket)
-        made = local_provider.component(
-            self._call_cloud, stores, self.config.timing, lambda: f"{tokens.getrandbits(64):x}"
-        )
-        self._garden.run(program, self._own_client(program), [made])
+        program = f"extensions {self.name}"
+        self._garden.run(program, self.own_client(program), self.extensions())
 
-    def _machine_client(self, life: Life) -> Client:
-        return self._own_client(f"machine-controller-manager {self.name}", life)
-
-    def _own_client(self, program: str, life: Life | None = None) -> Client:
+    def own_client(self, program: str, life: Life | None = None) -> Client:
+        """A client of the seed's API server for a program of the seed."""
         client = self.cluster.client(link=self.links.seed, life=life)
         wrapped = self._garden.wrap(program, client.transport)
         return Client(wrapped, field_manager="espalier", user_agent=_agent(program), retry=Retry(attempts=1))
 
-    async def _shoot_of_gardenlet(self, technical_id: str) -> Client:
-        return shoot_client(self.cluster, technical_id, link=self.links.seed)
-
-    async def _call_cloud(self, request: CloudRequest) -> list[AnyItem]:
+    async def call_cloud(self, request: CloudRequest) -> list[AnyItem]:
+        """Call the cloud as this seed."""
         if self.links.cloud.is_cut:
             raise CloudError(Refusal.UNAVAILABLE, f"{self.links.cloud.name} is cut")
         return await self._garden.cloud.called_by(f"seed {self.name}")(request)
+
+
+class SimulatedSeed(GardenSeed):
+    """A seed whose pods run as coroutines, with the programs of their images."""
+
+    cluster: simulated.Seed
+
+    def __init__(self, garden: Garden, name: str) -> None:
+        super().__init__(garden, name)
+        own = garden.control_planes.programs(self.links.bucket, self.config.timing, garden.settings.backups)
+        keys = None if garden.settings.random_keys else random.Random(name)  # noqa: S311 - repeatable on purpose
+        machines = MachineControllers(self._machine_client, self.call_cloud, self.config.timing)
+        programs = SeedPrograms({**own, images.program(images.MACHINE_CONTROLLER_MANAGER): machines.run})
+        self.cluster = simulated.Seed(name, programs, clock=garden.clock, rng=garden.random, keys=keys)
+
+    def shoot(self, technical_id: str) -> Client:
+        """See `GardenSeed`."""
+        return shoot_client(self.cluster, technical_id, link=self.links.shoot)
+
+    def gardenlet(self, to_garden: Client) -> Sequence[Component]:
+        """The gardenlet, with the controller of Etcds."""
+        return gardening.of_gardenlet(
+            self.config,
+            to_garden=to_garden,
+            call=agent_calls(self.cluster, link=self.links.seed),
+            silent_nodes=gardening.nodes_that_are_silent(self._shoot_of_gardenlet),
+            random_keys=self._garden.settings.random_keys,
+        )
+
+    def _machine_client(self, life: Life) -> Client:
+        return self.own_client(f"machine-controller-manager {self.name}", life)
+
+    async def _shoot_of_gardenlet(self, technical_id: str) -> Client:
+        return shoot_client(self.cluster, technical_id, link=self.links.seed)
 
 
 class Garden:
     """The garden's API server and controllers, its seeds, and the cloud in which all machines are."""
 
     def __init__(
-        self, clock: Clock, rng: random.Random, settings: Settings | None = None, *, wrap: Wrap = unchanged
+        self,
+        clock: Clock,
+        rng: random.Random,
+        settings: Settings | None = None,
+        *,
+        wrap: Wrap = unchanged,
+        new_seed: Callable[[Garden, str], GardenSeed] = SimulatedSeed,
+        control_planes: ControlPlanes | None = None,
     ) -> None:
+        self._new_seed = new_seed
         self.clock, self.random, self.wrap = clock, rng, wrap
         self.settings = settings or Settings()
-        self.buckets = Buckets(clock)
+        self.control_planes = control_planes or InProcessControlPlanes(clock)
         self.cloud = Cloud(clock, {ACCOUNT.account: ACCOUNT.token}, boot_seconds=self.settings.boot_seconds)
         self.kubelets = Kubelets(self.cloud, self._node_client, clock, _generator(rng))
         self.webhooks: Webhooks | None = None
@@ -225,9 +287,10 @@ class Garden:
         *,
         projects: Sequence[str] = ("dev",),
         wrap: Wrap = unchanged,
+        control_planes: ControlPlanes | None = None,
     ) -> AsyncIterator[Garden]:
         """A garden with these seeds and projects, all running; nothing is left running afterwards."""
-        garden = cls(clock, rng, settings, wrap=wrap)
+        garden = cls(clock, rng, settings, wrap=wrap, control_planes=control_planes)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(garden.stop)
             await garden.start(projects)
@@ -279,7 +342,7 @@ class Garden:
         await self._make(Seed.resource, {"metadata": {"name": name}, "spec": spec})
         made = self.seeds.get(name)
         if made is None:
-            made = self.seeds[name] = GardenSeed(self, name)
+            made = self.seeds[name] = self._new_seed(self, name)
         await made.power_on()
         return made
 
@@ -304,6 +367,20 @@ class Garden:
             await program.kill()
         if name == "garden":
             self.webhooks = None
+
+    async def restart(self, name: str) -> None:
+        """Kill a program, if it runs, and start it again."""
+        await self.kill(name)
+        kind, _, seed = name.partition(" ")
+        match kind:
+            case "garden":
+                self.run_garden()
+            case "gardenlet":
+                self.seeds[seed].run_gardenlet()
+            case "extensions":
+                self.seeds[seed].run_extensions()
+            case _:
+                raise KeyError(f"there is no program {name}")
 
     def connect(self, program: str, user: User, link: Link | None = None) -> Client:
         """A client of the garden's API server for a program, through a network."""

@@ -65,6 +65,7 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
             made.watch(cache, of_namespace)
         elif resource == Cluster.resource:
             made.watch(cache, of_namespace, predicate=_is_news)
+    made.watch(observer.pods, of_namespace, predicate=lambda old, new: old is None or new is None)
     tools.lease_waits.subscribe(made.enqueue)
     return made
 

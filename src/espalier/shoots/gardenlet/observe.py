@@ -18,7 +18,7 @@ from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.shoots.gardenlet.context import Live
-from espalier.shoots.gardenlet.names import SHOOT_UID
+from espalier.shoots.gardenlet.names import CONTROL_PLANE, ROLE, SHOOT_UID
 from espalier.shoots.gardenlet.scope import Found, Scope
 
 SEED_KINDS: tuple[Resource, ...] = (
@@ -48,6 +48,8 @@ class Observer:
     def __init__(self, garden: Caches, seed: Caches, seed_name: str) -> None:
         self.garden: dict[Resource, Cache] = {resource: garden.of(resource) for resource in GARDEN_KINDS}
         self.seed: dict[Resource, Cache] = {resource: seed.of(resource) for resource in SEED_KINDS}
+        self.pods = seed.of(core.POD, labels=CONTROL_PLANE)
+        """Of control planes: a Deployment does not count those that are being ended, and they go on for a while."""
         self.garden[Shoot.resource].add_indexes({"technicalID": _technical_ids})
         self.seed_name = seed_name
 
@@ -150,6 +152,7 @@ class Observer:
             secrets=inside(core.SECRET),
             deployments=inside(core.DEPLOYMENT),
             services=inside(core.SERVICE),
+            pod_roles=frozenset(one.metadata.labels.get(ROLE, "") for one in self.pods.list(technical_id)),
             extensions=tuple(
                 Found(kind, one)
                 for kind in SHOOT_EXTENSION_KINDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -10,6 +11,7 @@ from google.protobuf.message import Message
 from espalier.etcd.errors import Closed, Unavailable
 from espalier.etcd.messages.services import BothStream, ServerStream, Unary
 from espalier.etcd.transport import Stream, Transport
+from espalier.simulator.pods import life
 from espalier.simulator.pods.life import Life, Over
 
 T = TypeVar("T")
@@ -22,6 +24,9 @@ class EtcdDoor(Protocol):
 
     def transport(self) -> Transport:
         """A way through the door. It goes on with the next etcd behind it when one has ended."""
+
+    def left(self, transport: Transport) -> None:
+        """The client of such a way has ended, however: its kernel has closed its connection."""
 
 
 class ReachingEtcd:
@@ -60,14 +65,16 @@ class ReachingEtcd:
         if self._closed or self._life.over:
             raise Closed("the client was closed, or its container has ended", sent=False)
         try:
-            door, life = self._find()
+            door, its = self._find()
         except ConnectionError as error:
             raise Unavailable(str(error), sent=False) from error
-        if life.over:
-            raise Unavailable(f"{life.name} has ended", sent=False)
+        if its.over:
+            raise Unavailable(f"{its.name} has ended", sent=False)
         if self._known is None or self._known[0] is not door:
-            self._known = door, door.transport()
-        return self._known[1], (self._life, life)
+            transport = door.transport()
+            self._known = door, transport
+            self._life.at_end(lambda: door.left(transport))
+        return self._known[1], (self._life, its)
 
 
 class _Cuttable(Generic[Request, Response]):
@@ -83,8 +90,11 @@ class _Cuttable(Generic[Request, Response]):
 
     async def receive(self) -> Response | None:
         """The next response."""
-        response: Response | None = await during(self._lives, self._stream.receive())
-        return response
+        coming: asyncio.Task[Response | None] = asyncio.ensure_future(self._stream.receive())
+        try:
+            return await during(self._lives, coming)
+        finally:
+            coming.cancel()
 
     async def close(self) -> None:
         """End the stream."""
@@ -93,9 +103,7 @@ class _Cuttable(Generic[Request, Response]):
 
 async def during(lives: tuple[Life, ...], work: Awaitable[T]) -> T:
     """The result of a request, unless one of the lives ends before. Raises `Unavailable`."""
-    for life in lives:
-        work = life.during(work)
     try:
-        return await work
+        return await life.during(lives, work)
     except Over as over:
         raise Unavailable(str(over)) from over

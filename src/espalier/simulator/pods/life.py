@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,40 +18,82 @@ class Life:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._ends: list[Callable[[], object]] = []
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over = False
+        self._ends: dict[object, Callable[[], object]] = {}
 
     @property
     def over(self) -> bool:
         """True once it has ended."""
-        return self._over.done()
+        return self._over
 
-    def at_end(self, act: Callable[[], object]) -> None:
-        """Call `act` when it ends, at once if it has; those registered last are called first."""
-        if self.over:
+    def at_end(self, act: Callable[[], object]) -> Callable[[], None]:
+        """Call `act` when it ends, at once if it has; those registered last are called first. Gives what undoes it."""
+        if self._over:
             act()
-        else:
-            self._ends.append(act)
+            return _nothing
+        key = object()
+        self._ends[key] = act
+
+        def undo() -> None:
+            self._ends.pop(key, None)
+
+        return undo
 
     def end(self) -> None:
         """End it; idempotent."""
-        if self.over:
+        if self._over:
             return
-        self._over.set_result(None)
+        self._over = True
         while self._ends:
-            self._ends.pop()()
+            self._ends.popitem()[1]()
 
     async def during(self, work: Awaitable[T]) -> T:
         """The result of some work for another container, which may be cut off. Raises `Over` as soon as it ends."""
-        task = asyncio.ensure_future(work)
-        try:
-            if not self.over:
-                await asyncio.wait((task, self._over), return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
-        finally:
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        raise Over(f"{self.name} has ended: connection reset by peer")
+        return await during((self,), work)
+
+
+async def during(lives: Sequence[Life], work: Awaitable[T], timeout: float | None = None) -> T:
+    """The result of some work for others, which goes on without them once one of these lives ends. Raises `Over`.
+
+    Raises `TimeoutError` after `timeout` seconds.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        if not any(life.over for life in lives):
+            await _until_done(task, lives, timeout)
+        if task.done():
+            return task.result()
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    finally:
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    over = next((life for life in lives if life.over), None)
+    if over is None:
+        raise TimeoutError
+    raise Over(f"{over.name} has ended: connection reset by peer")
+
+
+async def _until_done(task: asyncio.Future[T], lives: Sequence[Life], timeout: float | None) -> None:
+    """Return when the task is done, or one of the lives over: one future, as this is on the way of each request."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[None] = loop.create_future()
+
+    def wake(_done: object = None) -> None:
+        if not waiting.done():
+            waiting.set_result(None)
+
+    undo = [life.at_end(wake) for life in lives]
+    task.add_done_callback(wake)
+    timer = loop.call_later(timeout, wake) if timeout is not None else None
+    try:
+        await waiting
+    finally:
+        for each in undo:
+            each()
+        if timer is not None:
+            timer.cancel()
+
+
+def _nothing() -> None:
+    pass

@@ -60,7 +60,7 @@ class PodNetwork:
         found = self.workload.object(SERVICE, service)
         if found is None:
             raise ConnectionRefused(f"lookup {service.name}.{service.namespace}: no such host")
-        pods = (pod.decode(Pod) for pod in self.workload.cache(POD).list() if pod.namespace == service.namespace)
+        pods = (pod.decode(Pod) for pod in self.workload.cache(POD).list(service.namespace))
         reasons = []
         for backend in endpoints.backends(found.decode(Service), pods):
             target = backend.target(port)

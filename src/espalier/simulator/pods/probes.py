@@ -139,14 +139,11 @@ class Health:
                 due += probe.period
 
     async def _once(self, probe: Probe) -> bool:
-        # Not asyncio.wait_for: up to Python 3.11 it loses a cancellation that comes together with the answer.
-        attempt = asyncio.ensure_future(self.attempt(probe.action))
         try:
-            done, _ = await asyncio.wait((attempt,), timeout=probe.timeout)
-            return bool(done) and attempt.result()
+            async with asyncio.timeout(probe.timeout):
+                return await self.attempt(probe.action)  # a command that it runs has ended when it is cancelled
+        except TimeoutError:
+            return False
         except Exception as error:
             _log.debug("a probe failed", container=self.container.get("name"), error=str(error))
             return False
-        finally:
-            attempt.cancel()
-            await asyncio.wait((attempt,))  # a command that it runs has ended then

@@ -18,6 +18,7 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
+from espalier.runtime.clock import SystemClock
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Context, Live, Tools
 from espalier.shoots.gardenlet.scope import Scope
@@ -59,10 +60,11 @@ def scope(ownership: Ownership = STARTED, **parts: Any) -> Scope:
     nothing: dict[str, Any] = {field.name: None for field in dataclasses.fields(Scope)}
     empty: dict[str, Any] = {name: {} for name in ("secrets", "deployments", "services", "extension_backup_entries")}
     known = {"object": shoot(), "now": NOW, "seed_name": "a", "project": "dev", "technical_id": TECHNICAL_ID}
-    return Scope(**{**nothing, **empty, "extensions": (), **known, "ownership": ownership, **parts})
+    empty |= {"extensions": (), "pod_roles": frozenset()}
+    return Scope(**{**nothing, **empty, **known, "ownership": ownership, **parts})
 
 
 def context(of: Scope, operation: OperationType = OperationType.RECONCILE, **tools: Any) -> Context:
     """What a task gets; of the tools only those that are named."""
-    config = GardenletConfig("a", Timing())
-    return Context(of, cast(Tools, SimpleNamespace(config=config, **tools)), Live(of.object, of.state), operation)
+    common = SimpleNamespace(config=GardenletConfig("a", Timing()), clock=SystemClock(), **tools)
+    return Context(of, cast(Tools, common), Live(of.object, of.state), operation)
