@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import cast
+
 import msgspec
 import pytest
 
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.crd import crd_of
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status
@@ -27,6 +32,7 @@ from espalier.shoots.gardenlet.controller import ShootReconciler
 from espalier.shoots.gardenlet.names import INITIATED_AT, SHOOT_UID
 from espalier.shoots.gardenlet.scope import Found
 from espalier.shoots.gardenlet.tasks import backups, extensions
+from espalier.shoots.state.stored import StoredState
 from tests.support.embedded_server import client_of, new_server
 from tests.unit.shoots.gardenlet.scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
 
@@ -72,6 +78,37 @@ def test_a_resource_that_waits_for_a_state_which_the_garden_has_not_gets_no_orde
     verdict = extensions.deploy(Infrastructure)(ctx)
     assert isinstance(verdict, Failure)
     assert "restore the ShootState; nothing is made anew in its place" in verdict.message
+
+
+class Crashes(Writer):
+    """Dies before it gives an order."""
+
+    async def merge(self, *_: object, **__: object) -> Object:
+        raise asyncio.CancelledError
+
+
+async def test_a_resource_has_its_state_before_it_is_told_to_restore_it() -> None:
+    """Else an extension would find none, and make anew what is there."""
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Infrastructure))
+    await client.create(NAMESPACE, {"metadata": {"name": TECHNICAL_ID}})
+    waits = {metadata_keys.OPERATION: metadata_keys.WAIT_FOR_STATE}
+    metadata = {"name": "apple", "namespace": TECHNICAL_ID, "annotations": waits}
+    made = await client.create(Infrastructure.resource, {"metadata": metadata, "spec": {"type": "local"}})
+    parts = scope(extensions=(Found(Infrastructure, made),))
+    for writer, order in ((Crashes(client, {}), metadata_keys.WAIT_FOR_STATE), (Writer(client, {}), "restore")):
+        ctx = context(parts, OperationType.RESTORE, seed=writer)
+        ctx.live.stored = cast(StoredState, SimpleNamespace(state_for=lambda *_: b'{"id":7}'))
+        verdict = extensions.deploy(Infrastructure)(ctx)
+        assert isinstance(verdict, Act)
+        with suppress(asyncio.CancelledError):
+            await verdict.run()
+        found = await client.get(Infrastructure.resource, "apple", TECHNICAL_ID)
+        assert found.tree["status"]["state"] == {"id": 7}
+        assert found.metadata.annotations[metadata_keys.OPERATION] == order
+    await server.close()
 
 
 @pytest.mark.parametrize(
