@@ -22,7 +22,7 @@ from espalier.api.resource import Key, Resource
 from espalier.cli import documents, flags, follow, lasting, output, tables
 from espalier.cli.commands import Command
 from espalier.cli.connection import FIELD_MANAGER
-from espalier.cli.failures import Failure
+from espalier.cli.failures import Failure, Usage
 from espalier.cli.home import Home
 from espalier.cli.progress import Progress
 from espalier.cli.tables import Selection
@@ -75,19 +75,29 @@ class Run:
     help="Manifest of the cluster.",
 )
 @flags.boot_seconds(0.5)
-async def demo(what: str, *, filename: Path, boot_seconds: float) -> None:
+@click.option(
+    "--control-plane",
+    type=flags.OneOf(["simulated", "real"]),
+    default="simulated",
+    show_default=True,
+    help="Of the shoot that moves: real is etcd, kube-apiserver and kube-controller-manager, as processes.",
+)
+async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane: str) -> None:
     """Show the main job on simulated machines, in a temporary local environment.
 
     \b
     Examples:
       espalier demo -f examples/docker.yaml
       espalier demo migration
+      espalier demo migration --control-plane real
     """
     if what == "migration":
         from espalier.cli import demo_migration  # noqa: PLC0415  the other commands need not load a whole garden
 
-        await demo_migration.show()
+        await demo_migration.show(real=control_plane == "real")
         return
+    if control_plane == "real":
+        raise Usage("--control-plane: found real, allowed with `demo cluster` is simulated; `demo migration` has real")
     from espalier.cli.environment.simulated import SimulatedEnvironment  # noqa: PLC0415  the other commands need not load a whole local environment
 
     lasting.settle_in()

@@ -8,8 +8,11 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING
 
 from espalier.cli import lasting, output
+from espalier.cli.environment import programs
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_story import (
     DELTA_PERIOD,
@@ -17,34 +20,50 @@ from espalier.cli.environment.migration_story import (
     NODES,
     QUICK,
     TECHNICAL_ID,
+    VERSION,
     Move,
     Story,
     quick_settings,
 )
+from espalier.cli.failures import Failure
 from espalier.cli.progress import Progress
 from espalier.runtime import logs
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.secrets.names import CARRIED
 
+if TYPE_CHECKING:
+    from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
+
 FIRST, SECOND = "east", "west"
 
 
-async def show() -> None:
-    """Tell the story on the real clock."""
+async def show(*, real: bool = False) -> None:
+    """Tell the story on the real clock; with `real` the shoot's control plane consists of real programs.
+
+    Raises `Failure` where these are missing.
+    """
     lasting.settle_in()
     logs.setup(level="critical")
     began = time.monotonic()
     settings = quick_settings()
-    with Progress(output.console()) as progress:
+    async with AsyncExitStack() as stack:
+        planes = await stack.enter_async_context(_real_control_planes()) if real else None
+        progress = stack.enter_context(Progress(output.console()))
         progress.wait(f"starting a garden and the seeds {FIRST} and {SECOND}, in this process")
-        async with Garden.run_with(SystemClock(), random.SystemRandom(), [FIRST, SECOND], settings) as garden:
+        async with Garden.run_with(
+            SystemClock(), random.SystemRandom(), [FIRST, SECOND], settings, control_planes=planes
+        ) as garden:
             progress.say(f"a garden with the seeds {FIRST} and {SECOND}", aside=f"{time.monotonic() - began:.1f} s")
-            moves = await _moves(Story(garden, progress.wait), progress, settings.garden.give_up_after)
+            version = planes.version if planes is not None else VERSION
+            if planes is not None:
+                progress.say(f"control planes are real: etcd, and Kubernetes {version}, as processes")
+            story = Story(garden, progress.wait, version=version)
+            moves = await _moves(story, progress, settings.garden.give_up_after)
             progress.wait("stopping everything")
         progress.settle()
         output.say()
         output.write_table(["", *(f"{one.source} to {one.destination}" for one in moves)], table(moves))
-        _explain()
+        _explain(settings.garden.give_up_after)
         progress.say(f"the demonstration took {time.monotonic() - began:.0f} s and left nothing behind")
         program = os.path.relpath(sys.argv[0])
         output.say(
@@ -52,6 +71,19 @@ async def show() -> None:
             f"In a garden of your own:\n  {program} shoots plan {NAME} --to {SECOND}\n"
             f"  {program} shoots migrate {NAME} --to {SECOND}\n"
         )
+
+
+def _real_control_planes() -> AbstractAsyncContextManager[RealControlPlanes]:
+    from espalier.cli.environment.seed_processes import assembly  # noqa: PLC0415  not for simulated ones
+
+    found = programs.find_control_plane()
+    if found is None:
+        wanted = ", ".join(programs.CONTROL_PLANE_PROGRAMS)
+        raise Failure(
+            f"--control-plane real needs {wanted}, which are not built yet: run `espalier assets build tests`, which "
+            "needs Go, or name a folder that has them in KUBEBUILDER_ASSETS"
+        )
+    return assembly.RealControlPlanes.with_programs(found)
 
 
 async def _moves(story: Story, progress: Progress, give_up_after: float) -> list[Move]:
@@ -101,11 +133,11 @@ def table(moves: Sequence[Move]) -> list[list[str]]:
     return [[name, *(cell(move) for move in moves)] for name, cell in measures]
 
 
-def _explain() -> None:
+def _explain(give_up_after: float) -> None:
     output.say(
         f"""
 A destroyed seed could not store what it had taken in since its last delta snapshot:
-up to {DELTA_PERIOD:g} s of writes are lost in the bad case, and none otherwise. Each gap holds
-{QUICK.serving_grace:g} s for API servers that may still answer from their caches; in the bad case
-also {QUICK.lease_wait:g} s until no extension of the source can act any more."""
+up to {DELTA_PERIOD:g} s of writes are lost in the bad case, and none otherwise. Its gap holds
+{give_up_after:g} s until the source is given up, {QUICK.progress_timeout:g} s until nobody waits for its final
+snapshot, and {QUICK.lease_wait:g} s until no extension of it can act any more."""
     )

@@ -70,7 +70,7 @@ def of_gardenlet(
         silent_nodes=silent_nodes,
         random_keys=random_keys,
     )
-    return (flows, etcds.component())
+    return (flows, etcds.component(timing=config.timing))
 
 
 def nodes_that_are_silent(connect: Callable[[str], Awaitable[Client]]) -> SilentNodes:

@@ -28,7 +28,7 @@ class InProcessTransport:
         request.leaving()
         task = asyncio.ensure_future(self._endpoint.serve(request, self._user))
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
         done, _ = await asyncio.wait((task,), timeout=request.timeout)
         if not done:
             raise Unreachable(f"the API server of this process did not answer within {request.timeout:g} seconds")
@@ -36,6 +36,11 @@ class InProcessTransport:
             return task.result()
         except ApiError as error:
             return failure(error)
+
+    def _ended(self, task: asyncio.Task[Response]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may wait for it any more
 
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -175,6 +176,11 @@ class Seed:
     def connect(self, service: Key, port: int, type_: type[T]) -> T:
         """What listens there gives this. Raises `ConnectionError`."""
         return door_of(self.listener(service, port), type_)
+
+    @property
+    def logs(self) -> Mapping[tuple[str, str], Sequence[str]]:
+        """The last lines of each container, by the uid of its pod and its name."""
+        return self._runtime.logs
 
     # --- Faults -----------------------------------------------------------------------------------------------------
 

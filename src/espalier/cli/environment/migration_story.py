@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from espalier.api.cloud import Create, Delete
 from espalier.api.core import NAMESPACE, NODE, POD, SECRET
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import extension_backups, names
+from espalier.api.gardener import extension_backups, metadata_keys, names
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
@@ -22,7 +22,7 @@ from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.kube.client import PatchType
-from espalier.kube.errors import KubeError
+from espalier.kube.errors import AlreadyExists, KubeError
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.secrets.names import CARRIED
@@ -31,6 +31,8 @@ PROJECT, NAME, NODES = "dev", "apple", 3
 TECHNICAL_ID = names.technical_id(PROJECT, NAME)
 GARDEN_NAMESPACE = names.project_namespace(PROJECT)
 LOOK = 0.25
+VERSION = "1.35.4"
+"""Of a shoot whose control plane is simulated."""
 PATIENCE = 300.0
 """Seconds after which something that is waited for is given up."""
 DELTA_PERIOD = 5.0
@@ -53,12 +55,12 @@ QUICK = Timing(
 """Times that are as short as their inequalities allow for a small etcd on one machine."""
 
 
-def quick_settings(*, random_keys: bool = True) -> Settings:
+def quick_settings(*, random_keys: bool = True, timing: Timing = QUICK, nodes_timeout: float = 20) -> Settings:
     """Settings with which a migration takes seconds, and a silent seed is given up after 15."""
     return Settings(
         garden=GardenConfig(heartbeat_grace=6, give_up_after=15, look=1),
         gardenlet=GardenletConfig(
-            "", timing=QUICK, dns_type=PROVIDER, dns_ttl=1, heartbeat=1, agent_poll=0.5, nodes_timeout=20
+            "", timing=timing, dns_type=PROVIDER, dns_ttl=1, heartbeat=1, agent_poll=0.5, nodes_timeout=nodes_timeout
         ),
         backups=BackupSettings(Schedule(delta_period=DELTA_PERIOD), Retention()),
         boot_seconds=2,
@@ -105,7 +107,7 @@ class Story:
         tell: Callable[[str], None] = lambda _text: None,
         *,
         writes_every: float = 0.2,
-        version: str = "1.35.4",
+        version: str = VERSION,
     ) -> None:
         self._garden, self._tell, self._version = garden, tell, version
         self.writer = ShootWriter(lambda: garden.shoot(TECHNICAL_ID), garden.clock, period=writes_every)
@@ -129,11 +131,7 @@ class Story:
         await self._garden.client.create(Shoot.resource, {"metadata": metadata, "spec": spec})
         await self.settled(seed)
         await self._until(self._has_nodes, "nodes of the shoot join")
-        for node in await self._nodes():
-            pod = {"nodeName": node, "containers": [{"name": "web", "image": "web"}]}
-            await self._garden.shoot(TECHNICAL_ID).create(
-                POD, {"metadata": {"name": f"web-on-{node}", "namespace": "default"}, "spec": pod}
-            )
+        await self._until(self._has_pods, "a pod runs on each node")
         writing = asyncio.create_task(self.writer.run(), name="writer")
         try:
             yield
@@ -145,17 +143,23 @@ class Story:
         """The Shoot as it is now."""
         return (await self._garden.client.get(Shoot.resource, NAME, GARDEN_NAMESPACE)).decode(Shoot)
 
-    async def move(self, destination: str, what: str, *, destroy_source: bool = False) -> Move:
-        """Move the shoot, and measure. With `destroy_source` its seed loses its power just before."""
+    async def move(
+        self, destination: str, what: str, *, destroy_source: bool = False, give_up_source: bool = False
+    ) -> Move:
+        """Move the shoot, and measure. With `destroy_source` its seed loses its power just before.
+
+        With `give_up_source` nobody waits for a sign of life of it.
+        """
         garden, clock = self._garden, self._garden.clock
         source = (await self.shoot()).status.seed_name or ""
         before = await self._identities(source)
         began, since = clock.monotonic(), clock.now()
         if destroy_source:
             await garden.seeds[source].power_off()
-        await garden.client.patch(
-            Shoot.resource, NAME, GARDEN_NAMESPACE, patch={"spec": {"seedName": destination}}, type=PatchType.MERGE
-        )
+        wish: Tree = {"spec": {"seedName": destination}}
+        if give_up_source:
+            wish["metadata"] = {"annotations": {metadata_keys.FORCE_RESTORE: "true"}}
+        await garden.client.patch(Shoot.resource, NAME, GARDEN_NAMESPACE, patch=wish, type=PatchType.MERGE)
         await self.settled(destination)
         await self._until(self._writes, "the writer is answered again")
         ended = clock.monotonic()
@@ -230,6 +234,19 @@ class Story:
 
     async def _has_nodes(self) -> bool:
         return len(await self._nodes()) == NODES
+
+    async def _has_pods(self) -> bool:
+        shoot = self._garden.shoot(TECHNICAL_ID)
+        try:
+            for node in await self._nodes():
+                pod = {"nodeName": node, "containers": [{"name": "web", "image": "web"}]}
+                with suppress(AlreadyExists):
+                    await shoot.create(
+                        POD, {"metadata": {"name": f"web-on-{node}", "namespace": "default"}, "spec": pod}
+                    )
+        except KubeError:  # the namespace has no ServiceAccount yet
+            return False
+        return True
 
     async def _writes(self) -> bool:
         return bool(self.writer.acknowledged) and not self.writer.trouble

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from espalier.api.core import CONFIG_MAP
+from espalier.api.meta import Tree
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, KubeError
+from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 
 LABEL = "written-by"
@@ -18,9 +20,11 @@ class ShootWriter:
     """Creates one ConfigMap after the other through the shoot's API, found anew by its name each time."""
 
     def __init__(self, connect: Callable[[], Client], clock: Clock, *, period: float = 0.2, name: str = "demo") -> None:
-        self._connect, self._clock, self._period, self._name = connect, clock, period, name
+        self._connect, self._clock, self.period, self._name = connect, clock, period, name
         self.acknowledged: list[tuple[float, int]] = []
         """Moment and number of each write that was answered with success, by the clock's monotonic time."""
+        self.answers: dict[int, Object] = {}
+        """What the API server answered to them, by number: with UIDs and revisions."""
         self.trouble = ""
         """Why the last write failed; empty if it did not."""
         self._number = 0
@@ -36,13 +40,14 @@ class ShootWriter:
                 self.trouble = ""
             except (KubeError, TimeoutError) as error:
                 self.trouble = str(error) or "no answer in time"
-            await asyncio.sleep(self._period)
+            await asyncio.sleep(self.period)
 
     async def _write(self, number: int) -> None:
         client = self._connect()
         metadata = {"name": f"{self._name}-{number}", "namespace": "default", "labels": {LABEL: self._name}}
         try:
-            await client.create(CONFIG_MAP, {"metadata": metadata})
+            body = {"metadata": metadata, "data": {"number": str(number)}}
+            self.answers[number] = await client.create(CONFIG_MAP, body)
         except AlreadyExists:
             return  # stored, and the answer was lost
         finally:
@@ -50,16 +55,36 @@ class ShootWriter:
 
     async def lost(self, until: float) -> list[int]:
         """Numbers of writes that were acknowledged before a moment, and are not there. Raises `KubeError`."""
+        present = await self._present()
+        return [number for at, number in self.acknowledged if at <= until and f"{self._name}-{number}" not in present]
+
+    async def changed(self) -> list[int]:
+        """Numbers of writes that are not there as they were acknowledged, revisions and UIDs included, or not at all.
+
+        Raises `KubeError`.
+        """
+        answers, present = dict(self.answers), await self._present()
+        return [
+            number
+            for number, answer in answers.items()
+            if (found := present.get(answer.name)) is None or _content(found) != _content(answer)
+        ]
+
+    async def _present(self) -> dict[str, Object]:
         client = self._connect()
         try:
             found = await client.list(CONFIG_MAP, "default", labels=f"{LABEL}={self._name}")
         finally:
             await client.close()
-        present = {one.name for one in found.items}
-        return [number for at, number in self.acknowledged if at <= until and f"{self._name}-{number}" not in present]
+        return {one.name: one for one in found.items}
 
     def gap(self, since: float, until: float) -> float:
         """The longest time between two acknowledged writes, of those after `since` and before `until`."""
         before = [at for at, _ in self.acknowledged if at <= since]
         moments = [*before[-1:], *(at for at, _ in self.acknowledged if since < at <= until)]
         return max((later - earlier for earlier, later in pairwise(moments)), default=0.0)
+
+
+def _content(written: Object) -> Tree:
+    """All but what lists leave out of their items."""
+    return {name: value for name, value in written.tree.items() if name not in ("apiVersion", "kind")}

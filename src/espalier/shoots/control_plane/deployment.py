@@ -13,6 +13,25 @@ SECRETS = "/srv/kubernetes"
 """Where Secrets are mounted, each in a folder with its name."""
 
 
+SERVES_FROM_ETCD: Mapping[str, Tree] = {
+    "startupProbe": {"periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 300},
+    "livenessProbe": {
+        "periodSeconds": 2,
+        "timeoutSeconds": 2,
+        "failureThreshold": 3,
+        "terminationGracePeriodSeconds": 1,
+    },
+}
+"""Of a program that must not answer from its cache for longer than `servingGrace` (10 s) after it has lost its etcd.
+
+Nothing else ends it: its own checks fail, and whoever is connected is still answered. By these probes it is dead after
+6 s, 2 s for the last answer, and 1 s to end.
+"""
+LASTS: Mapping[str, Tree] = {
+    "livenessProbe": {"periodSeconds": 10, "timeoutSeconds": 15, "initialDelaySeconds": 15, "failureThreshold": 3}
+}
+
+
 @dataclass(frozen=True)
 class Program:
     """One program of a control plane."""
@@ -28,6 +47,8 @@ class Program:
     """Path of its liveness probe."""
     readiness: str = ""
     """Path of its readiness probe; empty for that of its health."""
+    lives: Mapping[str, Tree] = field(default_factory=lambda: LASTS)
+    """Times of the probes that end it."""
     scheme: str = "HTTPS"
     service_account: str = ""
     """In the seed; empty for one that never asks the seed's API server."""
@@ -92,9 +113,13 @@ def _container(program: Program) -> Tree:
         "command": [f"/usr/local/bin/{program.name}"],
         "args": list(_words(program.flags)),
         "ports": [{"name": "https" if program.scheme == "HTTPS" else "http", "containerPort": program.port}],
-        "livenessProbe": _probe(program, program.health, initialDelaySeconds=15, failureThreshold=3),
+        **{name: _probe(program, program.health, **times) for name, times in program.lives.items()},
         "readinessProbe": _probe(
-            program, program.readiness or program.health, periodSeconds=READINESS_PERIOD, failureThreshold=5
+            program,
+            program.readiness or program.health,
+            periodSeconds=READINESS_PERIOD,
+            timeoutSeconds=15,
+            failureThreshold=5,
         ),
         "volumeMounts": [
             {"name": name, "mountPath": f"{SECRETS}/{name}", "readOnly": True} for name in program.secrets
@@ -110,4 +135,4 @@ def _words(flags: Mapping[str, str | Sequence[str]]) -> Sequence[str]:
 
 def _probe(program: Program, path: str, **timing: Any) -> Tree:
     request = {"path": path, "port": program.port, "scheme": program.scheme}
-    return {"httpGet": request, "periodSeconds": 10, "timeoutSeconds": 15, **timing}
+    return {"httpGet": request, **timing}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from espalier.api.gardener import images
 from espalier.api.gardener.shoot import Shoot
-from espalier.shoots.control_plane.deployment import Program, mounted
+from espalier.shoots.control_plane.deployment import SERVES_FROM_ETCD, Program, mounted
 
 API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
@@ -71,7 +71,16 @@ def _api_server(shoot: Shoot, around: Surroundings) -> Program:
         "service-cluster-ip-range": _services(shoot),
     }
     image = images.tagged(images.KUBE_APISERVER, shoot.spec.kubernetes.version)
-    return Program(API_SERVER, image, flags, secrets, API_SERVER_PORT, health="/livez", readiness="/readyz")
+    return Program(
+        API_SERVER,
+        image,
+        flags,
+        secrets,
+        API_SERVER_PORT,
+        health="/livez",
+        readiness="/readyz",
+        lives=SERVES_FROM_ETCD,
+    )
 
 
 def _controller_manager(shoot: Shoot, around: Surroundings) -> Program:

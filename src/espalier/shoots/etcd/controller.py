@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.core import PERSISTENT_VOLUME_CLAIM
+from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, KubeError, NotFound
@@ -24,14 +25,14 @@ AGAIN = 5.0
 """Seconds until something is tried again that another one's object stands in the way of."""
 
 
-def controller(host: Host, *, workers: int = 10, resync: float = RESYNC) -> Controller:
-    """The controller, with its watches."""
+def controller(host: Host, *, timing: Timing | None = None, workers: int = 10, resync: float = RESYNC) -> Controller:
+    """The controller, with its watches. `timing` is handed on to the agents."""
     observer = Observer(host.caches)
     caches = {Etcd.resource: observer.etcds, **observer.owned, PERSISTENT_VOLUME_CLAIM: observer.claims}
     writer = Writer(host.client, caches, field_manager=FIELD_MANAGER)
 
     def observe(found: Object) -> Context:
-        return Context(observer.observe(found), writer, found)
+        return Context(observer.observe(found), writer, found, timing)
 
     def report(ctx: Context, outcome: Outcome) -> Report:
         said = status(ctx.scope, outcome, host.manager.clock.now())

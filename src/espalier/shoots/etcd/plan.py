@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from espalier.api.core import STATEFUL_SET
+from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
@@ -32,9 +33,9 @@ class Plan:
     """Objects of this Etcd that it does not have any more."""
 
 
-def plan(scope: Scope) -> Plan:
+def plan(scope: Scope, timing: Timing | None = None) -> Plan:
     """What to do so that an Etcd has its objects. Raises `Unusable`."""
-    wanted = [_stamped(one) for one in rendering.rendered(scope.etcd, owner_reference(scope.object))]
+    wanted = [_stamped(one) for one in rendering.rendered(scope.etcd, owner_reference(scope.object), timing)]
     names = {(one.resource, one.name) for one in wanted}
     live = scope.live
     return Plan(

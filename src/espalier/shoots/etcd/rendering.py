@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.core import CONFIG_MAP, SERVICE, STATEFUL_SET
+from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import images
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.meta import OwnerReference, Tree
@@ -44,14 +45,20 @@ class Rendered(NamedTuple):
         return str(self.body["metadata"]["name"])
 
 
-def rendered(etcd: Etcd, owner: OwnerReference) -> list[Rendered]:
-    """All objects of an Etcd, in the order in which they are made. Raises `Unusable`."""
-    command = agent_command(etcd)
-    configuration = _configuration(etcd)
+def rendered(etcd: Etcd, owner: OwnerReference, timing: Timing | None = None) -> list[Rendered]:
+    """All objects of an Etcd, in the order in which they are made. Raises `Unusable`.
+
+    `timing` are the times of elections in its garden; None leaves them to the agent's image.
+    """
+    files = {} if is_copy(etcd) else {names.CONFIG_FILE: _configuration(etcd)}
+    if timing is not None:
+        files[names.TIMING_FILE] = msgspec.json.encode(timing).decode()
     found = [_agent_service(etcd)]
+    if files:
+        found.append(_config_map(etcd, files))
     if not is_copy(etcd):
-        found += [_config_map(etcd, configuration), _client_service(etcd), _peer_service(etcd)]
-    found.append(_stateful_set(etcd, command, hashlib.sha256(configuration.encode()).hexdigest()))
+        found += [_client_service(etcd), _peer_service(etcd)]
+    found.append(_stateful_set(etcd, agent_command(etcd, timed=timing is not None), files))
     for one in found:
         one.body["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner)]
     return found
@@ -87,8 +94,8 @@ def _peer_service(etcd: Etcd) -> Rendered:
     return _object(etcd, SERVICE, names.peer_service(etcd.metadata.name), spec=spec)
 
 
-def _config_map(etcd: Etcd, configuration: str) -> Rendered:
-    return _object(etcd, CONFIG_MAP, names.config_map(etcd.metadata.name), data={names.CONFIG_FILE: configuration})
+def _config_map(etcd: Etcd, files: dict[str, str]) -> Rendered:
+    return _object(etcd, CONFIG_MAP, names.config_map(etcd.metadata.name), data=files)
 
 
 def _configuration(etcd: Etcd) -> str:
@@ -106,19 +113,20 @@ def _configuration(etcd: Etcd) -> str:
     return "".join(f"{name}: {value}\n" for name, value in settings.items())
 
 
-def _stateful_set(etcd: Etcd, command: list[str], checksum: str) -> Rendered:
+def _stateful_set(etcd: Etcd, command: list[str], files: dict[str, str]) -> Rendered:
     name = etcd.metadata.name
     copies = is_copy(etcd)
-    containers = [_agent(etcd, command)] if copies else [_etcd(etcd), _agent(etcd, command)]
-    annotations = {**etcd.spec.annotations, **({} if copies else {names.CHECKSUM: checksum})}
+    agent = _agent(etcd, command, configured=names.TIMING_FILE in files)
+    checksum = hashlib.sha256("".join(files.values()).encode()).hexdigest()
+    annotations = {**etcd.spec.annotations, **({names.CHECKSUM: checksum} if files else {})}
     pod: Tree = {
         "metadata": {"labels": {**etcd.spec.labels, **selector(etcd)}, "annotations": annotations},
         "spec": {
             "shareProcessNamespace": True,  # the agent ends etcd with SIGTERM
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": GRACE,
-            "containers": containers,
-            "volumes": _volumes(etcd),
+            "containers": [agent] if copies else [_etcd(etcd), agent],
+            "volumes": _volumes(etcd, configured=bool(files)),
         },
     }
     spec: Tree = {
@@ -146,16 +154,20 @@ def _etcd(etcd: Etcd) -> Tree:
         "volumeMounts": [
             {"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH},
             {"name": names.RUN_VOLUME, "mountPath": names.RUN_PATH},
-            {"name": names.CONFIG_VOLUME, "mountPath": names.CONFIG_PATH, "readOnly": True},
+            _CONFIGURED,
         ],
     }
 
 
-def _agent(etcd: Etcd, command: list[str]) -> Tree:
+_CONFIGURED = {"name": names.CONFIG_VOLUME, "mountPath": names.CONFIG_PATH, "readOnly": True}
+
+
+def _agent(etcd: Etcd, command: list[str], *, configured: bool) -> Tree:
     mounts: list[Tree] = []
     if not is_copy(etcd):
         mounts.append({"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH})
         mounts.append({"name": names.RUN_VOLUME, "mountPath": names.RUN_PATH})
+    mounts += [_CONFIGURED] if configured else []
     mounts += [{"name": one.volume, "mountPath": one.path, "readOnly": True} for one in _credentials(etcd)]
     container: Tree = {
         "name": names.AGENT_CONTAINER,
@@ -173,10 +185,11 @@ def _probe(etcd: Etcd, *, failures: int) -> Tree:
     return {"httpGet": request, "periodSeconds": PROBE_PERIOD, "timeoutSeconds": 5, "failureThreshold": failures}
 
 
-def _volumes(etcd: Etcd) -> list[Tree]:
+def _volumes(etcd: Etcd, *, configured: bool) -> list[Tree]:
     found: list[Tree] = [{"name": one.volume, "secret": {"secretName": one.secret}} for one in _credentials(etcd)]
     if not is_copy(etcd):
         found.append({"name": names.RUN_VOLUME, "emptyDir": {"medium": "Memory"}})
+    if configured:
         found.append({"name": names.CONFIG_VOLUME, "configMap": {"name": names.config_map(etcd.metadata.name)}})
     return found
 

@@ -49,8 +49,8 @@ def check(etcd: Etcd) -> None:
         raise Unusable("spec.backup.sourceStore: it is spec.backup.store; backups can't be copied over themselves")
 
 
-def agent_command(etcd: Etcd) -> list[str]:
-    """The command of the agent: `espalier etcd-agent`. Raises `Unusable`."""
+def agent_command(etcd: Etcd, *, timed: bool = False) -> list[str]:
+    """The command of the agent: `espalier etcd-agent`, with a file of times if it has one. Raises `Unusable`."""
     check(etcd)
     backup = etcd.spec.backup
     assert backup.store is not None  # noqa: S101 - checked
@@ -65,6 +65,8 @@ def agent_command(etcd: Etcd) -> list[str]:
     # Stores of one cluster's epochs differ in the last part of their prefixes.
     whose = backup.store.prefix.rpartition("/")[0] or etcd.metadata.namespace
     given |= {"epoch": etcd.metadata.annotations[metadata_keys.EPOCH], "cluster": whose}
+    if timed:
+        given["timing"] = f"{names.CONFIG_PATH}/{names.TIMING_FILE}"
     given["listen"] = f"0.0.0.0:{agent_port(etcd)}"
     return [*words, *(f"--{name}={value}" for name, value in given.items() if value)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.core import CORE_EVENT, PERSISTENT_VOLUME_CLAIM
+from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.runtime.component import Component, Host
@@ -22,10 +23,10 @@ RIGHTS = Rights(
 """In a seed. Pods and data are the StatefulSet's."""
 
 
-def component(*, workers: int = 10, resync: float = RESYNC) -> Component:
-    """The component of a seed that runs Etcds."""
+def component(*, timing: Timing | None = None, workers: int = 10, resync: float = RESYNC) -> Component:
+    """The component of a seed that runs Etcds. Agents get these times, or have their own."""
 
     def build(host: Host) -> None:
-        host.manager.add(controller.controller(host, workers=workers, resync=resync))
+        host.manager.add(controller.controller(host, timing=timing, workers=workers, resync=resync))
 
     return Component("etcd", build, (Etcd,), RIGHTS)

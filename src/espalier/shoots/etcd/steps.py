@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from espalier.api.core import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
+from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict
@@ -26,6 +27,8 @@ class Context:
     scope: Scope
     writer: Writer
     object: Object
+    timing: Timing | None = None
+    """Of elections in this garden."""
 
 
 async def hold(ctx: Context) -> Outcome:
@@ -37,7 +40,7 @@ async def hold(ctx: Context) -> Outcome:
 async def write_objects(ctx: Context) -> Outcome:
     """Make what is not there, and change what differs."""
     try:
-        due = plan(ctx.scope)
+        due = plan(ctx.scope, ctx.timing)
     except Unusable as error:
         return Fault("InvalidSpec", str(error), terminal=True)
     for found in due.replace:

@@ -52,7 +52,12 @@ async def begin(attempt: Attempt[Any]) -> Outcome:
     Written to the resource as it was observed, and no other: if it is to be migrated meanwhile, of which a cache that
     was cut off knows nothing yet, the write is refused, and the provider is not called.
     """
-    said = attempt.said(OperationState.PROCESSING, _BEGUN, f"{attempt.operation} is under way")
+    before = attempt.seen.status.last_operation
+    if before is not None and (before.type, before.state) == (attempt.operation, OperationState.PROCESSING):
+        # What it waits for is told already. Who reads it would be woken, and wake this one again.
+        said = attempt.said(OperationState.PROCESSING, before.progress, before.description)
+    else:
+        said = attempt.said(OperationState.PROCESSING, _BEGUN, f"{attempt.operation} is under way")
     await attempt.write({"lastOperation": said, **attempt.with_lease(valid=True)}, is_first=True)
     return Continue()
 

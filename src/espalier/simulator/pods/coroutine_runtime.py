@@ -43,7 +43,7 @@ class CoroutineRuntime:
         self.rng = rng
         self._networks: dict[Key, PodNetwork] = {}
         self._disks: dict[Key, Disks] = {}
-        self._logs: dict[tuple[str, str], list[str]] = {}
+        self.logs: dict[tuple[str, str], list[str]] = {}
         self._addresses: dict[str, str] = {}
 
     def runs(self, image: str) -> bool:
@@ -76,11 +76,11 @@ class CoroutineRuntime:
 
     def log(self, pod: str, container: str) -> list[str]:
         """The lines of a container, to be added to."""
-        return self._logs.setdefault((pod, container), [])
+        return self.logs.setdefault((pod, container), [])
 
     async def read_log(self, pod: Tree, container: str) -> bytes:
         """The last lines of a container."""
-        return "".join(f"{line}\n" for line in self._logs.get((pod["metadata"]["uid"], container), ())).encode()
+        return "".join(f"{line}\n" for line in self.logs.get((pod["metadata"]["uid"], container), ())).encode()
 
     def sweep(self, workload: WorkloadCluster, pods: Collection[str]) -> None:
         """Remove volumes and logs of what is gone."""
@@ -90,8 +90,8 @@ class CoroutineRuntime:
             del disks.bound[name]
         for uid in [uid for uid in disks.of_pods if uid not in pods]:
             del disks.of_pods[uid]
-        for key in [key for key in self._logs if key[0] not in pods]:
-            del self._logs[key]
+        for key in [key for key in self.logs if key[0] not in pods]:
+            del self.logs[key]
         for uid in [uid for uid in self._addresses if uid not in pods]:
             del self._addresses[uid]
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
+from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
@@ -93,3 +94,14 @@ async def test_an_api_server_accepts_all_of_it() -> None:
     assert created.tree["spec"]["selector"] == rendered(API_SERVER)["spec"]["selector"]["matchLabels"]
     await client.close()
     await server.close()
+
+
+def test_an_api_server_that_has_lost_its_etcd_is_ended_before_another_one_may_serve() -> None:
+    probe = container(rendered(API_SERVER))["livenessProbe"]
+    assert probe["httpGet"]["path"] == "/livez", "which tells about etcd"
+    found_out = probe["periodSeconds"] * probe["failureThreshold"] + probe["timeoutSeconds"]
+    assert found_out + probe["terminationGracePeriodSeconds"] <= Timing().serving_grace
+
+
+def test_probes_are_answered_that_show_no_credentials() -> None:
+    assert not [word for word in container(rendered(API_SERVER))["args"] if word.startswith("--anonymous-auth")]

@@ -49,7 +49,7 @@ class RealControlPlanes:
     def programs(self, bucket: Link, timing: Timing, backups: BackupSettings) -> Mapping[str, InProcessProgram]:
         """See `ControlPlanes`."""
         assert isinstance(bucket, FolderLink)  # noqa: S101 - from link_to_buckets
-        etcd = EtcdProcesses(self._home, self._programs / "etcd", bucket.folder, timing, backups.schedule)
+        etcd = EtcdProcesses(self._home, self._programs / "etcd", bucket.folder, backups.schedule)
         kubernetes = KubernetesProcesses(self._home, self._programs, f"v{self.version}")
         return {
             images.program(images.ETCD): etcd.run_etcd,

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
-import msgspec
 
-from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.names import AGENT_PORT
 from espalier.cli.environment.seed_processes.mounts import Mounts
 from espalier.cli.environment.seed_processes.network import TcpDoor, status_of
@@ -35,7 +33,6 @@ class EtcdProcesses:
     """etcd's program."""
     buckets: Path
     """Where this seed has the folder of all buckets."""
-    timing: Timing
     schedule: Schedule
 
     async def run_etcd(self, container: Container) -> int:
@@ -55,9 +52,8 @@ class EtcdProcesses:
     async def run_agent(self, container: Container) -> int:
         """Run an agent, or a copy, as the command says."""
         mounts = Mounts.of(container, self.home)
-        timing = mounts.write("timing.json", msgspec.json.encode(self.timing))
         words = Words.of(container.arguments)
-        flags = {"listen": f"{HOST}:0", "timing": str(timing)}
+        flags = {"listen": f"{HOST}:0"}
         if "run" in words.positional and "delta-snapshot-period" not in words.flags:
             flags |= {"delta-snapshot-period": f"{self.schedule.delta_period:g}s", "schedule": self.schedule.full}
         command = [self._here(word, mounts) for word in with_flags(container.arguments[1:], flags)]

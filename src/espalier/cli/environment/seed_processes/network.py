@@ -26,6 +26,8 @@ async def forwarded(container: Container, host: str, port: int) -> int:
     It is there as long as the container lives.
     """
 
+    connections: set[asyncio.Task[None]] = set()
+
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             door = door_of(container.find(host, port), TcpDoor)
@@ -33,10 +35,24 @@ async def forwarded(container: Container, host: str, port: int) -> int:
         except OSError:
             writer.transport.abort()
             return
-        await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+        try:
+            await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+        finally:
+            writer.transport.abort()
+            far_writer.transport.abort()
 
-    server = await asyncio.start_server(pass_on, HOST, 0)
-    container.life.at_end(server.close)
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(pass_on(reader, writer), name=f"connection of {container.life.name} to {host}")
+        connections.add(task)
+        task.add_done_callback(connections.discard)
+
+    def end() -> None:
+        server.close()
+        for task in connections:
+            task.cancel()
+
+    server = await asyncio.start_server(accept, HOST, 0)
+    container.life.at_end(end)
     found: int = server.sockets[0].getsockname()[1]
     return found
 

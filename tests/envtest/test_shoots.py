@@ -1,0 +1,94 @@
+"""A shoot whose control plane consists of real programs (T1) moves between seeds, with its source and without it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, Move
+from espalier.shoots.secrets.names import CARRIED
+from tests.support.kubectl import Kubectl
+from tests.support.real_shoots import CUT, QUICK, RealShoot, real_shoot, until
+
+pytestmark = pytest.mark.envtest
+REPLICAS = 2
+
+
+async def test_a_real_control_plane_moves_with_its_source_and_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with real_shoot(tmp_path) as shoot:
+        kubectl = await shoot.kubectl("east")
+        await deployed(kubectl, "web")
+        token = (await kubectl("create", "token", "default", "--duration=1h")).strip()
+        pods = await uids(kubectl, "pods")
+
+        good = await moved(shoot, "east", "west")
+        assert await shoot.story.writer.changed() == [], "each write is there as it was acknowledged, with its revision"
+        assert (good.lost, good.left) == (0, ())
+        await keeps(shoot, "west", pods, token)
+
+        bad = await moved(shoot, "west", "east", destroy_source=True, give_up_source=True)
+        assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.story.writer.period + 1
+        await keeps(shoot, "east", pods, token)
+
+        assert await shoot.story.returned("west") == 0, "it cleans up, and calls no infrastructure"
+        await deployed(await shoot.kubectl("east"), "web-after-both")
+        for move in (good, bad):
+            assert (move.nodes_kept, move.secrets_kept) == (NODES, len(CARRIED))
+            assert (move.creates, move.deletes) == (0, 0)
+        with capsys.disabled():
+            print(f"\nAPI gap {good.gap:.1f} s with the source, {bad.gap:.1f} s without it")
+
+
+@pytest.mark.soak
+async def test_a_source_that_is_cut_from_its_bucket_ends_what_it_serves_caches_included(tmp_path: Path) -> None:
+    async with real_shoot(tmp_path, CUT) as shoot:
+        await asyncio.sleep(DELTA_PERIOD)
+        shoot.seed("east").links.bucket.cut()
+        move = await moved(shoot, "east", "west", give_up_source=True)
+        assert move.lost <= (DELTA_PERIOD + CUT.validity) / shoot.story.writer.period + 1
+        shoot.seed("east").links.bucket.restore()
+        assert await shoot.story.returned("east") == 0
+
+
+async def moved(shoot: RealShoot, source: str, destination: str, **how: bool) -> Move:
+    """Move it; two seeds never served at once."""
+    since = time.monotonic()
+    move = await shoot.story.move(destination, "", **how)
+    await until(lambda: answers(shoot, destination, since))
+    shoot.witnesses.check(source, destination, since)
+    return move
+
+
+async def answers(shoot: RealShoot, seed: str, since: float) -> bool:
+    """True if it has answered all that witnesses ask."""
+    return shoot.witnesses.count(seed, since) > 20
+
+
+async def keeps(shoot: RealShoot, seed: str, pods: dict[str, str], token: str) -> None:
+    """Pods are those that there were, and tokens are valid that were issued before."""
+    kubectl = await shoot.kubectl(seed)
+    assert pods.items() <= (await uids(kubectl, "pods")).items()
+    by_token = await shoot.kubectl(seed, token=token)
+    assert "system:serviceaccount:default:default" in await by_token("auth", "whoami")
+
+
+async def deployed(kubectl: Kubectl, name: str) -> None:
+    """A new Deployment, of which controllers make pods."""
+
+    async def has_pods() -> bool:
+        return len((await kubectl("get", "pods", "-l", f"app={name}", "-o", "name")).split()) == REPLICAS
+
+    await kubectl("create", "deployment", name, "--image=web", f"--replicas={REPLICAS}")
+    await until(has_pods)
+
+
+async def uids(kubectl: Kubectl, kind: str) -> dict[str, str]:
+    """UIDs by name."""
+    items = json.loads(await kubectl("get", kind, "-o", "json"))["items"]
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in items}

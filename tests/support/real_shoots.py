@@ -1,0 +1,185 @@
+"""A garden whose shoots have control planes of real programs, and witnesses who tell if two seeds serve one."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, Secret
+from espalier.api.etcd.timing import Timing
+from espalier.api.resource import Key
+from espalier.cli.environment.gardens import Garden, SimulatedSeed
+from espalier.cli.environment.migration_story import TECHNICAL_ID, Story, quick_settings
+from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
+from espalier.cli.environment.seed_processes.kubernetes import ApiServer
+from espalier.cli.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
+from espalier.kube.wire import Request
+from espalier.runtime.clock import SystemClock
+from espalier.shoots.secrets.names import ADMIN_KUBECONFIG
+from tests.support.control_plane import find_assets, why_no_assets
+from tests.support.kubectl import Kubectl
+
+SEEDS = ("east", "west")
+PATIENCE = 60.0
+QUICK = Timing(
+    poll_period=0.5,
+    store_timeout=0.5,
+    validity=2,
+    serving_grace=1,  # the source of these moves is stopped, or killed
+    snapshot_timeout=5,
+    progress_period=0.5,
+    progress_timeout=4,
+    copy_timeout=20,
+    lease_validity=3,
+    lease_renewal=1,
+    longest_reconcile=1,
+    clock_skew=0.2,
+    lease_wait=4.5,
+)
+"""As short as a busy machine allows."""
+CUT = msgspec.structs.replace(QUICK, serving_grace=10, progress_timeout=14, copy_timeout=30)
+"""Where the source's API server goes on, and answers from its cache."""
+
+
+@dataclass
+class Witnesses:
+    """What two writers and two readers at each seed were answered, on one clock, and who reads what is cached."""
+
+    served: list[tuple[float, float, str, str]] = field(default_factory=list)
+    """When it was asked and answered, the seed, and what."""
+
+    @asynccontextmanager
+    async def looking(self, garden: Garden) -> AsyncIterator[None]:
+        """They ask within the block. They know seeds, not the shoot's name in DNS."""
+        tasks = [
+            asyncio.create_task(self._ask(garden, seed, what, number))
+            for seed in SEEDS
+            for what in ("a write", "a read", "a cached read")
+            for number in (1, 2)
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def check(self, source: str, destination: str, since: float) -> None:
+        """Both served since then, and the source nothing any more once the destination had answered."""
+        moved = [one for one in self.served if one[0] >= since]
+        first = min(ended for _, ended, seed, _ in moved if seed == destination)
+        late = [one for one in moved if one[2] == source and one[1] > first]
+        assert not late, f"seed {source} still answered after {destination} had at {first}: {late}"
+
+    def count(self, seed: str, since: float = 0) -> int:
+        """Answers of a seed."""
+        return sum(one[2] == seed and one[0] >= since for one in self.served)
+
+    async def _ask(self, garden: Garden, seed: str, what: str, number: int) -> None:
+        for turn in count():
+            await asyncio.sleep(0.2)
+            began = time.monotonic()
+            with suppress(KubeError, TimeoutError):
+                client = garden.seeds[seed].shoot(TECHNICAL_ID)
+                async with asyncio.timeout(5):
+                    match what:
+                        case "a write":
+                            name = f"witness-{seed}-{number}-{turn}"
+                            await client.create(CONFIG_MAP, {"metadata": {"name": name, "namespace": "default"}})
+                        case "a read":
+                            await client.get(NAMESPACE, "default")
+                        case _:
+                            cached = Request("GET", "/api/v1/namespaces", {"resourceVersion": "0"})
+                            if (await client.transport.request(cached)).status != 200:
+                                continue
+                self.served.append((began, time.monotonic(), seed, what))
+
+
+@dataclass
+class RealShoot:
+    """A shoot with a real control plane, its story, and who looks at it."""
+
+    garden: Garden
+    planes: RealControlPlanes
+    story: Story
+    kubectl_program: Path
+    folder: Path
+    witnesses: Witnesses = field(default_factory=Witnesses)
+
+    async def kubectl(self, seed: str, *, token: str = "") -> Kubectl:
+        """kubectl with the shoot's own kubeconfig, or with a token.
+
+        It is led to the port that the API server has on this machine.
+        """
+        found = await self.seed(seed).client.get(SECRET, ADMIN_KUBECONFIG, TECHNICAL_ID)
+        tree = yaml.safe_load(found.decode(Secret).data["kubeconfig"])
+        door = self.seed(seed).cluster.connect(Key(TECHNICAL_ID, API_SERVER), API_SERVER_PORT, ApiServer)
+        for one in tree["clusters"]:
+            host = one["cluster"]["server"].removeprefix("https://").partition(":")[0]
+            one["cluster"] |= {"server": f"https://127.0.0.1:{door.port}", "tls-server-name": host}
+        if token:
+            tree["users"][0]["user"] = {"token": token}
+        file = self.folder / f"{seed}{'-by-token' * bool(token)}.kubeconfig"
+        file.write_text(yaml.safe_dump(tree))
+        return Kubectl(self.kubectl_program, file, self.folder)
+
+    def seed(self, name: str) -> SimulatedSeed:
+        """One of its seeds."""
+        found = self.garden.seeds[name]
+        assert isinstance(found, SimulatedSeed)
+        return found
+
+    def client(self) -> Client:
+        """A client by the shoot's name in DNS."""
+        return self.garden.shoot(TECHNICAL_ID)
+
+    def logs(self) -> str:
+        """The ends of what the containers in the seeds said."""
+        return "\n".join(
+            f"--- {seed}: {container}\n" + "\n".join(line[:300] for line in lines[-8:])
+            for seed in SEEDS
+            for (_, container), lines in self.seed(seed).cluster.logs.items()
+        )
+
+
+@asynccontextmanager
+async def real_shoot(
+    folder: Path, timing: Timing = QUICK, *, programs: Callable[[Path], Path] = lambda found: found
+) -> AsyncIterator[RealShoot]:
+    """A shoot that runs on the first of the seeds. Skips the test where real programs are not built."""
+    found = find_assets()
+    if found is None:
+        pytest.skip(f"there is no real control plane: {why_no_assets()}")
+    settings = quick_settings(timing=timing, nodes_timeout=2)
+    async with (
+        RealControlPlanes.with_programs(programs(found)) as planes,
+        Garden.run_with(SystemClock(), random.SystemRandom(), SEEDS, settings, control_planes=planes) as garden,
+    ):
+        told: list[str] = []
+        shoot = RealShoot(garden, planes, Story(garden, told.append, version=planes.version), found / "kubectl", folder)
+        try:
+            async with shoot.story.begun(SEEDS[0]), shoot.witnesses.looking(garden):
+                yield shoot
+        except BaseException:
+            print(shoot.logs())
+            raise
+
+
+async def until(holds: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(PATIENCE):
+        while not await holds():  # noqa: ASYNC110 - processes have no event
+            await asyncio.sleep(0.1)
