@@ -63,9 +63,10 @@ class Control:
         if before is not None:
             before.close()
         try:
-            while self._agent is writer and (line := await reader.readline()).endswith(b"\n"):
-                if self._agent is writer:
-                    await self._heard(writer, line)
+            while (line := await reader.readline()).endswith(b"\n"):
+                if self._agent is not writer:  # what it had sent before is read still
+                    break
+                await self._heard(writer, line)
         except (ValueError, ConnectionError):
             pass  # a line that is too long; the agent is gone
         finally:
