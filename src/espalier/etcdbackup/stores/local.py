@@ -199,8 +199,9 @@ class LocalStore:
         try:
             yield temporary, file
         finally:
-            file.close()
             temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what could not be written before can't be now either
+                file.close()
 
     def _temporary(self) -> Path:
         """A path for a new file. What was abandoned there a day ago is removed."""

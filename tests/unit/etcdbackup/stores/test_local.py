@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.etcdbackup.stores.errors import Conflict, NotFound, Refused, Unavailable
+from espalier.etcdbackup.stores.errors import Conflict, NotFound, Refused, StoreError, Unavailable
 from espalier.etcdbackup.stores.local import LOCK, UPLOADS, LocalStore
 from espalier.etcdbackup.stores.retries import Retries
 
@@ -49,6 +51,19 @@ async def test_uploads_that_were_abandoned_a_day_ago_are_removed(tmp_path: Path)
     os.utime(old, (0, 0))
     await store.put("a", b"2")
     assert (old.exists(), new.exists()) == (False, True)
+
+
+async def test_a_full_disk_is_said_and_the_torn_upload_makes_room(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, before[0][1]))  # the next nearest thing to a disk that is full
+    try:
+        with pytest.raises(StoreError, match="v2/a"):
+            await store.upload("v2/a", chunks(bytes(1 << 12) + b"more"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before[0])
+        signal.signal(signal.SIGXFSZ, before[1])
+    assert not list((tmp_path / UPLOADS).iterdir())
 
 
 async def test_a_link_leads_nowhere(tmp_path: Path) -> None:
