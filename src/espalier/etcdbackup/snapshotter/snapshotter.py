@@ -79,6 +79,8 @@ class Snapshotter:
         self._compression = compression
         self._orders = Orders()
         self._failures: dict[Kind, _Failure] = {}
+        self._was_behind = False
+        """etcd was seen behind the backups, and no full snapshot was stored since."""
 
     @property
     def inactive(self) -> str:
@@ -133,12 +135,15 @@ class Snapshotter:
         self._measures.found(stock)
         revision, latest = await newest_revision(self._etcd), stock.latest
         if latest is not None and revision < latest.last:
+            self._was_behind = True
             raise Behind(
                 f"etcd has revision {revision}, and its backups in {self._store.where} lead to {latest.last}: what it "
                 "writes now would stand before them; restore it from them, or give it another prefix"
             )
         self._orders.closed = ""
         reason = full_first(self._schedule, latest, self._clock.now())
+        if reason is None and self._was_behind:
+            reason = "etcd was behind its backups: what it wrote since does not follow them"
         if reason is None and latest is not None:
             return latest.reach
         log.info("a full snapshot is taken first", reason=reason)
@@ -161,6 +166,7 @@ class Snapshotter:
             for order in waiting:
                 order.fail(error)
             raise
+        self._was_behind = False
         self._succeeded(stored, began)
         for order in waiting:
             order.answer(stored)
