@@ -32,7 +32,10 @@ def test_the_flag_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("number", "allowed"),
-    [(Number(1, 2**53), "a whole number from 1 to 9007199254740992"), (Number(0.0, 86400.0), "a number from 0 to 86400")],
+    [
+        (Number(1, 2**53), "a whole number from 1 to 9007199254740992"),
+        (Number(0.0, 86400.0), "a number from 0 to 86400"),
+    ],
 )
 def test_limits_of_numbers_are_written_so_that_they_can_be_given(number: Number, allowed: str) -> None:
     with pytest.raises(click.BadParameter, match=f"found '-1', allowed is {allowed}$"):

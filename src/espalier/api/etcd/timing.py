@@ -77,7 +77,9 @@ def _violations(timing: Timing) -> Iterator[Violation]:
         value = getattr(timing, field)
         least = 0 if field in ("store_staleness", "clock_drift", "clock_skew", "serving_grace") else 0.001
         if not least <= value <= 7 * 86400:
-            yield Violation(_shown(field), _number(value), f"{least:g} to 604800", "it is no time that makes sense here")
+            yield Violation(
+                _shown(field), _number(value), f"{least:g} to 604800", "it is no time that makes sense here"
+            )
             return
     times: Mapping[str, float] = {field: getattr(timing, field) for field in timing.__struct_fields__}
     drift = 1 + timing.clock_drift
