@@ -22,6 +22,7 @@ from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression, Kind
 from espalier.etcdbackup.snapshots.reading import take_stock
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+from espalier.etcdbackup.snapshotter.continuity import other_history
 from espalier.etcdbackup.snapshotter.full import ALL_KEYS, newest_revision, take_full
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.snapshotter.orders import Inactive, Order, Orders
@@ -145,7 +146,9 @@ class Snapshotter:
         if reason is None and self._was_behind:
             reason = "etcd was behind its backups: what it wrote since does not follow them"
         if reason is None and latest is not None:
-            return latest.reach
+            reason = await other_history(self._etcd, self._store, latest)
+            if reason is None:
+                return latest.reach
         log.info("a full snapshot is taken first", reason=reason)
         return (await self._full_taken()).snapshot.last
 
