@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from espalier.etcdbackup.guard.child import Child
 from espalier.etcdbackup.guard.control import LONGEST_LINE, Control
 from espalier.etcdbackup.guard.door import Door, since_boot
@@ -215,3 +217,14 @@ async def test_a_program_that_is_not_there_is_named() -> None:
         agent = await setting.agent()
         assert "/nowhere/etcd" in (await agent.ask(id=1, do="start"))["error"]
         agent.writer.close()
+
+
+async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("data")
+    control = Control(Door(tmp_path / "etcd.sock"), Child(SLEEPS, patience=1))
+    with pytest.raises(FileExistsError, match="precious"):
+        await control.listen(precious)
+    assert precious.read_text() == "data"
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        await control.listen(tmp_path / "nowhere" / "guard.sock")
