@@ -119,6 +119,6 @@ def _tagged(world: World, kind: str, technical_id: str) -> int:
 async def unclean(world: World, *, seconds: float = 7200) -> list[str]:
     """What remains after some time in which all may be cleaned up."""
     end = asyncio.get_running_loop().time() + seconds
-    while (found := await remains(world)) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 - a garden has no event
+    while (found := await remains(world)) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110
         await asyncio.sleep(60)
     return found

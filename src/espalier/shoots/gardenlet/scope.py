@@ -6,6 +6,7 @@ from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
@@ -112,7 +113,7 @@ class Scope:
         """The typed ShootState."""
         return self.state.decode(ShootState) if self.state is not None else None
 
-    @property
+    @cached_property
     def carried(self) -> dict[str, Data]:
         """The secrets in the ShootState."""
         persisted = self.persisted
