@@ -15,6 +15,7 @@ from aiohttp import web
 
 from espalier.api.core import (
     CONFIG_MAP,
+    DEPLOYMENT,
     MUTATING_WEBHOOK_CONFIGURATION,
     NAMESPACE,
     VALIDATING_WEBHOOK_CONFIGURATION,
@@ -178,6 +179,31 @@ async def test_the_causes_of_a_denial_are_passed_on(env: Environment) -> None:
         await env.create("x")
     assert denial.value.status.details is not None
     assert denial.value.status.details.causes[0].field == "data.count"
+
+
+async def test_a_webhook_of_a_subresource_is_asked_about_writes_of_it_alone(env: Environment) -> None:
+    rules = [
+        {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]},
+        {"operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/status"]},
+    ]
+    await env.install(VALIDATING_WEBHOOK_CONFIGURATION, rules=rules)
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 0, "paused": True, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    await env.client.create(DEPLOYMENT, {"metadata": {"name": "x", "namespace": env.namespace}, "spec": spec})
+
+    async def write(patch: Tree, subresource: str | None = None) -> None:
+        merge = PatchType.MERGE
+        await env.client.patch(DEPLOYMENT, "x", env.namespace, patch=patch, type=merge, subresource=subresource)
+
+    await write({"spec": {"minReadySeconds": 1}})
+    await write({"spec": {"minReadySeconds": 2}, "status": {"collisionCount": 7}}, "status")
+    request = next(one for one in env.hook.requests if one["object"]["status"].get("collisionCount") == 7)
+    assert (request["operation"], request["subResource"]) == ("UPDATE", "status")
+    assert request["object"]["spec"]["minReadySeconds"] == 1
+    assert all(one.get("subResource") == "status" for one in env.hook.requests)
+    env.hook.behaviour = deny(message="not this status")
+    with pytest.raises(ApiError, match="not this status"):
+        await write({"status": {"collisionCount": 8}}, "status")
 
 
 async def test_what_is_asked_along_an_object_s_life(env: Environment) -> None:

@@ -98,6 +98,7 @@ def measured_by_an_agent() -> set[str]:
             for _ in range(5):
                 await one.write()
                 await asyncio.sleep(3600)
+        one.measures.of_store(lambda: 0.0, lambda: 0.0)
         return set(of_metrics(one.measures.registry))
 
     return simulated(story, Schedule(defragmentation="15 * * * *"))

@@ -14,9 +14,14 @@ WITHOUT_A_TEST = ("not yet", "not built", "out of scope", "nothing to show", "`d
 
 
 @cache
-def functions_of(path: str) -> set[str]:
+def functions_of(path: str) -> dict[str, bool]:
+    """The functions of a file; True for one of which `make test` runs at least a variant."""
     tree = ast.parse((ROOT / path).read_text())
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return {
+        node.name: all(ast.unparse(decorator) != "pytest.mark.soak" for decorator in node.decorator_list)
+        for node in functions
+    }
 
 
 def test_every_demand_stands_once_with_tests_that_there_are_or_not_yet() -> None:
@@ -28,6 +33,7 @@ def test_every_demand_stands_once_with_tests_that_there_are_or_not_yet() -> None
         assert named or any(reason in shown for reason in WITHOUT_A_TEST), demand
         for path, name in named:
             assert name in functions_of(path), f"{demand}: {path}::{name}"
+        assert not named or any(functions_of(path)[name] for path, name in named), f"{demand}: `make test` shows it not"
 
 
 def test_the_demands_of_all_five_proposals_are_there() -> None:

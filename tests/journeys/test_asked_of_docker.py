@@ -78,6 +78,7 @@ def basic(text: str) -> str:
     return base64.b64encode(f"admin:{text}".encode()).decode()
 
 
+@pytest.mark.soak
 def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(identityProviderRefs=[{"kind": "OIDCConfig", "name": "company"}])
@@ -111,6 +112,7 @@ def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_new_password_of_a_mirror_reaches_new_machines_and_replaces_none() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(registryMirrorConfiguration=MIRROR)
@@ -153,6 +155,7 @@ def test_credentials_of_a_mirror_go_where_their_secret_permits() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_what_an_autoscaler_chooses_is_nobodys_drift() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         group = {"name": "md-0", "autoscalingConfiguration": {"minCount": 1, "maxCount": 4}}
@@ -210,6 +213,7 @@ def test_a_proxy_and_an_issuer_reach_every_machine() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_other_credentials_of_a_proxy_reach_new_machines_and_replace_none() -> None:
     def proxy(credentials: str, host: str = "proxy") -> Tree:
         return dict.fromkeys(("httpProxy", "httpsProxy"), f"http://{credentials}@{host}:3128")
@@ -303,6 +307,7 @@ def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> 
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_lost_keys_of_the_authenticator_are_made_again_and_not_an_empty_secret() -> None:
     name = "garden-aws-iam-authenticator-ca"
 

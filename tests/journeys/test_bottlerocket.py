@@ -95,6 +95,7 @@ async def change(steps: PlannedSteps, image: str) -> None:
     assert {version.split("-")[0] for version in await steps.env.versions(steps.key)} == {"v1.36.3"}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("place", sampled(PLACES, 0))
 def test_a_cluster_with_bottlerocket_lives_and_ends(place: str) -> None:
     async def life(env: ManagedEnvironment) -> None:

@@ -214,6 +214,7 @@ def mounted(script: str, folder: Path) -> Iterator[Namespace]:
         yield Namespace(("nsenter", f"--mount={of}/ns/mnt", f"--wd={folder}"), Path(of, "root"))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("free", sampled([0, 4096, 300_000], 1))
 def test_a_disk_that_is_full_at_the_first_start_is_named_and_the_start_goes_well_once_there_is_room(
     tmp_path: Path, free: int

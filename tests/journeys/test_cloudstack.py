@@ -84,6 +84,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_disks_links_and_a_zone_are_added_and_new_keys_replace_no_machine() -> None:
     async def life(env: ManagedEnvironment) -> None:
         harbor = harbor_of(env)

@@ -266,6 +266,7 @@ def test_one_that_is_away_does_not_hide_what_another_lacks() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_cloudstacks_that_go_away_stop_nothing_that_is_settled_nor_a_cluster_of_another() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
@@ -326,6 +327,7 @@ def test_machine_configs_are_checked_in_a_zone_that_is_added_before_machines_are
     tell(story, zones=1)
 
 
+@pytest.mark.soak
 def test_while_a_zone_that_is_added_is_away_the_cluster_waits_for_the_check() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
@@ -397,7 +399,14 @@ def test_each_api_is_asked_by_its_own_keys_and_new_ones_are_used_by_the_next_che
 
 @pytest.mark.parametrize(
     "annotations",
-    [{permissions.SERVERS: "cloudstack.example.com"}, {permissions.NAMESPACES: "team-b"}, {permissions.NAMESPACES: ""}],
+    sampled(
+        [
+            {permissions.SERVERS: "cloudstack.example.com"},
+            {permissions.NAMESPACES: "team-b"},
+            {permissions.NAMESPACES: ""},
+        ],
+        1,
+    ),
 )
 def test_keys_go_to_no_server_that_their_secret_does_not_permit(annotations: dict[str, str]) -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:

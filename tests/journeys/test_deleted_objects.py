@@ -22,6 +22,7 @@ from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.journeys.test_management import the_cluster
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -74,7 +75,7 @@ async def lose_infrastructure(env: ManagedEnvironment) -> None:
         await (await env.workload()).list(NODE)
 
 
-@pytest.mark.parametrize("how", ["drift is corrected", "something is changed"])
+@pytest.mark.parametrize("how", sampled(["drift is corrected", "something is changed"], 0))
 def test_infrastructure_that_is_made_again_has_the_same_endpoint_and_the_same_nodes_answer(how: str) -> None:
     async def story(env: ManagedEnvironment) -> None:
         before = await endpoint(env)
@@ -100,6 +101,7 @@ def test_infrastructure_that_is_made_again_has_the_same_endpoint_and_the_same_no
     journey(story)
 
 
+@pytest.mark.soak
 def test_infrastructure_that_somebody_makes_again_by_hand_loses_nothing_that_was_stored() -> None:
     async def story(env: ManagedEnvironment) -> None:
         nodes = {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items}
@@ -122,6 +124,7 @@ def test_nothing_that_a_cluster_stored_is_kept_after_it() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_cluster_that_is_made_again_without_its_infrastructure_has_nothing_of_the_one_before() -> None:
     async def story(env: ManagedEnvironment) -> None:
         kept: Tree = {"metadata": {"name": "kept", "namespace": "default"}, "data": {}}
@@ -136,6 +139,7 @@ def test_a_cluster_that_is_made_again_without_its_infrastructure_has_nothing_of_
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_control_plane_that_is_deleted_is_lost_and_the_cluster_is_deleted_and_made_again() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.client.delete(KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
@@ -152,6 +156,7 @@ def test_a_control_plane_that_is_deleted_is_lost_and_the_cluster_is_deleted_and_
     journey(story)
 
 
+@pytest.mark.soak
 def test_nothing_is_changed_in_a_cluster_whose_control_plane_is_lost() -> None:
     async def story(env: ManagedEnvironment) -> None:
         where = (KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)

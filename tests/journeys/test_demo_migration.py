@@ -21,12 +21,15 @@ from tests.support.garden_commands import GardenCommands
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 WRITES_EVERY = 0.5
+COPY = 2.0
+"""Seconds of a small copy, its pod included."""
 IN_NAMESPACE = ("-n", "garden-dev")
 
 
 def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
+    settings = quick_settings(random_keys=False)
+
     async def story(simulation: virtual.Simulation) -> None:
-        settings = quick_settings(random_keys=False)
         async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:
             told = Story(garden, writes_every=WRITES_EVERY)
             async with told.begun("east"):
@@ -47,6 +50,10 @@ def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
         assert [one.left for one in moves] == [(), None, ()]
         assert calls_of_returned_seed == 0
         assert (good.lost, back.lost) == (0, 0)
+        assert good.gap <= 10, "of which nothing is a wait for API servers that have ended"
+        assert back.gap <= 10
+        waits = settings.garden.give_up_after + QUICK.progress_timeout + QUICK.lease_wait
+        assert bad.gap <= waits + COPY + 10
         assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / WRITES_EVERY
         assert good.acknowledged < bad.acknowledged < back.acknowledged
         assert all(len(cells) == 4 for cells in table(moves))

@@ -52,6 +52,7 @@ async def delete(env: ManagedEnvironment) -> None:
     assert not (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("when", sampled(["settled", "upgrading", "creating"], 1))
 def test_what_was_exported_at_any_time_is_made_anew_after_its_deletion(when: str) -> None:
     async def main(simulation: Simulation) -> None:

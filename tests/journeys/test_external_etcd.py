@@ -187,6 +187,7 @@ async def until_etcd_changes(env: ManagedEnvironment) -> None:
     assert (await control_plane(env)).metadata.annotations[PAUSED_ANNOTATION] == external_etcd.PAUSED_FOR_ETCD
 
 
+@pytest.mark.soak
 def test_a_pause_that_somebody_sets_while_etcd_changes_stays() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
@@ -207,6 +208,7 @@ def test_a_pause_that_somebody_sets_while_etcd_changes_stays() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_cluster_is_deleted_while_its_etcd_changes() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
@@ -244,6 +246,7 @@ def test_a_change_that_is_taken_back_before_etcd_was_written_leaves_nothing_behi
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_plan_counts_machines_of_etcd_and_they_are_those_that_go() -> None:
     async def warnings_of(env: ManagedEnvironment, manifest: Tree) -> list[str]:
         said: list[str] = []

@@ -200,6 +200,7 @@ def test_a_writer_who_undoes_what_we_write_makes_few_writes_a_minute_and_no_harm
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("machines", sampled([35, 60], 0))
 def test_the_upgrade_of_a_large_cluster_is_no_fight(machines: int) -> None:

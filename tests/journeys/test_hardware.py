@@ -55,6 +55,7 @@ async def is_made(env: ManagedEnvironment) -> bool:
     return bool((await env.client.list(capi.Cluster.resource, SYSTEM_NAMESPACE)).items)
 
 
+@pytest.mark.soak
 def test_machines_take_hardware_and_others_take_what_they_release() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()
@@ -279,6 +280,7 @@ def test_without_tinkerbell_its_clusters_wait_and_say_so() -> None:
     tell(story, [])
 
 
+@pytest.mark.soak
 def test_a_settled_cluster_makes_no_write_and_no_fault_holds_it_up() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()

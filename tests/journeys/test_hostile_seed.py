@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from espalier.api.core import DEPLOYMENT
+import pytest
+
+from espalier.api.core import DEPLOYMENT, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.cli.gardening import VALIDATING_WEBHOOKS
 from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Invalid
 from espalier.kube.wire import User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
@@ -18,6 +24,13 @@ def hostile(world: World, seed: str) -> Client:
     return client_of(world.server, "hostile", User(USER.format(seed=seed), (SEEDS, "system:authenticated")))
 
 
+async def claim(world: World, status: Tree) -> None:
+    """Seed `a` says something of its shoot."""
+    await hostile(world, "a").patch(
+        Shoot.resource, "worm", NAMESPACE, patch={"status": status}, type=PatchType.MERGE, subresource="status"
+    )
+
+
 def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
     """Its status is its gardenlet's to write: name and identity in it may be those of another seed's shoot."""
 
@@ -27,15 +40,55 @@ def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
         apple = await world.healthy("b", "apple")
         await world.healthy("a", "worm")
         claimed = {"technicalID": apple.status.technical_id, "uid": apple.status.uid, "seedName": "b"}
-        await hostile(world, "a").patch(
-            Shoot.resource, "worm", NAMESPACE, patch={"status": claimed}, type=PatchType.MERGE, subresource="status"
-        )
+        for field, value in claimed.items():
+            with pytest.raises(Invalid, match=f"status.{field}: "):
+                await claim(world, {field: value})
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)  # seeds do not rely on it
+        await claim(world, claimed)
         await asyncio.sleep(300)
         running = await world.seeds["b"].client.get(DEPLOYMENT, "kube-apiserver", apple.status.technical_id)
         assert running.tree["spec"]["replicas"] == 1
         assert await world.shoot("apple") == apple
         worm = await world.shoot("worm")
         assert "status.technicalID: found shoot--dev--apple, allowed: shoot--dev--worm" in str(worm.status)
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation) as world:
+            await story(world)
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize(("seed", "status"), [("b", {}), ("a", {"technicalID": "shoot--dev--apple", "uid": "twin"})])
+def test_of_two_shoots_with_one_technical_id_none_touches_what_is_the_others(seed: str, status: Tree) -> None:
+    """Project `dev` has namespace `garden-dev`, and a namespace `dev` without any Project is taken for the same one."""
+
+    async def story(world: World) -> None:
+        await world.create_shoot("apple", "a")
+        apple = await world.healthy("a", "apple")
+        twin = {**(await world.client.get(Shoot.resource, "apple", NAMESPACE)).tree["spec"], "seedName": seed}
+        body = {"metadata": {"name": "apple", "namespace": "dev"}, "spec": twin}
+        await world.client.create(NAMESPACES, {"metadata": {"name": "dev"}})
+        with pytest.raises(Invalid, match="would be another shoot's"):
+            await world.client.create(Shoot.resource, body)
+        configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
+        await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
+        await world.client.create(Shoot.resource, body)  # one that was stored before this was refused
+        await world.client.patch(
+            Shoot.resource, "apple", "dev", patch={"status": status}, type=PatchType.MERGE, subresource="status"
+        )
+        fresh = {"metadata": {"name": "garden"}, "webhooks": configuration.tree["webhooks"]}
+        await world.client.create(VALIDATING_WEBHOOK_CONFIGURATION, fresh)
+        await asyncio.sleep(300)
+        told = (await world.client.get(Shoot.resource, "apple", "dev")).decode(Shoot).status
+        assert "shoot--dev--apple is another shoot's" in told.last_errors[0].description
+        assert "make this shoot under another name" in told.last_errors[0].description
+        assert world.witness.serving == {"shoot--dev--apple": "a"}
+        assert await world.shoot("apple") == apple
+        await world.client.delete(Shoot.resource, "apple", "dev")
+        await asyncio.sleep(60)
+        assert (await world.client.list(Shoot.resource, "dev")).items == []
+        assert await world.shoot("apple") == apple
 
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation) as world:

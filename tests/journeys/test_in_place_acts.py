@@ -36,7 +36,6 @@ MOMENTS = sampled([(moment,) for moment in ALL], ALL.index(("kubeadm-upgrader", 
 PLACES = sampled(
     [(moment, worker) for worker in (False, True) for moment in ALL],
     ALL.index(("kubeadm-upgrader", Moment.ENDED)),
-    len(ALL) + ALL.index(("components-copier", Moment.RUNS)),
 )
 """The same, and a worker on which nothing was changed yet."""
 
@@ -145,6 +144,7 @@ def test_the_cluster_is_paused_and_goes_on(where: tuple[str, Moment], *, worker:
     acted(pause, where, worker=worker)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_workers_are_scaled(where: tuple[str, Moment], *, worker: bool) -> None:
     async def scale(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
@@ -197,6 +197,7 @@ def test_somebody_writes_node_upgrades_for_the_other_control_plane_nodes(where: 
     acted(write, where, worker=False, end=end, expected=beside_workers)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_the_change_is_taken_back(where: tuple[str, Moment], *, worker: bool) -> None:
     """It is refused, and goes on; or it is accepted: then all goes back, or a sentence says to ask for it again."""
@@ -231,7 +232,8 @@ EDITS: dict[str, Tree] = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.soak
+@pytest.mark.parametrize("edit", sampled(EDITS, 2))
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
 def test_its_node_upgrade_is_edited(where: tuple[str, Moment], edit: str) -> None:
     """What is refused changes nothing; what is accepted is not believed."""

@@ -29,6 +29,7 @@ WORKLOAD = {
 }
 
 
+@pytest.mark.soak
 def test_each_node_that_is_upgraded_costs_these_calls_and_no_others() -> None:
     """But for pods nothing is read: watches tell the rest, and they are the same for one node and for a hundred."""
     found = bill()

@@ -77,6 +77,7 @@ async def stuck_in_pulling(env: ManagedEnvironment, upgraders: Upgraders, worker
     return forever
 
 
+@pytest.mark.soak
 def test_a_step_that_failed_is_begun_anew_with_the_corrected_image() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
@@ -92,7 +93,9 @@ def test_a_step_that_failed_is_begun_anew_with_the_corrected_image() -> None:
     in_place.journey(story)
 
 
-@pytest.mark.parametrize("image", ["", "registry.example/upgrader:v1\nprivileged: true", "https://registry.example/x"])
+@pytest.mark.parametrize(
+    "image", sampled(["", "registry.example/upgrader:v1\nprivileged: true", "https://registry.example/x"], 1)
+)
 def test_what_is_no_image_is_not_run_on_a_node_and_is_said(image: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
@@ -119,6 +122,7 @@ async def set_time_servers(env: ManagedEnvironment, ntp: Tree | None) -> None:
     await env.client.patch(resource, "garden", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("container", sampled(["components-copier", "kubeadm-upgrader", "done"], 1))
 def test_a_node_that_is_new_is_noted_on_its_machine_although_the_spec_was_edited_meanwhile(container: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -142,7 +146,7 @@ def test_a_node_that_is_new_is_noted_on_its_machine_although_the_spec_was_edited
     in_place.journey(story)
 
 
-@pytest.mark.parametrize("when", ["while a step runs", "after a step failed"])
+@pytest.mark.parametrize("when", sampled(["while a step runs", "after a step failed"], 0))
 def test_no_right_stays_in_a_cluster_when_a_machine_goes_in_the_middle(when: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
@@ -163,6 +167,7 @@ def test_no_right_stays_in_a_cluster_when_a_machine_goes_in_the_middle(when: str
     in_place.journey(story)
 
 
+@pytest.mark.soak
 def test_rights_that_were_left_by_an_earlier_manager_go_with_the_next_upgrade_that_ends_so() -> None:
     async def story(env: ManagedEnvironment, _: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
@@ -197,7 +202,7 @@ class Refused(Interceptor):
         return response
 
 
-@pytest.mark.parametrize("kind", ["NodeUpgrade", "ControlPlaneUpgrade"])
+@pytest.mark.parametrize("kind", sampled(["NodeUpgrade", "ControlPlaneUpgrade"], 0))
 def test_an_upgrade_by_hand_is_taken_up_without_a_conflict(kind: str) -> None:
     refused = Refused()
 

@@ -80,7 +80,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize(
     ("node", "container", "moment", "owners"),
-    sampled([(*moment, owners) for owners in ("in order", "at once") for moment in MOMENTS], 1, 5),
+    sampled([(*moment, owners) for owners in ("in order", "at once") for moment in MOMENTS], 1),
     ids=lambda one: getattr(one, "value", one),
 )
 def test_a_cluster_that_is_deleted_in_the_middle_is_not_asked_after_once_it_is_gone(
@@ -115,6 +115,7 @@ def test_a_cluster_that_is_deleted_in_the_middle_is_not_asked_after_once_it_is_g
     run(main, epoch=in_place.EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_cluster_is_not_followed_once_its_upgrade_is_over() -> None:
     async def story(env: ManagedEnvironment, _: Upgraders) -> None:
         await env.change(kubernetesVersion="1.36")
@@ -126,6 +127,7 @@ def test_a_cluster_is_not_followed_once_its_upgrade_is_over() -> None:
     in_place.journey(story)
 
 
+@pytest.mark.soak
 def test_what_is_marked_and_goes_before_anything_was_begun_is_not_followed() -> None:
     async def story(env: ManagedEnvironment, _: Upgraders) -> None:
         live = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)

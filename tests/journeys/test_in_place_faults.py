@@ -62,6 +62,7 @@ def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_up
     each_goes_on(recording, moments(recording)[share::SHARES])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("first", sampled([0, 30, 60], 0))
 def test_so_it_is_with_three_control_plane_nodes_and_two_workers(first: int) -> None:
     recording = undisturbed(3, 2)

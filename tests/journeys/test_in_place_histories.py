@@ -22,6 +22,7 @@ def test_a_random_history_of_an_upgrade_ends_well_or_says_what_helps(seed: int) 
     in_place_histories.tell(seed)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", [3])
 def test_a_random_history_of_an_upgrade_by_hooks_ends_well_or_says_what_helps(seed: int) -> None:
     in_place_hooked_histories.tell(seed)

@@ -341,6 +341,7 @@ def test_a_step_that_fails_is_told_to_cluster_api_and_goes_on_when_it_is_repaire
     journey(story, 1)
 
 
+@pytest.mark.soak
 def test_nothing_is_asked_of_cluster_api_before_it_knows_the_hooks() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -371,6 +372,7 @@ def test_a_control_plane_of_one_is_refused_with_what_helps() -> None:
     journey(story, 1)
 
 
+@pytest.mark.soak
 def test_every_right_that_hooks_need_beside_the_others_is_used() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await everything(env, kubernetesVersion="1.36")
@@ -405,6 +407,7 @@ def updated() -> Recording:
     return begun[0]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("share", sampled(range(4), 1))
 def test_a_manager_that_died_after_any_write_is_followed_by_one_that_cluster_api_asks(share: int) -> None:
     assert len(updated().marked) > 15

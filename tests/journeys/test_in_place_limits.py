@@ -177,6 +177,7 @@ def test_what_was_refused_is_done_when_the_fallback_is_set() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_what_falls_back_is_never_held() -> None:
     """A pause would only delay what Cluster API is to do."""
 
@@ -227,6 +228,7 @@ def test_a_machine_that_is_replaced_later_comes_up_with_the_new_version() -> Non
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_worker_that_is_replaced_meanwhile_is_upgraded_as_well() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         first, second = await machines(env, control_plane=False)
@@ -261,6 +263,7 @@ def test_a_cluster_is_deleted_in_the_middle_of_an_upgrade() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_somebody_may_pause_between_two_nodes() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         first, second = await machines(env, control_plane=False)
@@ -409,6 +412,7 @@ def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothin
     journey(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seconds", sampled([0.0, 5.0, 60.0, 300.0], 0))
 def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_taken_back(seconds: float) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -422,6 +426,7 @@ def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_take
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_group_that_is_rolled_out_although_it_was_held_says_what_helps_and_that_does() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await unpaused_by_hand(env)
@@ -466,6 +471,7 @@ async def unpause(env: ManagedEnvironment, resource: Resource, name: str) -> Non
     await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=gone, type=PatchType.MERGE)
 
 
+@pytest.mark.soak
 def test_a_control_plane_whose_pause_was_removed_by_hand_goes_on_when_machines_are_let_be_replaced() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name

@@ -93,6 +93,7 @@ def test_a_machine_that_is_deleted_by_hand_is_replaced_before_the_next_node_is_t
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_who_says_that_a_machine_is_replaced_while_all_are_there_has_none_replaced() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -117,6 +118,7 @@ def test_who_says_that_a_machine_is_replaced_while_all_are_there_has_none_replac
     journey(story, control_planes=1, workers=1)
 
 
+@pytest.mark.soak
 def test_machines_are_replaced_after_all_once_a_lost_one_was() -> None:
     """The pause that came back for the upgrade goes with it."""
 
@@ -138,6 +140,7 @@ def test_machines_are_replaced_after_all_once_a_lost_one_was() -> None:
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_a_machine_that_was_lost_just_before_is_replaced_first() -> None:
     async def story(env: ManagedEnvironment, _upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -150,6 +153,7 @@ def test_a_machine_that_was_lost_just_before_is_replaced_first() -> None:
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_a_node_that_dies_is_replaced_by_its_health_check_and_the_upgrade_goes_on() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -167,6 +171,7 @@ def test_a_node_that_dies_is_replaced_by_its_health_check_and_the_upgrade_goes_o
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_a_control_plane_that_is_to_be_smaller_is_upgraded_first() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -186,6 +191,7 @@ def test_a_control_plane_that_is_to_be_smaller_is_upgraded_first() -> None:
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_a_machine_that_cluster_api_adds_where_somebody_took_the_pause_away_is_told_with_a_way_on() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
@@ -205,6 +211,7 @@ def test_a_machine_that_cluster_api_adds_where_somebody_took_the_pause_away_is_t
     journey(story, workers=1)
 
 
+@pytest.mark.soak
 def test_groups_that_are_to_be_larger_are_upgraded_first() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -229,6 +236,7 @@ def test_groups_that_are_to_be_larger_are_upgraded_first() -> None:
     journey(story, control_planes=3, workers=2)
 
 
+@pytest.mark.soak
 def test_the_next_worker_waits_for_one_that_was_deleted_in_the_middle() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         workers = [one.name for one in await machines(env, control_plane=False)]

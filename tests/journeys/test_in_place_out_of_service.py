@@ -59,6 +59,7 @@ def test_nodes_that_are_not_ready_count_among_those_that_may_be_missing() -> Non
     in_place.journey(story, workers=3)
 
 
+@pytest.mark.soak
 def test_a_worker_that_never_is_ready_again_is_replaced_by_its_health_check_and_the_others_are_upgraded() -> None:
     async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
         await asyncio.sleep(CALM)
@@ -150,6 +151,7 @@ async def told_everywhere(env: ManagedEnvironment, node: str, said: str) -> None
         assert said in in_place.ready(upgrade.tree)["message"]
 
 
+@pytest.mark.soak
 def test_static_pods_that_somebody_deletes_are_shown_again_and_hold_nothing_up() -> None:
     async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
         await asyncio.sleep(CALM)

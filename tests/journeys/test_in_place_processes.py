@@ -69,6 +69,7 @@ async def test_a_cluster_is_upgraded_by_the_program_even_when_that_is_killed(tmp
         assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
 
 
+@pytest.mark.soak
 async def test_a_release_that_changes_flags_and_an_audit_policy_are_in_force_on_the_nodes(tmp_path: Path) -> None:
     async with managed_environment(SystemClock(), disks=tmp_path, timing=Timing(boot=0.05)) as env:
         await env.apply(**spec(1, 1, eksaVersion="v0.24.2"))
@@ -111,6 +112,7 @@ async def config_hashes(env: ManagedEnvironment) -> dict[str, str]:
     return {one.metadata.labels["component"]: one.metadata.annotations.get(HASH, "") for one in pods}
 
 
+@pytest.mark.soak
 async def test_a_worker_that_fails_at_kubeadm_is_told_of_at_once_and_goes_on_when_the_cause_is_gone(
     tmp_path: Path,
 ) -> None:

@@ -84,6 +84,7 @@ def test_an_audit_policy_reaches_every_control_plane_node() -> None:
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_settings_of_the_kubelet_reach_the_workers_of_a_group_and_what_their_machines_say() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)

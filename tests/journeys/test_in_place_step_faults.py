@@ -73,7 +73,7 @@ ONE_STEP = [
 ]
 SAMPLE = sampled(ONE_STEP, CONTAINERS.index("kubeadm-upgrader"))
 """Of the steps the one that can't be taken back."""
-ALL_STEPS = sampled([((3, 2), "every")], 0)
+ALL_STEPS = [pytest.param((3, 2), "every", marks=pytest.mark.soak)]
 EXPLORED = ALL_STEPS if EXPLORE in os.environ else []
 
 

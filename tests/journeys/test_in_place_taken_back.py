@@ -30,6 +30,7 @@ from tests.journeys.in_place import (
 )
 from tests.journeys.in_place_watch import say_ready
 from tests.journeys.managed import ManagedEnvironment
+from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
@@ -69,7 +70,7 @@ def test_its_image_is_missing() -> None:
     journey(story)
 
 
-@pytest.mark.parametrize("step", ["components-copier", "cni-plugins-upgrader"])
+@pytest.mark.parametrize("step", sampled(["components-copier", "cni-plugins-upgrader"], 0))
 def test_a_step_before_kubeadm_fails(step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -82,7 +83,7 @@ def test_a_step_before_kubeadm_fails(step: str) -> None:
     journey(story)
 
 
-@pytest.mark.parametrize(("kubernetes", "claim"), [("1.35", ""), ("1.36", ""), ("1.35", "somebody 1")])
+@pytest.mark.parametrize(("kubernetes", "claim"), sampled([("1.35", ""), ("1.36", ""), ("1.35", "somebody 1")], 0, 2))
 def test_what_kubeadm_config_had_is_there_again_for_machines_that_join(kubernetes: str, claim: str) -> None:
     """Whatever somebody writes into the claim."""
 
@@ -131,8 +132,8 @@ def paths(changes: Tree) -> set[str]:
     return {one["path"] for one in changes.get("files", ())} | set(changes.get("removedFiles", ()))
 
 
-@pytest.mark.parametrize("is_deleted", [False, True])
-@pytest.mark.parametrize("step", ["drainer", "kubelet-kubectl-upgrader", "done"])
+@pytest.mark.parametrize("is_deleted", sampled([False, True], 1))
+@pytest.mark.parametrize("step", sampled(["drainer", "kubelet-kubectl-upgrader", "done"], 2))
 def test_flags_and_files_that_kubeadm_brought_are_taken_from_the_node_again(step: str, *, is_deleted: bool) -> None:
     """Also when its NodeUpgrade is deleted by hand just before."""
 
@@ -160,7 +161,8 @@ def test_flags_and_files_that_kubeadm_brought_are_taken_from_the_node_again(step
     journey(story)
 
 
-@pytest.mark.parametrize("kind", [ControlPlaneUpgrade, NodeUpgrade])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", sampled([ControlPlaneUpgrade, NodeUpgrade], 0))
 def test_what_was_broken_off_is_done_again_when_its_upgrade_is_deleted(
     kind: type[ControlPlaneUpgrade | NodeUpgrade],
 ) -> None:
@@ -180,6 +182,7 @@ def test_what_was_broken_off_is_done_again_when_its_upgrade_is_deleted(
     journey(story)
 
 
+@pytest.mark.soak
 def test_what_was_broken_off_is_done_again_when_more_is_asked_for() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         asked: Tree = {"kubeletConfiguration": {"maxPods": 50}}
@@ -193,6 +196,7 @@ def test_what_was_broken_off_is_done_again_when_more_is_asked_for() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_version_of_which_a_node_has_a_part_is_asked_for_again() -> None:
     """Its NodeUpgrade was deleted by hand, so that nobody refused to take the change back."""
 
@@ -228,6 +232,7 @@ def test_once_kubeadm_ran_there_is_no_way_back() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_it_is_taken_back_at_the_moment_at_which_a_node_begins() -> None:
     """The node goes on, and what is asked for is older than what it has. Asked for again, the upgrade ends."""
 
@@ -249,6 +254,7 @@ def test_it_is_taken_back_at_the_moment_at_which_a_node_begins() -> None:
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_a_node_was_ill_before() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)

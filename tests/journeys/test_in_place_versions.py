@@ -89,6 +89,7 @@ def test_each_minor_becomes_the_next_in_place(release: str, before: str, after: 
     journey(story, eksaVersion=release, kubernetesVersion=before)
 
 
+@pytest.mark.soak
 def test_the_next_upgrade_waits_for_what_garbage_collection_has_left_of_the_one_before() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name

@@ -230,6 +230,7 @@ def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() 
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_node_upgrade_in_the_way_makes_way_as_soon_as_it_is_deleted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
@@ -268,6 +269,7 @@ def test_an_upgrade_that_somebody_else_made_under_the_managers_name_is_named() -
     journey(story)
 
 
+@pytest.mark.soak
 def test_an_upgrade_that_somebody_made_his_own_and_deleted_is_made_anew() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
@@ -322,6 +324,7 @@ async def until_claimed(env: ManagedEnvironment, claim: str | None) -> None:
     await until_so(env, KubeadmControlPlane.resource, "garden", is_so)
 
 
+@pytest.mark.soak
 def test_a_claim_that_somebody_edits_is_written_again_and_not_left_behind() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
@@ -341,6 +344,7 @@ def test_a_claim_that_somebody_edits_is_written_again_and_not_left_behind() -> N
     journey(story)
 
 
+@pytest.mark.soak
 def test_the_claim_of_a_node_upgrade_by_hand_goes_with_it() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
@@ -375,6 +379,7 @@ def test_a_pause_of_a_persons_own_stays() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_lost_kubeconfig_says_how_to_have_it_back() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name

@@ -170,6 +170,7 @@ class Mirroring(Interceptor):
         return await transport.request(request)
 
 
+@pytest.mark.soak
 def test_a_webhook_that_changes_our_cni_holds_up_no_change_and_is_not_fought() -> None:
     async def main(simulation: Simulation) -> None:
         mirroring = Mirroring()
@@ -190,6 +191,7 @@ def test_a_webhook_that_changes_our_cni_holds_up_no_change_and_is_not_fought() -
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_while_no_cni_can_be_installed_no_machine_is_replaced_for_that() -> None:
     """Without one no node is ever ready: health checks would replace machines for ever."""
 
@@ -227,6 +229,7 @@ def made_since(env: ManagedEnvironment) -> set[str]:
     return seen
 
 
+@pytest.mark.soak
 def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever() -> None:
     """A machine is lost while there is no CNI: whatever takes its place is unhealthy, too."""
 

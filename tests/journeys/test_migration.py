@@ -386,6 +386,7 @@ def test_no_task_of_a_source_acts_by_what_was_read_before_the_task() -> None:
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_two_shoots_move_at_once_in_opposite_directions() -> None:
     async def story(world: World) -> None:
         await world.create_shoot("apple", "a")
@@ -440,6 +441,7 @@ def test_a_move_is_taken_back_while_it_waits_for_its_destination() -> None:
     told(story)
 
 
+@pytest.mark.soak
 def test_a_destination_that_never_started_is_passed_over_on_the_way_back() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()

@@ -24,7 +24,7 @@ CHUNK = 6
 PLACES = [(first, after) for first in range(1, WRITES, CHUNK) for after in (False, True)]
 
 
-@pytest.mark.parametrize(("first", "after"), sampled(PLACES, 3, 20))
+@pytest.mark.parametrize(("first", "after"), sampled(PLACES, 3))
 def test_a_program_killed_in_a_move_goes_on(first: int, after: bool) -> None:
     async def move(world: World, source: str, destination: str) -> None:
         await world.move(destination)
@@ -34,7 +34,7 @@ def test_a_program_killed_in_a_move_goes_on(first: int, after: bool) -> None:
     moves(first, after, move)
 
 
-@pytest.mark.parametrize(("first", "after"), sampled(PLACES, 6, 17))
+@pytest.mark.parametrize(("first", "after"), sampled(PLACES, 17))
 def test_a_program_killed_in_the_bad_case_goes_on(first: int, after: bool) -> None:
     async def move(world: World, source: str, destination: str) -> None:
         world.seeds[source].links.garden.cut()
@@ -88,7 +88,7 @@ async def last_epoch(world: World) -> tuple[str, bool]:
     return current.seed, current.started
 
 
-@pytest.mark.parametrize(("first", "after"), sampled(PLACES, 0, 13))
+@pytest.mark.parametrize(("first", "after"), sampled(PLACES, 13))
 def test_a_program_killed_in_creation_or_deletion_goes_on(first: int, after: bool) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         killer = Killer()

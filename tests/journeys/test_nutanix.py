@@ -163,6 +163,7 @@ def test_a_trust_bundle_and_new_passwords_replace_no_machine(capfd: pytest.Captu
     assert "canary" not in logged.out + logged.err
 
 
+@pytest.mark.soak
 def test_machines_on_nutanix_are_spread_over_failure_domains() -> None:
     async def life(env: ManagedEnvironment) -> None:
         quarry = quarry_of(env)

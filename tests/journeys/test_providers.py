@@ -48,7 +48,7 @@ def test_every_provider_has_a_life() -> None:
     }
 
 
-@told_of(LIVES, 0, 1, 2)
+@told_of(LIVES, 1)
 def test_a_cluster_lives_and_ends(life: ProviderLife) -> None:
     async def story(steps: PlannedSteps) -> None:
         before = await in_system(steps.env.client)

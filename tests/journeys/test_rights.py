@@ -189,6 +189,7 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("namespaces", sampled([((),), (("default",),)], 0), ids=["all namespaces", "one namespace"])
 def test_every_right_is_used(namespaces: Sequence[str]) -> None:
     """In the life of a cluster, or of one that has no luck."""

@@ -254,6 +254,7 @@ def test_an_image_that_is_deleted_under_way_is_named_and_replaces_nothing() -> N
     tell(story)
 
 
+@pytest.mark.soak
 def test_an_upgrade_waits_for_the_image_of_its_version() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await glacier.make()
@@ -302,7 +303,7 @@ def test_a_device_without_a_profile_is_named_and_nothing_is_sent_to_it() -> None
 
 @pytest.mark.parametrize(
     "annotations",
-    [{permissions.SERVERS: OTHER_DEVICE}, {permissions.NAMESPACES: "team-b"}, {permissions.NAMESPACES: ""}],
+    sampled([{permissions.SERVERS: OTHER_DEVICE}, {permissions.NAMESPACES: "team-b"}, {permissions.NAMESPACES: ""}], 1),
 )
 def test_keys_go_to_no_device_that_their_secret_does_not_permit(annotations: dict[str, str]) -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
@@ -322,7 +323,7 @@ def test_keys_go_to_no_device_that_their_secret_does_not_permit(annotations: dic
     tell(story)
 
 
-@pytest.mark.parametrize("reason", ["CertificateNotVerified", "LoginRefused"])
+@pytest.mark.parametrize("reason", sampled(["CertificateNotVerified", "LoginRefused"], 1))
 def test_a_secret_that_is_not_right_holds_up_no_cluster_with_another_on_the_same_device(reason: str) -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         devices.refused["wrong"] = LookUpError(reason, "it is not right", refused=True)

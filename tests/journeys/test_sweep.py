@@ -14,14 +14,15 @@ import pytest
 from tests.journeys.sweep.hands import HANDS
 from tests.journeys.sweep.runner import tell
 from tests.journeys.sweep.users import USERS
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
 MANY = 2
-"""Seeds of every run; `make soak` goes on from there."""
+"""Seeds that are always the same, the shorter one in every run; `make soak` goes on from there."""
 
 
-@pytest.mark.parametrize("seed", range(MANY))
+@pytest.mark.parametrize("seed", sampled(range(MANY), 1))
 def test_a_random_history_ends_well_or_says_what_helps(seed: int) -> None:
     tell(seed)
 
@@ -40,6 +41,7 @@ def test_a_history_that_ended_badly_ends_well(what: str) -> None:
     tell(*REDUCED[what], in_place=False)
 
 
+@pytest.mark.soak
 def test_a_random_history_is_the_same_in_each_run() -> None:
     assert tell(3) == tell(3)
 

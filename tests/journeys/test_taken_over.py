@@ -84,6 +84,7 @@ def test_an_upgrade_in_place_is_ended_with_the_same_machines(stored: Stored) -> 
     go_on(stored, story)
 
 
+@pytest.mark.soak
 def test_so_it_is_when_all_that_was_told_of_it_had_other_reasons(stored: Stored) -> None:
     """No reason in a status is state: they are renamed between versions."""
     for resource in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource):
@@ -104,6 +105,7 @@ def test_so_it_is_when_all_that_was_told_of_it_had_other_reasons(stored: Stored)
     go_on(stored, story)
 
 
+@pytest.mark.soak
 def test_a_rollout_is_ended(stored: Stored) -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.until_ready(ROLLING)

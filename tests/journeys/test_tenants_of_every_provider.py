@@ -34,6 +34,7 @@ from tests.journeys.isolation_stories import without_admission
 from tests.journeys.managed import CALM, ManagedEnvironment, managed_environment
 from tests.journeys.tenant_stories import ALICE, BOB, of, tenants
 from tests.support.every_provider import KINDS, SAMPLES, apply, groups
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -264,7 +265,7 @@ def on_her_cluster(kind: str, story: Callable[[ManagedEnvironment, Client], Awai
     run(main, epoch=settled(kind).at, seed=1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS, 1, 5))
 def test_a_tenant_harms_no_cluster_of_another_whatever_its_provider(kind: str) -> None:
     async def story(env: ManagedEnvironment, bob: Client) -> None:
         scene = Scene(env, bob, kind)

@@ -181,6 +181,7 @@ async def test_a_cause_is_removed_the_pod_deleted_and_the_next_one_finishes(tmp_
         assert await kubelet_version(here) == NEW
 
 
+@pytest.mark.soak
 async def test_processes_that_are_killed_at_any_time_leave_a_node_that_the_next_pod_upgrades(tmp_path: Path) -> None:
     """Each step is shot at once, a random while after its start, until it is done."""
     chance = random.Random(7)

@@ -259,6 +259,7 @@ def test_gitops_without_the_release_is_refused_with_advice() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_an_upgrade_of_kubernetes_is_taken_back_before_any_machine_has_it() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()

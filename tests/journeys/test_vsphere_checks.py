@@ -27,6 +27,7 @@ from espalier.runtime.virtual import Simulation, run
 from tests.journeys.managed import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.journeys.test_vsphere import EPOCH
 from tests.journeys.vineyards import VINEYARD, Vineyard, put_credentials
+from tests.support.sampling import sampled
 from tests.support.vsphere import CREDENTIALS, MAKER, SERVER
 
 pytestmark = pytest.mark.embedded
@@ -194,7 +195,10 @@ def test_a_new_password_is_used_by_the_next_login_and_replaces_no_machine() -> N
 
 @pytest.mark.parametrize(
     "annotations",
-    [{permissions.SERVERS: "other.example.com"}, {permissions.NAMESPACES: "team-b"}, {permissions.NAMESPACES: ""}],
+    sampled(
+        [{permissions.SERVERS: "other.example.com"}, {permissions.NAMESPACES: "team-b"}, {permissions.NAMESPACES: ""}],
+        1,
+    ),
 )
 def test_credentials_go_to_no_server_that_their_secret_does_not_permit(annotations: dict[str, str]) -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
@@ -323,7 +327,7 @@ def test_a_template_that_is_left_out_is_looked_up() -> None:
     tell(story)
 
 
-@pytest.mark.parametrize("is_named", [False, True], ids=["left out", "a pattern"])
+@pytest.mark.parametrize("is_named", sampled([False, True], 1), ids=["left out", "a pattern"])
 def test_neither_another_template_nor_a_lost_status_replaces_machines(is_named: bool) -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         for tree in (one for one in vineyard.trees if one["kind"] == MACHINES.kind):

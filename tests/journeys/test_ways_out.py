@@ -13,7 +13,6 @@ from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import ROLE_BINDING, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.resource import Resource
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
@@ -25,6 +24,7 @@ from tests.journeys.managed import CALM, GARDEN, NAMESPACE, ManagedEnvironment, 
 from tests.journeys.test_exported import KINDS, delete, exported
 from tests.journeys.test_kubeconfig_copies import NAME, trouble
 from tests.journeys.test_management import LOCAL_CLUSTER, lose, the_cluster, without_webhooks
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -71,8 +71,11 @@ def test_a_cluster_that_others_hold_says_who_and_gives_no_advice_for_one_that_st
     journey(story)
 
 
-@pytest.mark.parametrize("kind", [KubeadmControlPlane.resource, MachineDeployment.resource, DockerCluster.resource])
-def test_a_deletion_that_somebody_paused_says_what_is_paused_and_doing_it_ends_it(kind: Resource) -> None:
+@pytest.mark.parametrize("owner", sampled([KubeadmControlPlane, MachineDeployment, DockerCluster], 0))
+def test_a_deletion_that_somebody_paused_says_what_is_paused_and_doing_it_ends_it(
+    owner: type[KubeadmControlPlane | MachineDeployment | DockerCluster],
+) -> None:
+    kind = owner.resource
     name = "garden-md-0" if kind == MachineDeployment.resource else "garden"
 
     async def paused(env: ManagedEnvironment, value: str | None) -> None:
@@ -94,6 +97,7 @@ def test_a_deletion_that_somebody_paused_says_what_is_paused_and_doing_it_ends_i
     journey(story)
 
 
+@pytest.mark.soak
 def test_machines_are_not_replaced_for_ever_while_a_linked_object_is_missing_either() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.change(controlPlaneConfiguration={"count": 3})
@@ -109,6 +113,7 @@ def test_machines_are_not_replaced_for_ever_while_a_linked_object_is_missing_eit
     journey(story, resync=lost_cni.RESYNC)
 
 
+@pytest.mark.soak
 def test_a_copy_of_the_kubeconfig_that_may_not_be_made_again_is_said_to_be_missing() -> None:
     async def story(env: ManagedEnvironment) -> None:
         for binding in (await env.client.list(ROLE_BINDING, NAMESPACE)).items:
@@ -124,6 +129,7 @@ def test_a_copy_of_the_kubeconfig_that_may_not_be_made_again_is_said_to_be_missi
     journey(story)
 
 
+@pytest.mark.soak
 def test_an_exported_cluster_is_made_anew_though_the_management_clusters_record_was_another_meanwhile() -> None:
     async def story(env: ManagedEnvironment) -> None:
         record = await env.client.get(Cluster.resource, LOCAL_CLUSTER.name, LOCAL_CLUSTER.namespace)

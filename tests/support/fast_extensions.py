@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from espalier.api import core
+from espalier.api.conditions import timestamp
 from espalier.api.gardener import leases, metadata_keys, names, responsibility
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.extension import Extended, Extension
@@ -165,7 +166,8 @@ class FastExtension:
 
     async def _error(self, live: Object, operation: OperationType, says: str) -> None:
         last = {"type": operation, "state": OperationState.ERROR, "description": says}
-        error = {"description": says, "codes": self._troubles.codes}
+        at = timestamp(self._now())
+        error = {"description": says, "codes": self._troubles.codes, "lastUpdateTime": at}
         await self._objects.status(self._kind.resource, live, {"lastOperation": last, "lastError": error})
 
     async def _backup_secret(self, live: Object) -> bool:

@@ -43,6 +43,8 @@ class FaultyHttp:
     server: str
     url: str = ""
     faults: list[Fault] = field(default_factory=list)
+    away: bool = False
+    """Every connection is reset, until it is False again."""
     seen: list[str] = field(default_factory=list)
     """Method and path of each request."""
     asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -51,6 +53,8 @@ class FaultyHttp:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.seen.append(f"{request.method} {request.path}")
         self.asked.set()
+        if self.away:
+            return _aborted(request)
         fault = next((one for one in self.faults if one.concerns(request)), Fault())
         if fault in self.faults:
             self.faults.remove(fault)

@@ -137,6 +137,10 @@ class Seat:
     async def leave(self) -> None:
         """The shoot's namespace is deleted at this seed; its volume stays."""
         await self.kill_agent()
+        await self.without_clients()
+
+    async def without_clients(self) -> None:
+        """Its API servers have ended."""
         for client in self._clients:
             client.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
@@ -254,7 +258,7 @@ class Moves:
         """What a source's gardenlet does: stop the API server (here: nobody), call copyop/initiate until `Ready`."""
         assert source.run is not None
         while True:
-            answer = source.run.initiate(InitiateCopyOperation(source.epoch))
+            answer = await source.run.initiate(InitiateCopyOperation(source.epoch))
             if answer.copy_operation is not None and answer.copy_operation.status != "Initial":
                 return
             await asyncio.sleep(1)

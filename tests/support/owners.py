@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,7 @@ from tests.support.real_etcd import FAST, built
 from tests.support.restored_etcd import PEER
 
 PATIENCE = 60.0
+MOVED_CLOCK = str(Path(__file__).with_name("moved_clock.py"))
 CLUSTER = "shoot--team--garden/3f1c"
 QUICK = Timing(
     poll_period=0.4,
@@ -45,6 +46,11 @@ QUICK = Timing(
     copy_timeout=40,
 )
 """As short as a busy machine allows."""
+
+
+def espalier(clock: Path | None) -> list[str]:
+    """What Python runs; with a clock, as a program whose own is off by what stands in that file."""
+    return ["-m", "espalier.cli"] if clock is None else [MOVED_CLOCK, str(clock)]
 
 
 class Programs:
@@ -89,6 +95,8 @@ class Process:
     log: Path
     folder: Path | None = None
     """Where it runs."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Beside that of the tests."""
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> str:
@@ -97,7 +105,7 @@ class Process:
             self.process = await asyncio.create_subprocess_exec(
                 *dying_with_parent([sys.executable, "-u", *self.arguments]),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
-                env=dict(os.environ), cwd=self.folder, process_group=0,
+                env={**os.environ, **self.environment}, cwd=self.folder, process_group=0,
             )  # fmt: skip
         assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE):
@@ -144,6 +152,10 @@ class Seat:
     programs: Programs
     timing: Path
     founding: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Of its agent: credentials of its store."""
+    clock: Path | None = None
+    """A file with the seconds by which the agent's clock is off."""
     port: int = 0
     address: str = ""
     """Of the agent."""
@@ -180,7 +192,7 @@ class Seat:
 
     async def start_agent(self) -> None:
         """Start the agent."""
-        arguments = ["-m", "espalier.cli", "etcd-agent", "run", self.store, "--endpoints", self.etcd_url]
+        arguments = [*espalier(self.clock), "etcd-agent", "run", self.store, "--endpoints", self.etcd_url]
         arguments += ["--listen", "127.0.0.1:0", "--epoch", str(self.epoch), "--cluster", CLUSTER]
         arguments += [
             "--timing",
@@ -192,7 +204,7 @@ class Seat:
         ]
         arguments += ["--initial-cluster", f"default={PEER}", "--initial-advertise-peer-urls", PEER]
         arguments += ["--delta-snapshot-period", "1s"] + (["--founding"] if self.founding else [])
-        self._agent = Process(arguments, self.folder / "agent.log")
+        self._agent = Process(arguments, self.folder / "agent.log", environment=self.environment)
         self.address = await self._agent.start()
 
     async def start(self) -> None:
@@ -362,26 +374,31 @@ class Witnesses:
 class Seats:
     """A cluster that moves between seeds of this machine."""
 
-    def __init__(self, folder: Path, programs: Programs) -> None:
+    def __init__(self, folder: Path, programs: Programs, timing: Timing) -> None:
         self.witnesses = Witnesses()
         self._folder = folder
         self._programs = programs
         self._timing = folder / "timing.json"
-        self._timing.write_bytes(msgspec.json.encode(QUICK))
+        self._timing.write_bytes(msgspec.json.encode(timing))
         self._all: list[Seat] = []
         self._copies: list[Process] = []
 
-    def seat(self, store: str = "") -> Seat:
-        """The etcd of the next epoch, on a seed of its own."""
+    def seat(self, store: str = "", environment: Mapping[str, str] | None = None) -> Seat:
+        """The etcd of the next epoch, on a seed of its own. `environment`: of its agent."""
         epoch = len(self._all) + 1
         url = store or f"file://{self._folder}/store-{epoch}"
-        seat = Seat(epoch, url, self._folder / f"seed-{epoch}", self._programs, self._timing, founding=epoch == 1)
+        seat = Seat(
+            epoch, url, self._folder / f"seed-{epoch}", self._programs, self._timing, epoch == 1, environment or {}
+        )
         self._all.append(seat)
         return seat
 
-    async def founded(self, store: str = "") -> Seat:
+    async def founded(self, store: str = "", environment: Mapping[str, str] | None = None) -> Seat:
         """The first epoch, which serves."""
-        seat = self.seat(store)
+        return await self.begun(self.seat(store, environment))
+
+    async def begun(self, seat: Seat) -> Seat:
+        """Start it; it serves, and takes snapshots."""
         await seat.start()
         await seat.serves()
         self.witnesses.begin(seat)
@@ -393,9 +410,11 @@ class Seats:
     async def copy(self, to: Seat) -> Process:
         """Start the copy."""
         source = self._all[to.epoch - 2]
-        arguments = ["-m", "espalier.cli", "etcd-agent", "copy", source.store, to.store, "--epoch", str(to.epoch)]
+        arguments = [*espalier(to.clock), "etcd-agent", "copy", source.store, to.store, "--epoch", str(to.epoch)]
         arguments += ["--source-epoch", str(source.epoch), "--cluster", CLUSTER, "--timing", str(self._timing)]
-        process = Process([*arguments, "--listen", "127.0.0.1:0"], to.folder / "copy.log")
+        process = Process([*arguments, "--listen", "127.0.0.1:0"], to.folder / "copy.log", environment={
+            **to.environment, **{f"SOURCE_{name}": value for name, value in source.environment.items()},
+        })  # fmt: skip
         self._copies.append(process)
         to.address = await process.start()
         return process
@@ -425,9 +444,9 @@ class Seats:
 
 
 @asynccontextmanager
-async def seats(folder: Path, component: Component | None = None) -> AsyncIterator[Seats]:
+async def seats(folder: Path, component: Component | None = None, timing: Timing = QUICK) -> AsyncIterator[Seats]:
     """Seeds, until the context is left; then their witnesses testify."""
-    made = Seats(folder, Programs(component))
+    made = Seats(folder, Programs(component), timing)
     try:
         yield made
     finally:

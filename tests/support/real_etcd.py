@@ -121,8 +121,9 @@ class RealEtcd:
         await self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """Stop it in the middle of whatever it does (SIGSTOP), until `thaw`."""
+        """Stop it in the middle of whatever it does (SIGSTOP), until `thaw`; returns when all of its threads stand."""
         os.kill(self._running.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self._running.pid, os.WSTOPPED | os.WNOWAIT)
 
     def thaw(self) -> None:
         """Let it go on."""

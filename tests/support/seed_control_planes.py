@@ -17,7 +17,7 @@ from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.cli.environment.seed_programs.agent import Agents, StoreWords
-from espalier.cli.environment.seed_programs.assembly import Call, SeedPrograms, agent_calls, shoot_client
+from espalier.cli.environment.seed_programs.assembly import Call, SeedPrograms, agent_calls, in_process, shoot_client
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import Store
 from espalier.kube.client import Client, PatchType
@@ -149,7 +149,8 @@ class Planes:
     async def seed(self, name: str) -> AsyncIterator[Plane]:
         """A seed with the shoot's namespace."""
         clock, rng = self._simulation.clock, self._simulation.random
-        seed = Seed(name, SeedPrograms(Agents(self.buckets.open)), clock=clock, rng=rng, keys=random.Random(name))
+        programs = SeedPrograms(in_process(Agents(self.buckets.open)))
+        seed = Seed(name, programs, clock=clock, rng=rng, keys=random.Random(name))
         await seed.start()
         async with managed(seed, [setup.component()], clock=clock, rng=rng):
             plane = Plane(seed, self)

@@ -16,6 +16,7 @@ from espalier.api.crd import crd_of
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.kinds import KubeObject
@@ -30,12 +31,16 @@ from espalier.kube.retry import Retry
 from espalier.kube.wire import Transport
 from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
+from espalier.runtime.writer import Writer
+from espalier.shoots.garden.roles import Roles
+from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.state import controller
 from espalier.shoots.state.store import ShootStates
 from tests.support.embedded_server import client_of
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PROJECT, NAME, TECHNICAL_ID = "garden-core", "my-shoot", "shoot--core--my-shoot"
+SEED = {"provider": {"type": "local"}, "backup": {"provider": "local"}}
 SETTLE = 1.0
 """Seconds in which everything has settled."""
 
@@ -149,6 +154,22 @@ class World:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    @asynccontextmanager
+    async def granting(self) -> AsyncIterator[None]:
+        """While the garden grants rights to the seeds' gardenlets."""
+        for seed in self.seeds:
+            await self.garden.client.create(Seed.resource, {"metadata": {"name": seed}, "spec": SEED})
+        caches = Caches(self.garden.client, rng=random.Random(1))
+        made = Roles(caches, Writer(self.garden.client, {}, "garden")).controller()
+        tasks = [asyncio.ensure_future(one) for one in (caches.run(), made.run())]
+        await self.settled()
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
     async def settled(self, seconds: float = SETTLE) -> None:
         await asyncio.sleep(seconds)
 
@@ -157,7 +178,7 @@ def told(story: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
     """A test that tells its story on virtual time: a settled shoot in seed `a`, and seed `b` beside it."""
 
     async def main(_simulation: virtual.Simulation) -> None:
-        garden = await Cluster.start(gardener.GARDEN_KINDS, PROJECT, names.STATE_NAMESPACE)
+        garden = await Cluster.start(gardener.GARDEN_KINDS, PROJECT, names.STATE_NAMESPACE, LEASES)
         seeds = {name: await Cluster.start(gardener.SEED_KINDS, TECHNICAL_ID) for name in ("a", "b")}
         world = World(garden, seeds)
         spec = {"provider": {"type": "local"}, "seedName": "a"}

@@ -4,6 +4,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, field
 
+ABSENT: Any = None
+"""Default of a field of type `Raw`. `Raw | None` would mean "null only" to msgspec; absent is still None."""
+
 
 class Part(Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Base of every piece of an object: camelCase on the wire, absent when it has its default."""
@@ -40,8 +43,7 @@ class ObjectMeta(Part):
     annotations: dict[str, str] = {}
     finalizers: list[str] = []
     owner_references: list[OwnerReference] = []
-    # `Raw | None` would mean "null only" to msgspec; absent is still None.
-    managed_fields: Raw = None  # type: ignore[assignment]
+    managed_fields: Raw = ABSENT
 
 
 class Condition(Part):

@@ -22,6 +22,17 @@ _endpoint = click.option(
 _format = flags.output("json, yaml or jsonpath=TEMPLATE")
 
 
+def _server_files(command: etcd_election.Decorated) -> etcd_election.Decorated:
+    """`--server-cert`, `--server-key` and `--client-ca`."""
+    for option in (
+        click.option("--client-ca", type=flags.FILE, metavar="FILE", help="Answer only who shows a certificate of it."),
+        click.option("--server-key", type=flags.FILE, metavar="FILE", help="Its key."),
+        click.option("--server-cert", type=flags.FILE, metavar="FILE", help="Certificate for HTTPS (PEM)."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.group(cls=Group, epilog=EXIT_CODES)
 def etcd_agent() -> None:
     """Back up an etcd; list, verify, copy and restore its backups.
@@ -105,6 +116,7 @@ async def verify(
 @etcd_election.epoch("Take over for this epoch: wait for the source by its sync objects.")
 @click.option("--source-epoch", type=flags.Number(1, 2**53), metavar="M", help="The epoch that owned the data last.")
 @click.option("--listen", default="", metavar="HOST:PORT", help="Where HTTP is answered, with --epoch.")
+@_server_files
 @_endpoint
 @_format
 async def copy(
@@ -122,6 +134,9 @@ async def copy(
     timing: Path | None,
     source_epoch: int | None,
     listen: str,
+    server_cert: Path | None,
+    server_key: Path | None,
+    client_ca: Path | None,
     endpoint: str,
     output_format: str,
 ) -> None:
@@ -140,9 +155,13 @@ async def copy(
         from espalier.cli import etcd_agent_takeover  # noqa: PLC0415  help need not load it
 
         stores = etcd_agent_takeover.Stores(source, source_endpoint, target, endpoint)
-        await etcd_agent_takeover.copy(stores, epoch, source_epoch, cluster, timing, listen)
+        answering = etcd_agent_takeover.Answering(listen, server_cert, server_key, client_ca)
+        await etcd_agent_takeover.copy(stores, epoch, source_epoch, cluster, timing, answering)
         return
-    etcd_election.needs_epoch(cluster=cluster, timing=timing, source_epoch=source_epoch, listen=listen)
+    etcd_election.needs_epoch(
+        cluster=cluster, timing=timing, source_epoch=source_epoch, listen=listen, server_cert=server_cert,
+        server_key=server_key, client_ca=client_ca,
+    )  # fmt: skip
     from espalier.cli import etcd_agent_work  # noqa: PLC0415  help need not load it
 
     await etcd_agent_work.copy(
@@ -232,9 +251,7 @@ async def restore(
     "--listen", default="127.0.0.1:8080", metavar="HOST:PORT", show_default=True,
     help="Where HTTP is answered; port 0: a free one.",
 )  # fmt: skip
-@click.option("--server-cert", type=flags.FILE, metavar="FILE", help="Certificate for HTTPS (PEM).")
-@click.option("--server-key", type=flags.FILE, metavar="FILE", help="Its key.")
-@click.option("--client-ca", type=flags.FILE, metavar="FILE", help="Answer only who shows a certificate of it.")
+@_server_files
 @click.option("--schedule", default="0 */1 * * *", metavar="CRON", show_default=True, help="Of full snapshots, in UTC.")
 @click.option(
     "--delta-snapshot-period", default="20s", metavar="DURATION", show_default=True, help="Below 1s: no deltas."
@@ -275,6 +292,7 @@ async def restore(
 @etcd_election.epoch("Serve as the owner of this epoch; without it, backups are all that is done.")
 @click.option("--founding", is_flag=True, help="The epoch is the first of a new cluster.")
 @click.option("--data-dir", type=flags.FILE, metavar="DIR", help="etcd's --data-dir, which this restores.")
+@click.option("--etcd-config", type=flags.FILE, metavar="FILE", help="etcd's configuration, which /config completes.")
 @click.option("--guard", type=flags.FILE, metavar="PATH", help="Unix socket of `espalier etcd-guard --control`.")
 @etcd_election.membership
 async def run(
@@ -304,6 +322,7 @@ async def run(
     timing: Path | None,
     founding: bool,
     data_dir: Path | None,
+    etcd_config: Path | None,
     guard: Path | None,
     name: str,
     initial_cluster: str,
@@ -348,6 +367,7 @@ async def run(
             timing=timing,
             founding=founding,
             data_dir=data_dir,
+            etcd_config=etcd_config,
             guard=guard,
             name=name,
             initial_cluster=initial_cluster,

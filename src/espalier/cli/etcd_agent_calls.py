@@ -18,18 +18,27 @@ LARGEST_ANSWER = 1 << 20
 @asynccontextmanager
 async def over_http() -> AsyncIterator[Call]:
     """Calls over HTTP, from within the seed. They raise `Unreachable`, also for answers that are none."""
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT)) as session:
+    async with session() as http:
 
         async def call(namespace: str, path: str, body: bytes) -> bytes:
-            url = f"http://{names.AGENT_SERVICE}.{namespace}.svc:{names.AGENT_PORT}/{path}"
-            try:
-                async with session.post(url, data=body, allow_redirects=False) as response:
-                    answer = await response.content.read(LARGEST_ANSWER + 1)
-            except (aiohttp.ClientError, TimeoutError) as error:
-                raise Unreachable(f"{url}: {error or 'no answer in time'}") from error
-            if response.status != 200 or len(answer) > LARGEST_ANSWER:
-                said = answer[:200].decode(errors="replace")
-                raise Unreachable(f"{url}: {response.status} {said}")
-            return answer
+            return await posted(http, f"http://{names.AGENT_SERVICE}.{namespace}.svc:{names.AGENT_PORT}/{path}", body)
 
         yield call
+
+
+def session() -> aiohttp.ClientSession:
+    """What calls are made with; to be closed."""
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
+
+
+async def posted(http: aiohttp.ClientSession, url: str, body: bytes) -> bytes:
+    """The answer of an agent. Raises `Unreachable`, also for an answer that is none."""
+    try:
+        async with http.post(url, data=body, allow_redirects=False) as response:
+            answer = await response.content.read(LARGEST_ANSWER + 1)
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise Unreachable(f"{url}: {error or 'no answer in time'}") from error
+    if response.status != 200 or len(answer) > LARGEST_ANSWER:
+        said = answer[:200].decode(errors="replace")
+        raise Unreachable(f"{url}: {response.status} {said}")
+    return answer

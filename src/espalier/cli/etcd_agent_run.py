@@ -21,6 +21,7 @@ from espalier.etcdbackup.agent.backups import Settings
 from espalier.etcdbackup.agent.serving import ServerFiles
 from espalier.etcdbackup.election import agent
 from espalier.etcdbackup.restore.members import membership
+from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration, add_configuration
 from espalier.etcdbackup.running.initialization import Initialization, add_initialization
 from espalier.etcdbackup.running.process import Ownership, run_agent
 from espalier.etcdbackup.snapshots.names import Compression
@@ -64,6 +65,7 @@ class RunFlags:
     timing: Path | None = None
     founding: bool = False
     data_dir: Path | None = None
+    etcd_config: Path | None = None
     guard: Path | None = None
     name: str = ""
     initial_cluster: str = ""
@@ -99,13 +101,7 @@ async def run(given: RunFlags) -> None:
 
 def _options(given: RunFlags) -> process.Options:
     host, port = flags.address(given.listen, "--listen")
-    if (given.server_cert is None) is not (given.server_key is None):
-        raise Usage("--server-cert and --server-key belong together: give both or none")
-    if given.client_ca is not None and given.server_cert is None:
-        raise Usage("--client-ca needs --server-cert and --server-key: without TLS nobody shows a certificate")
-    server = None
-    if given.server_cert is not None and given.server_key is not None:
-        server = ServerFiles(given.server_cert, given.server_key, given.client_ca)
+    server = server_files(given.server_cert, given.server_key, given.client_ca)
     try:
         tls = TlsFiles(given.cacert, given.cert, given.key) if given.cacert or given.cert or given.key else None
         return process.Options(
@@ -142,6 +138,17 @@ def _ownership(given: RunFlags) -> Ownership | None:
     return Ownership(settings, given.guard, given.data_dir, members)
 
 
+def server_files(certificate: Path | None, key: Path | None, client_authority: Path | None) -> ServerFiles | None:
+    """What `--server-cert`, `--server-key` and `--client-ca` name; None without. Raises `Usage`."""
+    if (certificate is None) is not (key is None):
+        raise Usage("--server-cert and --server-key belong together: give both or none")
+    if certificate is None or key is None:
+        if client_authority is not None:
+            raise Usage("--client-ca needs --server-cert and --server-key: without TLS nobody shows a certificate")
+        return None
+    return ServerFiles(certificate, key, client_authority)
+
+
 def retries_within(timing: Timing) -> Retries:
     """Limits of a store whose operations end within the time of the election: a try, and another one."""
     return Retries(attempt=timing.store_timeout * 0.45, retries=1, longest_wait=timing.store_timeout * 0.1)
@@ -151,9 +158,17 @@ def _initialization(given: RunFlags) -> Callable[[web.Application, Store], None]
     """With a data directory and without an election, etcd-wrapper is answered."""
     folder = given.data_dir
     if folder is None or given.epoch is not None:
+        if given.etcd_config is not None:
+            raise ValueError("--etcd-config needs --data-dir, and no --epoch: the guard starts etcd with its flags")
         return lambda _application, _store: None
     members = membership(given.name, given.initial_cluster, given.token, given.advertise_peer_urls)
-    return lambda application, store: add_initialization(application, Initialization(store, folder, members))
+    configuration = EtcdConfiguration(members, given.token, folder, given.etcd_config)
+
+    def added(application: web.Application, store: Store) -> None:
+        add_initialization(application, Initialization(store, folder, members))
+        add_configuration(application, configuration)
+
+    return added
 
 
 def _settings(given: RunFlags) -> Settings:

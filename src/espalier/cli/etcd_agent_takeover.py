@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espalier.cli import etcd_election, flags, output
-from espalier.cli.etcd_agent_run import retries_within
+from espalier.cli.etcd_agent_run import retries_within, server_files
 from espalier.cli.etcd_agent_work import opened
 from espalier.cli.failures import Failure, Usage
 from espalier.etcdbackup.election import copier
@@ -27,8 +27,23 @@ class Stores:
     endpoint: str
 
 
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """Where HTTP is answered, and with which certificate: texts and paths of the command line."""
+
+    listen: str = ""
+    certificate: Path | None = None
+    key: Path | None = None
+    client_authority: Path | None = None
+
+    def address(self) -> Address:
+        """Raises `Usage`."""
+        host, port = flags.address(self.listen or "127.0.0.1:8080", "--listen")
+        return Address(host, port, server_files(self.certificate, self.key, self.client_authority))
+
+
 async def copy(
-    stores: Stores, epoch: int, source_epoch: int | None, cluster: str, timing: Path | None, listen: str
+    stores: Stores, epoch: int, source_epoch: int | None, cluster: str, timing: Path | None, answering: Answering
 ) -> None:
     """Take over, until SIGTERM or SIGINT."""
     found = etcd_election.election(epoch, cluster, timing)
@@ -41,18 +56,19 @@ async def copy(
     retries = retries_within(found.timing)
     source = opened(stores.source, stores.source_endpoint, source=True, retries=retries)
     target = opened(stores.target, stores.endpoint, retries=retries)
-    host, port = flags.address(listen or "127.0.0.1:8080", "--listen")
+    address = answering.address()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
     def listening(at: int) -> None:
-        shown = f"[{host}]" if ":" in host else host
-        output.say(f"takes over {source.where} for epoch {epoch}; answers on http://{shown}:{at}")
+        scheme = "http" if address.server is None else "https"
+        shown = f"[{address.host}]" if ":" in address.host else address.host
+        output.say(f"takes over {source.where} for epoch {epoch}; answers on {scheme}://{shown}:{at}")
 
     try:
-        await run_copier(settings, CopyParts(source, target), Address(host, port), SystemClock(), stop, listening)
+        await run_copier(settings, CopyParts(source, target), address, SystemClock(), stop, listening)
     except (OSError, ValueError) as error:
         raise Failure(str(error)) from None
     finally:

@@ -15,11 +15,13 @@ from espalier.api.resource import Resource
 from espalier.cli import gardening
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights, trees
 from espalier.runtime.component import Component, kinds
+from espalier.shoots.admission.users import GARDEN_ACCOUNT
 from espalier.shoots.etcd import setup as etcds
+from espalier.shoots.garden import setup as garden
 from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet import setup as gardenlet
 
-GARDEN, GARDENLET = "espalier-garden", "espalier-gardenlet"
+GARDEN, GARDENLET = GARDEN_ACCOUNT, "espalier-gardenlet"
 CERTIFICATE = "espalier-garden-webhook-certificate"
 
 
@@ -37,7 +39,8 @@ def of_garden(webhook_url: str) -> list[Tree]:
     )
     made_of = (*gardening.of_garden(), Component("process", rights=process))
     namespaces = (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE, LEASES, names.STATE_NAMESPACE)
-    return [*_installed(GARDEN, made_of, namespaces), gardening.webhook_configuration(webhook_url)]
+    states = _granted(core.ROLE, core.ROLE_BINDING, GARDEN, names.STATE_NAMESPACE, garden.IN_STATE_NAMESPACE)
+    return [*_installed(GARDEN, made_of, namespaces), *states, gardening.webhook_configuration(webhook_url)]
 
 
 def of_seed() -> list[Tree]:

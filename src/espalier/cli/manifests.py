@@ -234,24 +234,18 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
 
 def webhook_tree(url: str, webhook: AdmissionWebhook, namespaces: Sequence[str] = (), service: str = SERVICE) -> Tree:
     """One webhook of a configuration, reached at `url`, or at a Service when that is empty."""
-    resource, path = webhook.resource, webhook.path
+    path = webhook.path
     reached = {"name": service, "namespace": SYSTEM_NAMESPACE, "path": path, "port": 443}
-    rule = {
-        "apiGroups": [resource.group],
-        "apiVersions": [resource.version],
-        "operations": list(webhook.operations),
-        "resources": [resource.plural],
-        "scope": "Namespaced" if resource.namespaced else "Cluster",
-    }
+    asked = [webhook.namespace] if webhook.namespace else namespaces if webhook.watched else ()
     return {
-        "name": f"{webhook.verb}.{resource.plural}.{resource.group}",
+        "name": webhook.name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": {"url": url.rstrip("/") + path} if url else {"service": reached},
         "failurePolicy": webhook.failure_policy,
         "sideEffects": "None",
         "timeoutSeconds": 10,
-        "rules": [rule],
-        **({"namespaceSelector": _in(namespaces)} if namespaces and webhook.watched else {}),
+        "rules": [webhook.rule],
+        **({"namespaceSelector": _in(asked)} if asked else {}),
     }
 
 

@@ -7,7 +7,7 @@ process. HTTP is one shell around each: nothing above this file knows whether a 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -75,8 +75,9 @@ class Transport(Protocol):
         """Close connections; idempotent."""
 
 
+@runtime_checkable
 class Endpoint(Protocol):
-    """An API server in this process."""
+    """An API server in this process, or the way to one."""
 
     async def serve(self, request: Request, user: User) -> Response:
         """Handle a request that is not a watch; returns when its effects are durable."""

@@ -88,6 +88,28 @@ class AdmissionWebhook(NamedTuple):
     failure_policy: str = "Fail"
     watched: bool = False
     """Asked only about objects of the namespaces that the manager watches."""
+    subresource: str = ""
+    """Asked about writes of it instead of the resource. (API servers ask about no subresource that no rule names.)"""
+    namespace: str = ""
+    """Asked only about objects of this namespace."""
+
+    @property
+    def name(self) -> str:
+        """Its name in a webhook configuration."""
+        group = self.resource.group or "core"
+        return ".".join(filter(None, (self.verb, self.subresource, self.resource.plural, group)))
+
+    @property
+    def rule(self) -> Tree:
+        """The rule by which API servers ask it."""
+        resource = self.resource
+        return {
+            "apiGroups": [resource.group],
+            "apiVersions": [resource.version],
+            "operations": list(self.operations),
+            "resources": [f"{resource.plural}/{self.subresource}" if self.subresource else resource.plural],
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+        }
 
     @property
     def mutates(self) -> bool:

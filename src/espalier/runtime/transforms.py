@@ -11,6 +11,7 @@ from functools import cache
 from msgspec import Raw
 
 from espalier.api import json_trees
+from espalier.api.meta import ABSENT
 from espalier.kube import fields
 from espalier.kube.objects import Object, encode_json
 
@@ -26,7 +27,7 @@ def strip_managed_fields(object_: Object) -> Object:
     """Without `metadata.managedFields`, often the largest part of an object."""
     if object_.metadata.managed_fields is not None:
         object_.raw = _without(object_.raw, bytes(object_.metadata.managed_fields))
-        object_.metadata.managed_fields = None  # type: ignore[assignment]  # absent is None
+        object_.metadata.managed_fields = ABSENT
     return object_
 
 
@@ -52,7 +53,7 @@ def keep_managed_fields(*managers: str) -> Transform:
 
 def metadata_only(object_: Object) -> Object:
     """Nothing but `apiVersion`, `kind` and `metadata` (without managed fields), for kinds only counted or mapped."""
-    object_.metadata.managed_fields = None  # type: ignore[assignment]  # absent is None
+    object_.metadata.managed_fields = ABSENT
     return Object(encode_json(object_.head), object_.head)
 
 

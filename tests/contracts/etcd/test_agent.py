@@ -96,7 +96,7 @@ async def again(etcd: RealEtcd) -> None:
     await etcd.start()
 
 
-VARIANTS = [(component, seed) for seed in range(20) for component in (ETCD, ETCD_BEFORE)]
+VARIANTS = [(component, seed) for seed in range(500) for component in (ETCD, ETCD_BEFORE)]
 
 
 @pytest.mark.parametrize(("component", "seed"), sampled(VARIANTS, 0, 1, 2, 5))

@@ -33,6 +33,17 @@ EXPLORED: tuple[Bounds, ...] = (
         "a third epoch, with the agent and late puts of the first still about",
         Scenario(writes=0, epochs=3, agents=2, moved_once=True, validity=1, grace=0),
     ),
+    Bounds("API servers lose their connection, end, are started again", Scenario(writes=0, api_servers=True)),
+    Bounds(
+        "the same, and copyop/initiate says when they have ended",
+        Scenario(writes=0, api_servers=True, initiates=True),
+        large=True,
+    ),
+    Bounds(
+        "the same with crashes, so with guards that start",
+        Scenario(writes=0, api_servers=True, crashes=True),
+        large=True,
+    ),
     Bounds("a final snapshot of seven ticks, with progress", Scenario(patience=6, snapshot=7, progress=6), large=True),
     Bounds("crashes and lost data directories", Scenario(crashes=True, disks=True), large=True),
     Bounds("slow parties, and writes that must not be lost", Scenario(slow=True), large=True),

@@ -51,6 +51,9 @@ CLOSURES: dict[Closure, Hole] = {
     Closure.FENCE: _without(Closure.FENCE, "I1", "G2", slow=True),
     Closure.DOOR_ANSWER: _without(Closure.DOOR_ANSWER, "I4", writes=1, slow=True),
     Closure.GRACE: _without(Closure.GRACE, "I1"),
+    Closure.IDLE: _without(Closure.IDLE, "I3", api_servers=True),
+    Closure.IDLE_GUARD: _without(Closure.IDLE_GUARD, "I3", api_servers=True, crashes=True),
+    Closure.ENDED_SINCE: _without(Closure.ENDED_SINCE, "I3", api_servers=True, initiates=True),
     Closure.COMPLETE: _without(Closure.COMPLETE, "I4", writes=1, disks=True),
     Closure.PROGRESS: _without(Closure.PROGRESS, "I4", "G2", writes=1, patience=6, snapshot=7, progress=6, grace=0),
     Closure.EPOCH_KEYS: _without(

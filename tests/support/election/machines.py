@@ -133,13 +133,14 @@ class Machines:
             case actions.StartEtcd():
                 return self._agent(with_site(world, at, site._replace(etcd=True)), at, events.EtcdStarted())
             case actions.StopEtcd():
-                ended = site._replace(etcd=False, cache=min(site.cache, self.scenario.grace))
+                ended = self._cut(site)._replace(etcd=False)
                 return self._agent(with_site(world, at, ended), at, events.EtcdEnded())
             case actions.OpenDoor(until=until):
                 ticks = max(int(until), 0)
-                return with_site(
-                    world, at, site._replace(door=ticks, cache=max(site.cache, ticks + self.scenario.grace))
-                )
+                if self.scenario.api_servers and not site.connected:
+                    return with_site(world, at, site._replace(door=ticks))
+                cache = max(site.cache, ticks + self.scenario.grace)
+                return with_site(world, at, site._replace(door=ticks, cache=cache))
             case actions.ShutDoor():
                 ordered = with_site(world, at, site._replace(shut=True))
                 if Closure.DOOR_ANSWER in self._without:
@@ -150,6 +151,11 @@ class Machines:
                 return with_site(world, at, site._replace(final=final))
             case _:
                 raise AssertionError(f"no agent that has its marker does {action}")
+
+    def _cut(self, site: Site) -> Site:
+        """Nobody is connected any more; API servers that were go on from their caches."""
+        idle = 0 if site.connected else site.idle
+        return site._replace(connected=False, idle=idle, cache=min(site.cache, self.scenario.grace))
 
     def _copier(self, world: World, at: int, event: events.CopierEvent) -> World:
         """The world after an event at a copy, with all that the copy does about it."""

@@ -103,6 +103,8 @@ class Parties:
             read_due=_sooner(old.read_due),
             door_until=_sooner(old.door_until),
             shut_since=None if old.shut_since is None else max(old.shut_since - 1, -grace),
+            idle_since=None if old.idle_since is None else max(old.idle_since - 1, -grace),
+            api_servers_ended=None if old.api_servers_ended is None else max(old.api_servers_ended - 1, -grace),
             retry_due=_sooner(old.retry_due),
             progress_due=_sooner(old.progress_due),
         )
@@ -130,7 +132,17 @@ def _sooner(due: float) -> float:
 def _plain_agent(state: Agent) -> Agent:
     """The state without times that no longer matter to it."""
     if state.phase is agent.Phase.HANDED_OVER and state.shut_since is not None:
-        return replace(state, door_until=0, shut_since=0, retry_due=0, progress_due=0, stored=0, unread=False)
+        return replace(
+            state,
+            door_until=0,
+            shut_since=0,
+            idle_since=0,
+            api_servers_ended=None,
+            retry_due=0,
+            progress_due=0,
+            stored=0,
+            unread=False,
+        )
     if state.phase is agent.Phase.HANDING_OVER:
         until = state.door_until if state.shut_since is None else 0
         if state.ready is not None:

@@ -47,6 +47,8 @@ class Scenario:
     """The data directory may be lost once the epoch has ended."""
     initiates: bool = False
     """The source flow calls `copyop/initiate`; a call of an earlier migration may come late."""
+    api_servers: bool = False
+    """API servers connect, lose their connection, end, and are started again. Without, one is always connected."""
     passed_over: bool = False
     """The garden may count on before an epoch has started."""
     moved_once: bool = False
@@ -92,6 +94,11 @@ class Scenario:
     def release(self) -> int:
         """What a marker promises."""
         return self.validity + self.grace
+
+    @property
+    def long_idle(self) -> int:
+        """Ticks without a connection, of which more are of no matter."""
+        return self.grace + 1
 
     def _timing(self, **times: float) -> Timing:
         timing = Timing()

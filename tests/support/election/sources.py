@@ -43,9 +43,12 @@ class Sources(Puts):
             yield f"{who} stores a delta snapshot", with_store(world, prefix, store)
         if site.final is not None and not site.final.orphan:
             yield from self._finals(world, at, site, site.final, who)
-        if self.scenario.initiates and not state.initiating and state.operation is None:
+        is_news = site.ended and state.api_servers_ended is None and state.phase is not agent.Phase.HANDED_OVER
+        if self.scenario.initiates and ((not state.initiating and state.operation is None) or is_news):
             if world.garden > epoch:
-                yield f"copyop/initiate is called at {who}", self._agent(world, at, events.InitiateCalled())
+                said = ", as all API servers have ended" if site.ended else ""
+                called = self._agent(world, at, events.InitiateCalled(site.ended))
+                yield f"copyop/initiate is called at {who}{said}", called
             elif Closure.INITIATE_EPOCH in self._without:
                 late = self._agent(world, at, events.InitiateCalled())
                 yield f"a call of copyop/initiate of an earlier migration comes to {who}", late
@@ -85,12 +88,16 @@ class Sources(Puts):
 
     def _guards(self, world: World, at: int, site: Site) -> Next:
         if site.shut:
-            shut = site._replace(shut=False, door=0, cache=min(site.cache, self.scenario.grace))
+            said = self._idle(site)
+            shut = self._cut(site)._replace(shut=False, door=0)
             after = with_site(world, at, shut)
             if shut.agent and Closure.DOOR_ANSWER not in self._without:
-                after = self._agent(after, at, events.DoorShut())
+                after = self._agent(after, at, events.DoorShut(said))
             yield f"the guard of epoch {at + 1} shuts the door", after
-        if site.etcd and site.door > 0 and site.acked - site.restored < self.scenario.writes:
+        if self.scenario.api_servers:
+            yield from self._api_servers(world, at, site)
+        reached = site.connected or not self.scenario.api_servers
+        if reached and site.etcd and site.door > 0 and site.acked - site.restored < self.scenario.writes:
             written = site._replace(acked=site.acked + 1, data=site.data + 1)
             yield f"epoch {at + 1} acknowledges a write", with_site(world, at, written)
         if site.final is not None and site.final.orphan:
@@ -114,6 +121,30 @@ class Sources(Puts):
             if broken:
                 after = after._replace(broken_copy=True)
             yield f"the agent of epoch {at + 1} deletes the snapshots before the final one", after
+
+    def _idle(self, site: Site) -> float | None:
+        """Since when nobody is connected, as the guard says when it shuts the door."""
+        if not self.scenario.api_servers:
+            return None
+        if Closure.ENDED_SINCE in self._without and self.parties.agent(site.agent).api_servers_ended is not None:
+            return -self.scenario.long_idle
+        if site.connected:
+            return -self.scenario.long_idle if Closure.IDLE in self._without else 0
+        return -site.idle
+
+    def _api_servers(self, world: World, at: int, site: Site) -> Next:
+        who = f"the API server of epoch {at + 1}"
+        if site.connected:
+            yield f"{who} loses its connection", with_site(world, at, self._cut(site))
+        elif not site.ended and site.etcd and site.door > 0:
+            cache = max(site.cache, site.door + self.scenario.grace)
+            yield f"{who} connects", with_site(world, at, site._replace(connected=True, idle=0, cache=cache))
+        if world.garden > at + 1:
+            if site.ended:
+                yield f"{who} is started again", with_site(world, at, site._replace(ended=False))
+            else:
+                gone = self._cut(site)._replace(ended=True, cache=0)
+                yield f"{who} ends", with_site(world, at, gone)
 
     def _finals(self, world: World, at: int, site: Site, final: Snapshot, who: str) -> Next:
         state = self.parties.agent(site.agent)
@@ -141,8 +172,14 @@ class Sources(Puts):
         dead = site._replace(agent=0, read=None, shut=False, final=final)
         yield f"{who} crashes", disturbed(with_site(world, at, dead)._replace(puts=puts))
         if site.etcd or site.door:
-            ended = dead._replace(etcd=False, door=0, cache=min(site.cache, self.scenario.grace))
+            ended = self._cut(dead)._replace(etcd=False, door=0, idle=self._idle_at_start)
             yield f"the pod of epoch {at + 1} crashes", disturbed(with_site(world, at, ended)._replace(puts=puts))
+
+    @property
+    def _idle_at_start(self) -> int:
+        """What a new guard counts from: it has seen nobody yet."""
+        forgets = self.scenario.api_servers and Closure.IDLE_GUARD in self._without
+        return self.scenario.long_idle if forgets else 0
 
     def _start_agent(self, world: World, at: int) -> World:
         site = world.sites[at]

@@ -66,14 +66,22 @@ class System(Sources, Destinations):
         oldest = -self.scenario.validity
         if disturbed and site.agent and self.parties.agent(site.agent).phase in ENDING:
             oldest = 0
+        door = site.door if stays else max(site.door - 1, 0)
         after = site._replace(
             agent=self.parties.later(site.agent),
-            door=site.door if stays else max(site.door - 1, 0),
+            door=door,
             cache=site.cache if stays and site.door else max(site.cache - 1, 0),
+            connected=site.connected and door > 0,
+            idle=self._idle_later(site),
             read=_older(site.read, oldest),
             final=site.final and site.final._replace(age=min(site.final.age + 1, longest)),
         )
         return self._without_order(after) if after.agent else after
+
+    def _idle_later(self, site: Site) -> int:
+        if not self.scenario.api_servers or site.connected:
+            return 0
+        return min(site.idle + 1, self.scenario.long_idle)
 
     def later_move(self, move: Move, disturbed: bool) -> Move:
         """A copy after a tick."""

@@ -50,6 +50,12 @@ class Site(NamedTuple):
     data: int = 0
     """The revision of the data directory: less than `acked` after it was lost and restored."""
     final: Snapshot | None = None
+    connected: bool = False
+    """An API server is connected to etcd. Of matter, as all below, only where API servers come and go."""
+    ended: bool = False
+    """Its API server has ended."""
+    idle: int = 0
+    """Ticks since one was connected, as its guard counts them."""
 
 
 class Store(NamedTuple):

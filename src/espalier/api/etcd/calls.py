@@ -1,6 +1,8 @@
-"""Calls to the source's agent in a migration: `copyop/initiate` and `copyop/status`, which it answers at any time."""
+"""Calls to the agent beside an etcd, answered at any time: `copyop/initiate`, `copyop/status` and `backup/status`."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import msgspec
 
@@ -12,6 +14,11 @@ class InitiateCopyOperation(msgspec.Struct, frozen=True, rename="camel"):
 
     epoch: Epoch
     """The epoch that is to end."""
+    api_servers_ended: bool = False
+    """No pod of an API server is left that could answer for this epoch, and none will be made. The agent need not wait
+    for `servingGrace`, unless a client of etcd was connected since."""
+    wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0
+    """The answer may be held back for so long, until the CopyOperation is more than `Initial`."""
 
 
 class CopyOperationStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -24,3 +31,24 @@ class CopyOperationStatus(msgspec.Struct, frozen=True, rename="camel", omit_defa
     copy_operation: CopyOperation | None = None
     message: str = ""
     """For people: why the agent can't tell, or what it waits for."""
+
+
+class BackupStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The answer of `backup/status`: what would be lost with the etcd. Times are RFC 3339; empty: there is none."""
+
+    epoch: Epoch
+    """The agent's own."""
+    serves: bool
+    """Clients are let in to etcd."""
+    delta_period: float
+    """Seconds after which what was acknowledged is stored at the latest, while the store takes it."""
+    latest_full: str = ""
+    latest_delta: str = ""
+    """When the newest snapshots of each kind were taken. A delta is taken only where something has changed."""
+    unstored_since: str = ""
+    """Since then something was acknowledged that no snapshot has."""
+    store_unreadable_since: str = ""
+    deactivates_in: float | None = None
+    """Seconds until clients are not let in any more, unless the store can be read again; None while it can."""
+    message: str = ""
+    """For people: why snapshots fail, or the store can't be read."""

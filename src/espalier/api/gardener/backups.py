@@ -8,7 +8,7 @@ from espalier.api.gardener.operations import LastError, LastOperation, RawExtens
 from espalier.api.gardener.seed import CredentialsReference
 from espalier.api.gardener.shoot import GROUP, VERSION
 from espalier.api.kinds import AGE, Column, KubeObject, kind
-from espalier.api.meta import Observed, Part
+from espalier.api.meta import ABSENT, Observed, Part
 from espalier.api.resource import Resource
 
 STATUS_COLUMN = Column("Status", ".status.lastOperation.state", "string", "State of the last operation")
@@ -29,13 +29,13 @@ class BackupBucketSpec(Part):
     seed_name: str | None = None
     credentials_ref: CredentialsReference | None = None
     secret_ref: Annotated[CredentialsReference | None, Meta(description="The older name of credentialsRef.")] = None
-    provider_config: RawExtension = None  # type: ignore[assignment]
+    provider_config: RawExtension = ABSENT
 
 
 class BackupBucketStatus(Observed, frozen=True):
     """Observed bucket."""
 
-    provider_status: RawExtension = None  # type: ignore[assignment]
+    provider_status: RawExtension = ABSENT
     generated_secret_ref: SecretReference | None = None
     last_error: LastError | None = None
     last_operation: LastOperation | None = None

@@ -10,7 +10,7 @@ from espalier.api.gardener.operations import RawExtension
 from espalier.api.gardener.shoot import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
 from espalier.api.label_selectors import LabelSelector
-from espalier.api.meta import Part
+from espalier.api.meta import ABSENT, Part
 from espalier.api.resource import Resource
 
 
@@ -57,7 +57,7 @@ class CloudProfileSpec(Part):
     machine_types: Annotated[list[dict[str, Any]], Meta(extra_json_schema=ATOMIC)] = []
     regions: Annotated[list[Region], Meta(extra_json_schema=listing("name"))] = []
     seed_selector: SeedSelector | None = None
-    provider_config: RawExtension = None  # type: ignore[assignment]
+    provider_config: RawExtension = ABSENT
     volume_types: Annotated[list[dict[str, Any]], Meta(extra_json_schema=ATOMIC)] = []
 
 

@@ -11,16 +11,16 @@ from msgspec import Meta
 from espalier.api.gardener.extension import GROUP, VERSION
 from espalier.api.gardener.operations import RawExtension, Time
 from espalier.api.kinds import AGE, Column, KubeObject, kind
-from espalier.api.meta import Part
+from espalier.api.meta import ABSENT, Part
 from espalier.api.resource import Resource
 
 
 class ClusterSpec(Part):
     """Copies of the garden's objects, and the lease."""
 
-    cloud_profile: RawExtension = None  # type: ignore[assignment]
-    seed: RawExtension = None  # type: ignore[assignment]
-    shoot: RawExtension = None  # type: ignore[assignment]
+    cloud_profile: RawExtension = ABSENT
+    seed: RawExtension = ABSENT
+    shoot: RawExtension = ABSENT
     lease_expiration: Annotated[
         Time,
         Meta(description="Extensions begin no operation after it: the seed may no longer be responsible. RFC 3339."),

@@ -7,6 +7,7 @@ from msgspec import Meta
 from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec
 from espalier.api.gardener.operations import RawExtension, SecretReference
 from espalier.api.kinds import Column, kind
+from espalier.api.meta import ABSENT
 from espalier.api.resource import Resource
 
 
@@ -16,7 +17,7 @@ class ControlPlaneSpec(ExtensionSpec):
     purpose: Annotated[str, Meta(description="normal or exposure; normal if absent.")] = ""
     region: str = ""
     secret_ref: Annotated[SecretReference | None, Meta(description="Credentials of the provider.")] = None
-    infrastructure_provider_status: RawExtension = None  # type: ignore[assignment]
+    infrastructure_provider_status: RawExtension = ABSENT
 
 
 @kind(

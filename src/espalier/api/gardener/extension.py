@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from espalier.api.gardener.operations import Condition, LastError, LastOperation, NamedReference, RawExtension
 from espalier.api.kinds import AGE, Column, KubeObject, kind, listing
-from espalier.api.meta import Observed, Part
+from espalier.api.meta import ABSENT, Observed, Part
 from espalier.api.resource import Resource
 
 GROUP = "extensions.gardener.cloud"
@@ -30,7 +30,7 @@ class ExtensionSpec(Part):
     class_: Annotated[str, Meta(description="Class of controllers that are responsible; shoot if absent.")] = (
         msgspec.field(default="", name="class")
     )
-    provider_config: Annotated[RawExtension, Meta(description="Settings that the type alone understands.")] = None  # type: ignore[assignment]
+    provider_config: Annotated[RawExtension, Meta(description="Settings that the type alone understands.")] = ABSENT
 
 
 class ExtensionStatus(Observed, frozen=True):
@@ -40,14 +40,14 @@ class ExtensionStatus(Observed, frozen=True):
     last_error: LastError | None = None
     last_operation: LastOperation | None = None
     observed_generation: int = 0
-    provider_status: Annotated[RawExtension, Meta(description="Facts for others of the same provider.")] = None  # type: ignore[assignment]
+    provider_status: Annotated[RawExtension, Meta(description="Facts for others of the same provider.")] = ABSENT
     resources: Annotated[
         list[NamedReference],
         Meta(description="Objects that belong to the state.", extra_json_schema=listing("name")),
     ] = []
     state: Annotated[
         RawExtension, Meta(description="All that the extension needs to go on in another seed: any JSON.")
-    ] = None  # type: ignore[assignment]
+    ] = ABSENT
 
 
 class Extended(KubeObject, kw_only=True):

@@ -8,6 +8,7 @@ from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, E
 from espalier.api.gardener.infrastructure import REGION_COLUMN
 from espalier.api.gardener.operations import RawExtension, SecretReference
 from espalier.api.kinds import Column, kind
+from espalier.api.meta import ABSENT
 from espalier.api.resource import Resource
 
 
@@ -42,7 +43,7 @@ class BackupEntrySpec(BackupBucketSpec):
     """Desired part of a bucket, for one shoot."""
 
     bucket_name: str = ""
-    backup_bucket_provider_status: RawExtension = None  # type: ignore[assignment]
+    backup_bucket_provider_status: RawExtension = ABSENT
 
 
 @kind(

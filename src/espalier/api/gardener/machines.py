@@ -13,7 +13,7 @@ from espalier.api.capi.machine import RolloutStrategy
 from espalier.api.gardener.operations import RawExtension, SecretReference, Time
 from espalier.api.kinds import AGE, ATOMIC, PRESERVE, Column, KubeObject, Scale, kind
 from espalier.api.label_selectors import LabelSelector
-from espalier.api.meta import Observed, Part
+from espalier.api.meta import ABSENT, Observed, Part
 from espalier.api.resource import Resource
 
 GROUP = "machine.sapcloud.io"
@@ -48,7 +48,7 @@ class MachineClass(KubeObject):
     """All that a provider needs to make a machine. It has no spec: these are fields of the object."""
 
     provider: str = ""
-    provider_spec: Annotated[RawExtension, Meta(description="Settings of the provider alone.")] = None  # type: ignore[assignment]
+    provider_spec: Annotated[RawExtension, Meta(description="Settings of the provider alone.")] = ABSENT
     secret_ref: Annotated[SecretReference | None, Meta(description="User data.")] = None
     credentials_secret_ref: SecretReference | None = None
     node_template: NodeTemplate | None = None

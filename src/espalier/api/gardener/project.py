@@ -1,11 +1,13 @@
 """`core.gardener.cloud/v1beta1 Project`: people, and the namespace of the garden in which their shoots are."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from espalier.api.gardener import names
 from espalier.api.gardener.shoot import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
 from espalier.api.meta import Observed, Part
@@ -62,3 +64,10 @@ class Project(KubeObject):
 
     spec: ProjectSpec = msgspec.field(default_factory=ProjectSpec)
     status: ProjectStatus = ProjectStatus()
+
+
+def project_of(namespace: str, projects: Iterable[Project]) -> str:
+    """The project of a namespace of the garden: the one that names it, of several the first by name; else the one that
+    has it by default, or the namespace itself."""
+    naming = [one.metadata.name for one in projects if one.spec.namespace == namespace]
+    return min(naming, default="") or names.project_of(namespace) or namespace

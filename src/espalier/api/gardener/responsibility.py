@@ -58,12 +58,12 @@ def operation_of_shoot(shoot: Shoot) -> OperationType:
     last = shoot.status.last_operation
     if last is not None and last.type == OperationType.MIGRATE and restoring(shoot):
         return OperationType.RESTORE  # also of one that is deleted: only what is known here can be deleted here
-    return _operation(shoot.metadata, last)
+    return _operation(shoot.metadata, last, "")  # seeds decide about moves, whatever an annotation says
 
 
 def operation_of(obj: Extended | BackupEntry) -> OperationType:
     """What the controller of an extension resource, or of a BackupEntry, has to do for it."""
-    return _operation(obj.metadata, obj.status.last_operation)
+    return _operation(obj.metadata, obj.status.last_operation, order(obj.metadata))
 
 
 def order(metadata: ObjectMeta) -> str:
@@ -81,8 +81,7 @@ def left(last: LastOperation | None, operation: OperationType) -> bool:
     )
 
 
-def _operation(metadata: ObjectMeta, last: LastOperation | None) -> OperationType:
-    ordered = order(metadata)
+def _operation(metadata: ObjectMeta, last: LastOperation | None, ordered: str) -> OperationType:
     if ordered == metadata_keys.MIGRATE:
         return OperationType.MIGRATE
     if metadata.deletion_timestamp is not None:

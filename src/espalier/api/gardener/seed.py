@@ -8,7 +8,7 @@ from msgspec import Meta
 from espalier.api.gardener.operations import Condition, LastOperation, RawExtension
 from espalier.api.gardener.shoot import GROUP, VERSION, Gardener
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
-from espalier.api.meta import Observed, Part
+from espalier.api.meta import ABSENT, Observed, Part
 from espalier.api.resource import Resource
 
 GARDENLET_READY = "GardenletReady"
@@ -37,7 +37,7 @@ class SeedBackup(Part):
     region: str = ""
     credentials_ref: CredentialsReference | None = None
     secret_ref: Annotated[CredentialsReference | None, Meta(description="The older name of credentialsRef.")] = None
-    provider_config: RawExtension = None  # type: ignore[assignment]
+    provider_config: RawExtension = ABSENT
 
 
 class SeedProvider(Part):
@@ -46,7 +46,7 @@ class SeedProvider(Part):
     type: str
     region: str = ""
     zones: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
-    provider_config: RawExtension = None  # type: ignore[assignment]
+    provider_config: RawExtension = ABSENT
 
 
 class SeedTaint(Part):

@@ -14,7 +14,7 @@ from espalier.api.gardener.operations import Condition, LastError, LastOperation
 from espalier.api.gardener.worker import MachineImage, Volume
 from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, Column, KubeObject, kind, listing
 from espalier.api.label_selectors import LabelSelector
-from espalier.api.meta import Observed, Part
+from espalier.api.meta import ABSENT, Observed, Part
 from espalier.api.resource import Resource
 
 GROUP = "core.gardener.cloud"
@@ -46,15 +46,15 @@ class Worker(Part):
     taints: Annotated[list[Taint], Meta(extra_json_schema=ATOMIC)] = []
     zones: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     volume: Volume | None = None
-    provider_config: RawExtension = None  # type: ignore[assignment]
+    provider_config: RawExtension = ABSENT
 
 
 class Provider(Part):
     """Type of the infrastructure, its settings and the worker pools."""
 
     type: str
-    infrastructure_config: RawExtension = None  # type: ignore[assignment]
-    control_plane_config: RawExtension = None  # type: ignore[assignment]
+    infrastructure_config: RawExtension = ABSENT
+    control_plane_config: RawExtension = ABSENT
     workers: Annotated[list[Worker], Meta(extra_json_schema=listing("name"))] = []
 
 
@@ -72,7 +72,7 @@ class Networking(Part):
     services: str = ""
     nodes: str = ""
     ip_families: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
-    provider_config: RawExtension = None  # type: ignore[assignment]
+    provider_config: RawExtension = ABSENT
 
 
 class DNSProvider(Part):
@@ -125,7 +125,7 @@ class Extension(Part):
     """An extension that the shoot wants, by its type."""
 
     type: str
-    provider_config: RawExtension = None  # type: ignore[assignment]
+    provider_config: RawExtension = ABSENT
     disabled: bool | None = None
 
 

@@ -14,7 +14,7 @@ from msgspec import Meta
 from espalier.api.gardener.operations import RawExtension
 from espalier.api.gardener.shoot import GROUP
 from espalier.api.kinds import AGE, ATOMIC, KubeObject, kind, listing
-from espalier.api.meta import Part
+from espalier.api.meta import ABSENT, Part
 from espalier.api.resource import Resource
 
 VERSION = "v1alpha1"
@@ -52,7 +52,7 @@ class ExtensionState(Part):
     kind: Annotated[str, Meta(description="Kind of the resource, in group extensions.gardener.cloud.")]
     name: Annotated[str, Meta(description="Name of the resource.")] = ""
     purpose: Annotated[str, Meta(description="Purpose of the resource, where its kind has any.")] = ""
-    state: Annotated[RawExtension, Meta(description="Any JSON, as the extension wrote it.")] = None  # type: ignore[assignment]
+    state: Annotated[RawExtension, Meta(description="Any JSON, as the extension wrote it.")] = ABSENT
     state_ref: StateReference | None = None
     epoch: Annotated[int, Meta(ge=0, description="Ownership epoch of the seed that wrote it.")] = 0
     outdated: Annotated[

@@ -11,7 +11,7 @@ from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, E
 from espalier.api.gardener.infrastructure import REGION_COLUMN
 from espalier.api.gardener.operations import RawExtension, SecretReference, Time
 from espalier.api.kinds import ATOMIC, INT_OR_STRING, kind, listing
-from espalier.api.meta import Observed, Part
+from espalier.api.meta import ABSENT, Observed, Part
 from espalier.api.resource import Resource
 
 
@@ -55,7 +55,7 @@ class WorkerPool(Part):
     taints: Annotated[list[Taint], Meta(extra_json_schema=ATOMIC)] = []
     zones: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
     volume: Volume | None = None
-    provider_config: RawExtension = None  # type: ignore[assignment]
+    provider_config: RawExtension = ABSENT
 
 
 class WorkerSpec(ExtensionSpec):
@@ -63,7 +63,7 @@ class WorkerSpec(ExtensionSpec):
 
     region: str = ""
     secret_ref: Annotated[SecretReference | None, Meta(description="Credentials of the provider.")] = None
-    infrastructure_provider_status: RawExtension = None  # type: ignore[assignment]
+    infrastructure_provider_status: RawExtension = ABSENT
     ssh_public_key: bytes = msgspec.field(default=b"", name="sshPublicKey")
     pools: Annotated[list[WorkerPool], Meta(extra_json_schema=listing("name"))] = []
 

@@ -1,6 +1,7 @@
 """A garden and its seeds in one process: API servers, gardenlets, extensions, a simulated cloud, networks between them.
 
-Everything is given by constructor, so that it runs on the real clock and on virtual time. Nothing listens on a port.
+Everything is given by constructor, so that it runs on the real clock and on virtual time. Nothing listens on a port,
+unless control planes of shoots are processes (`seed_processes/`).
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.cli import gardening
-from espalier.cli.environment.buckets import Buckets
+from espalier.cli.environment.control_planes import ControlPlanes, InProcessControlPlanes
 from espalier.cli.environment.management import install_definitions
-from espalier.cli.environment.seed_programs.agent import Agents
 from espalier.cli.environment.seed_programs.assembly import SeedPrograms, agent_calls, shoot_client
 from espalier.cli.environment.seed_programs.machine_controller_manager import MachineControllers
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
@@ -101,9 +101,11 @@ class Links:
     """From nodes and users to the API servers of shoots."""
 
     @classmethod
-    def of(cls, seed: str) -> Links:
+    def of(cls, seed: str, control_planes: ControlPlanes) -> Links:
         """The networks of a new seed."""
-        return cls(*(Link(f"the network from seed {seed} to {what}") for what in cls.__dataclass_fields__))
+        named = {what: f"the network from seed {seed} to {what}" for what in cls.__dataclass_fields__}
+        links = {what: Link(name) for what, name in named.items()}
+        return cls(**{**links, "bucket": control_planes.link_to_buckets(named["bucket"])})
 
     def restore(self) -> None:
         """Restore all of them."""
@@ -150,7 +152,7 @@ class GardenSeed(ABC):
         self.name = name
         self.clock = garden.clock
         """Of its programs: clocks of machines differ."""
-        self.links = Links.of(name)
+        self.links = Links.of(name, garden.control_planes)
         self.config = _named(garden.settings.gardenlet, name)
         self._garden = garden
 
@@ -170,7 +172,7 @@ class GardenSeed(ABC):
     def extensions(self) -> Sequence[Component]:
         """Its extension controllers."""
         tokens = _generator(self._garden.random)
-        stores = self._garden.buckets.managed_through(self.links.bucket)
+        stores = self._garden.control_planes.stores(self.links.bucket)
         return [
             local_provider.component(self.call_cloud, stores, self.config.timing, lambda: f"{tokens.getrandbits(64):x}")
         ]
@@ -222,10 +224,10 @@ class SimulatedSeed(GardenSeed):
 
     def __init__(self, garden: Garden, name: str) -> None:
         super().__init__(garden, name)
-        agents = Agents(garden.buckets.through(self.links.bucket), self.config.timing, garden.settings.backups)
+        own = garden.control_planes.programs(self.links.bucket, self.config.timing, garden.settings.backups)
         keys = None if garden.settings.random_keys else random.Random(name)  # noqa: S311 - repeatable on purpose
         machines = MachineControllers(self._machine_client, self.call_cloud, self.config.timing)
-        programs = SeedPrograms(agents, {images.program(images.MACHINE_CONTROLLER_MANAGER): machines.run})
+        programs = SeedPrograms({**own, images.program(images.MACHINE_CONTROLLER_MANAGER): machines.run})
         self.cluster = simulated.Seed(name, programs, clock=garden.clock, rng=garden.random, keys=keys)
 
     def shoot(self, technical_id: str) -> Client:
@@ -260,11 +262,12 @@ class Garden:
         *,
         wrap: Wrap = unchanged,
         new_seed: Callable[[Garden, str], GardenSeed] = SimulatedSeed,
+        control_planes: ControlPlanes | None = None,
     ) -> None:
         self._new_seed = new_seed
         self.clock, self.random, self.wrap = clock, rng, wrap
         self.settings = settings or Settings()
-        self.buckets = Buckets(clock)
+        self.control_planes = control_planes or InProcessControlPlanes(clock)
         self.cloud = Cloud(clock, {ACCOUNT.account: ACCOUNT.token}, boot_seconds=self.settings.boot_seconds)
         self.kubelets = Kubelets(self.cloud, self._node_client, clock, _generator(rng))
         self.webhooks: Webhooks | None = None
@@ -286,9 +289,10 @@ class Garden:
         *,
         projects: Sequence[str] = ("dev",),
         wrap: Wrap = unchanged,
+        control_planes: ControlPlanes | None = None,
     ) -> AsyncIterator[Garden]:
         """A garden with these seeds and projects, all running; nothing is left running afterwards."""
-        garden = cls(clock, rng, settings, wrap=wrap)
+        garden = cls(clock, rng, settings, wrap=wrap, control_planes=control_planes)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(garden.stop)
             await garden.start(projects)

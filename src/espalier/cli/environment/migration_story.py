@@ -100,9 +100,14 @@ class Story:
     """A shoot in a garden, and its moves. `tell` is told what is waited for."""
 
     def __init__(
-        self, garden: Garden, tell: Callable[[str], None] = lambda _text: None, *, writes_every: float = 0.2
+        self,
+        garden: Garden,
+        tell: Callable[[str], None] = lambda _text: None,
+        *,
+        writes_every: float = 0.2,
+        version: str = "1.35.4",
     ) -> None:
-        self._garden, self._tell = garden, tell
+        self._garden, self._tell, self._version = garden, tell, version
         self.writer = ShootWriter(lambda: garden.shoot(TECHNICAL_ID), garden.clock, period=writes_every)
         self._lost: set[int] = set()
 
@@ -114,7 +119,7 @@ class Story:
         spec = {
             "provider": {"type": PROVIDER, "workers": [worker]},
             "region": REGION,
-            "kubernetes": {"version": "1.35.4"},
+            "kubernetes": {"version": self._version},
             "networking": {"type": PROVIDER, "pods": "10.0.0.0/16", "services": "10.1.0.0/16"},
             "extensions": [{"type": "toy"}],
             "secretBindingName": CLOUD_SECRET,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NoReturn
 
 import structlog
@@ -13,7 +14,7 @@ from espalier.etcd.client import Client
 from espalier.etcd.errors import EtcdError
 from espalier.etcd.results import Member
 from espalier.etcdbackup.snapshots.malformed import Malformed
-from espalier.etcdbackup.snapshots.names import Compression
+from espalier.etcdbackup.snapshots.names import Compression, Kind
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.snapshotter.collection import Retention, collecting
 from espalier.etcdbackup.snapshotter.defragmentation import defragmenting
@@ -74,6 +75,21 @@ class Backups:
             return ""
         failures = self._snapshotter.failures
         return self._snapshotter.inactive or "; ".join(failures[kind] for kind in sorted(failures))
+
+    @property
+    def latest(self) -> Mapping[Kind, datetime]:
+        """When the newest snapshot of each kind was taken."""
+        return self._snapshotter.latest
+
+    @property
+    def unstored_since(self) -> datetime | None:
+        """Since then there is something that no snapshot has."""
+        return self._snapshotter.unstored_since
+
+    @property
+    def delta_period(self) -> float:
+        """Seconds after which what etcd has is stored at the latest, while the store takes it."""
+        return self._settings.schedule.delta_period
 
     async def full(self, *, is_final: bool = False) -> StoredSnapshot:
         """A full snapshot that was begun after this call. Raises `Inactive`, `EtcdError`, `StoreError`, `Malformed`."""

@@ -67,9 +67,16 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def application(
-    taking: Taking, store: Store, measures: Measures, trouble: Callable[[], str], *, timeout: float
+    taking: Taking,
+    store: Store,
+    measures: Measures,
+    trouble: Callable[[], str],
+    *,
+    timeout: float,
+    warning: Callable[[], str] = lambda: "",
 ) -> web.Application:
-    """Snapshots, health and measures. `timeout`: seconds after which a snapshot that is asked for is given up."""
+    """Snapshots, health and measures. `timeout`: seconds after which a snapshot that is asked for is given up.
+    `warning` is said by a probe that passes."""
 
     async def full(request: web.Request) -> web.Response:
         is_final = _flag(request, "final")
@@ -86,7 +93,7 @@ def application(
 
     async def health(_request: web.Request) -> web.Response:
         said = trouble()
-        return _json(Health(not said, said), 503 if said else 200)
+        return _json(Health(not said, said or warning()), 503 if said else 200)
 
     async def metrics(_request: web.Request) -> web.Response:
         kind = "text/plain; version=1.0.0; charset=utf-8"

@@ -91,6 +91,10 @@ class Agent(msgspec.Struct, frozen=True):
     door: Door = Door.OPEN
     shut_since: float | None = None
     """Since then it is known that nothing passes."""
+    idle_since: float | None = None
+    """Since then no API server has a connection to etcd. It may be earlier than `shut_since`."""
+    api_servers_ended: float | None = None
+    """By then all of them had ended, as the source's gardenlet says."""
     operation: CopyOperation | None = None
     version: str = ""
     initiating: bool = False
@@ -161,8 +165,7 @@ def _taken_in(settings: Settings, agent: Agent, event: events.AgentEvent, at: fl
         case events.EtcdEnded():
             return replace(agent, etcd=Etcd.ENDED, retry_due=retry), ()
         case events.DoorShut():
-            known = at if agent.shut_since is None else agent.shut_since
-            return replace(agent, door=Door.SHUT, shut_since=known), ()
+            return _shut(replace(agent, door=Door.SHUT), at, event.idle_since), ()
         case events.SnapshotProgressed(stored=stored):
             return replace(agent, stored=stored), ()
         case events.SnapshotStored(name=name, complete=complete):
@@ -171,8 +174,9 @@ def _taken_in(settings: Settings, agent: Agent, event: events.AgentEvent, at: fl
             return replace(agent, taking=False, ready=ready), ()
         case events.SnapshotFailed():
             return replace(agent, taking=False, stored=0, retry_due=retry), ()
-        case events.InitiateCalled():
-            return replace(agent, initiating=True, read_due=at), ()
+        case events.InitiateCalled(api_servers_ended=ended):
+            known = at if ended and agent.api_servers_ended is None else agent.api_servers_ended
+            return replace(agent, initiating=True, read_due=at, api_servers_ended=known), ()
         case events.Due():
             return agent, ()
 
@@ -210,6 +214,7 @@ def _owning(settings: Settings, agent: Agent, began: float, marker: FirstStart, 
         door_until=max(until, agent.door_until),
         door=Door.OPEN,
         shut_since=None,
+        idle_since=None,
         may_found=False,
     )
     actions: tuple[AgentAction, ...] = (OpenDoor(until),)
@@ -224,12 +229,31 @@ def _converged(settings: Settings, agent: Agent, at: float) -> Step:
     if agent.phase in (Phase.STARTING, Phase.OWNER) and at >= agent.door_until:
         agent = replace(agent, phase=Phase.UNDECIDED)
     if agent.shut_since is None and at >= agent.door_until:
-        agent = replace(agent, shut_since=at)
+        agent = _shut(agent, at, None)
     actions: list[AgentAction] = []
     for part in (_door, _etcd, _final, _puts, _reads):
         agent, more = part(settings, agent, at)
         actions += more
     return agent, tuple(actions)
+
+
+def _shut(agent: Agent, at: float, idle_since: float | None) -> Agent:
+    """The agent that knows that nothing passes, and since when nobody was connected: the earliest that it was told."""
+    idle = min(since for since in (at, idle_since, agent.idle_since) if since is not None)
+    return replace(agent, shut_since=at if agent.shut_since is None else agent.shut_since, idle_since=idle)
+
+
+def silent_from(timing: Timing, agent: Agent) -> float:
+    """When API servers answer no more, from their caches neither; infinity while they may be connected.
+
+    An API server without a connection goes on for `servingGrace`. One that has ended does not. That they have ended,
+    the gardenlet says by what stands in the seed, so it holds only if the door has seen none since.
+    """
+    if agent.shut_since is None or agent.idle_since is None:
+        return float("inf")
+    if agent.api_servers_ended is not None and agent.idle_since < agent.api_servers_ended:
+        return max(agent.shut_since, agent.api_servers_ended)
+    return agent.idle_since + timing.serving_grace
 
 
 def _door(settings: Settings, agent: Agent, at: float) -> Step:
@@ -264,7 +288,7 @@ def _puts(settings: Settings, agent: Agent, at: float) -> Step:
     if agent.putting or agent.unread or agent.phase is not Phase.HANDING_OVER or agent.operation is None:
         return agent, ()
     if agent.ready is not None:
-        if agent.shut_since is None or at < agent.shut_since + settings.timing.serving_grace:
+        if at < silent_from(settings.timing, agent):
             return agent, ()
         return replace(agent, putting=True), (PutOperation(agent.ready, agent.version),)
     if agent.stored > agent.operation.progress and at >= agent.progress_due:
@@ -292,7 +316,7 @@ def _due(timing: Timing, agent: Agent) -> Iterator[float]:
     if agent.phase is not Phase.HANDING_OVER or agent.putting or agent.unread:
         return
     if agent.ready is not None and agent.shut_since is not None:
-        yield agent.shut_since + timing.serving_grace
+        yield silent_from(timing, agent)
     elif agent.taking and agent.operation is not None and agent.stored > agent.operation.progress:
         yield agent.progress_due
     elif agent.etcd is Etcd.RUNNING and not agent.taking and agent.shut_since is not None:

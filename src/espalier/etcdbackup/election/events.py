@@ -45,7 +45,12 @@ class EtcdEnded(msgspec.Struct, frozen=True):
 
 
 class DoorShut(msgspec.Struct, frozen=True):
-    """The guard has said that nothing passes any more."""
+    """The guard has said that nothing passes any more.
+
+    `idle_since`: since then no client was connected, silent ones included. None where that is not known.
+    """
+
+    idle_since: float | None = None
 
 
 class SnapshotProgressed(msgspec.Struct, frozen=True):
@@ -69,7 +74,12 @@ class SnapshotFailed(msgspec.Struct, frozen=True):
 
 
 class InitiateCalled(msgspec.Struct, frozen=True):
-    """`copyop/initiate` was called, with the agent's own epoch."""
+    """`copyop/initiate` was called, with the agent's own epoch.
+
+    `api_servers_ended`: by the seed's API server, no pod of an API server is left that could answer for this epoch.
+    """
+
+    api_servers_ended: bool = False
 
 
 class OwnMarkerRead(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """How the agent talks to the guard: lines of JSON over a unix socket that only its owner can open.
 
     {"id": 1, "do": "open", "until": 1234.5}    {"id": 1}
-    {"id": 2, "do": "shut"}                     {"id": 2}       nothing is connected any more
+    {"id": 2, "do": "shut"}                     {"id": 2, "idleSince": 1230.5}   nothing is connected, since then
     {"id": 3, "do": "start"}                    {"id": 3, "running": true}
     {"id": 4, "do": "stop"}                     {"id": 4}       it has ended
     {"id": 5, "do": "state"}                    {"id": 5, "running": true}
@@ -84,7 +84,7 @@ class Control:
                     if self._child.is_running:
                         self._door.open(until)
                 case "shut":
-                    self._door.shut()
+                    answer["idleSince"] = self._door.shut()
                 case "start":
                     await self._child.start()
                     answer["running"] = True

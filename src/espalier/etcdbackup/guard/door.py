@@ -50,6 +50,8 @@ class Door:
         self._connections: set[_Connection] = set()
         self._waiting = 0
         """Clients for whom etcd was too busy."""
+        self._idle_since = now()
+        """While nobody is connected: since when. A guard before this one took all connections with it."""
 
     def listen(self, host: str, port: int) -> int:
         """Listen for clients; returns the port. Raises `OSError`."""
@@ -69,6 +71,12 @@ class Door:
         """How many clients are connected."""
         return len(self._connections)
 
+    @property
+    def idle_since(self) -> float | None:
+        """Since then no client is connected; None while one is. Silent clients are connected as well: who is may
+        answer from what it has read, and need not ask."""
+        return None if self._connections else self._idle_since
+
     def open(self, until: float) -> None:
         """Let clients pass until this time. Raises `ValueError` for one that can't be meant."""
         ahead = until - self._now()
@@ -79,11 +87,12 @@ class Door:
             self._timer.cancel()
         self._timer = self._loop.call_later(max(0.0, ahead), self._look)
 
-    def shut(self) -> None:
-        """Let nothing pass. When this returns, nothing is connected."""
+    def shut(self) -> float:
+        """Let nothing pass. When this returns, nothing is connected; since when, it says."""
         self._until = 0.0
         for connection in tuple(self._connections):
             connection.cut()
+        return self._idle_since
 
     def close(self) -> None:
         """Shut, and do not listen any more."""
@@ -98,6 +107,7 @@ class Door:
     def forget(self, connection: _Connection) -> None:
         """A connection has ended."""
         self._connections.discard(connection)
+        self._idle_since = self._now()
 
     def _look(self) -> None:
         """The time is over; or the machine was suspended, or the clock of timers is ahead, and some is left."""

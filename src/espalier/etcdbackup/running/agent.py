@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable
+from contextlib import suppress
+from datetime import timedelta
 from typing import NoReturn
 
 import structlog
 
-from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
-from espalier.api.etcd.ownership import FirstStart
+from espalier.api.conditions import timestamp
+from espalier.api.etcd.calls import BackupStatus, CopyOperationStatus, InitiateCopyOperation
+from espalier.api.etcd.ownership import FirstStart, Status
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.agent.backups import PERIOD, Backups
 from espalier.etcdbackup.election import actions, agent, events
@@ -20,6 +23,7 @@ from espalier.etcdbackup.running.starting import Starting
 from espalier.etcdbackup.running.sync_objects import SyncObjects
 from espalier.etcdbackup.running.turns import Turns
 from espalier.etcdbackup.snapshots.malformed import Malformed
+from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshotter.full import take_full
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.stores.errors import StoreError
@@ -53,6 +57,8 @@ class AgentRun:
         self._clock = clock
         self._turns: Turns[events.AgentEvent] = Turns(clock)
         self._state: agent.Agent | None = None
+        self._ended = asyncio.Event()
+        """The CopyOperation was read, and is more than `Initial`."""
         self._objects = SyncObjects(
             parts.store, settings.epoch, settings.cluster, clock, rng, seconds=settings.timing.store_timeout
         )
@@ -97,6 +103,49 @@ class AgentRun:
             return ""
         return self._objects.trouble or self._trouble or f"it is {self.phase}"
 
+    @property
+    def store_unreadable(self) -> float:
+        """Seconds for which the store can't be read; 0 while it can."""
+        since = self._objects.unreadable_since
+        return 0.0 if since is None else max(0.0, self._clock.monotonic() - since)
+
+    @property
+    def deactivates_in(self) -> float:
+        """Seconds until clients are not let in any more, should the store not be read again. It counts down while the
+        store is away; otherwise each read takes it up again."""
+        return max(0.0, self._door.opened_until - self._clock.monotonic()) if self.ready else 0.0
+
+    @property
+    def warning(self) -> str:
+        """What goes wrong though clients are served; empty if nothing does."""
+        seconds = self.store_unreadable
+        if not self.ready or not seconds:
+            return self._backup_trouble if self.ready else ""
+        return (
+            f"the store can't be read for {seconds:.0f} s ({self._objects.trouble}): without it clients are not let in "
+            f"to etcd in {self.deactivates_in:.0f} s, until it is back"
+        )
+
+    @property
+    def _backup_trouble(self) -> str:
+        return f"snapshots fail: {trouble}" if (trouble := self.backups.trouble) else ""
+
+    def backup_status(self) -> BackupStatus:
+        """The answer of `backup/status`."""
+        latest, unstored, away = self.backups.latest, self.backups.unstored_since, self.store_unreadable
+        since = timestamp(self._clock.now() - timedelta(seconds=away)) if away else ""
+        return BackupStatus(
+            epoch=self._settings.epoch,
+            serves=self.ready,
+            delta_period=self.backups.delta_period,
+            latest_full=timestamp(latest[Kind.FULL]) if Kind.FULL in latest else "",
+            latest_delta=timestamp(latest[Kind.DELTA]) if Kind.DELTA in latest else "",
+            unstored_since=timestamp(unstored) if unstored is not None else "",
+            store_unreadable_since=since,
+            deactivates_in=round(self.deactivates_in, 1) if away else None,
+            message=self.warning or self.trouble,
+        )
+
     def status(self) -> CopyOperationStatus:
         """The answer of `copyop/status`."""
         if self._state is None:
@@ -104,11 +153,17 @@ class AgentRun:
         told = agent.status(self._settings, self._state)
         return CopyOperationStatus(told.epoch, told.initiated, told.copy_operation, self.trouble)
 
-    def initiate(self, body: InitiateCopyOperation) -> CopyOperationStatus:
-        """The answer of `copyop/initiate`: what is known now. Callers ask again. Raises `OtherEpoch`."""
+    async def initiate(self, body: InitiateCopyOperation) -> CopyOperationStatus:
+        """The answer of `copyop/initiate`: what is known when etcd is handed over, at the latest after `waitSeconds`.
+        Callers ask again. Raises `OtherEpoch`.
+        """
         if body.epoch != self._settings.epoch:
             raise OtherEpoch(f"epoch: found {body.epoch}, allowed is {self._settings.epoch}, the epoch of this agent")
-        self._turns.arrived(events.InitiateCalled())
+        self._turns.arrived(events.InitiateCalled(body.api_servers_ended))
+        if body.wait_seconds:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(body.wait_seconds):
+                    await self._ended.wait()
         return self.status()
 
     # --- Turns ------------------------------------------------------------------------------------------------------
@@ -124,6 +179,8 @@ class AgentRun:
                 before = state
                 state, what = agent.step(self._settings, state, event, at)
                 self._state = state
+                if state.operation is not None and state.operation.status is not Status.INITIAL:
+                    self._ended.set()
                 if state.phase is not before.phase:
                     log.info("the agent's state changed", epoch=self._settings.epoch, state=state.phase.value)
                 self._seen(event)
@@ -307,9 +364,9 @@ class _Door:
                     telling.cancel()
                     await asyncio.gather(telling, return_exceptions=True)
                     telling = None
-                await self._guard.shut()
+                idle_since = await self._guard.shut()
                 self._is_shutting = False
-                self._turns.arrived(events.DoorShut())
+                self._turns.arrived(events.DoorShut(idle_since))
             elif self._until is not None and not self._is_held and (telling is None or telling.done()):
                 telling = self._turns.begin(self._open(), "opening the door of etcd")
 

@@ -95,9 +95,10 @@ class GuardClient:
         """See `Guard`."""
         await self._ask({"do": "open", "until": until})
 
-    async def shut(self) -> None:
+    async def shut(self) -> float | None:
         """See `Guard`."""
-        await self._ask({"do": "shut"})
+        since = (await self._ask({"do": "shut"})).get("idleSince")
+        return float(since) if isinstance(since, int | float) and not isinstance(since, bool) else None
 
     async def _answers_at_all(self) -> None:
         while True:

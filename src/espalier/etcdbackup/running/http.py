@@ -29,7 +29,7 @@ class Probed(Protocol):
 
 
 def add_copy_operations(application: web.Application, run: AgentRun) -> None:
-    """`POST /copyop/initiate` and `GET /copyop/status`."""
+    """`POST /copyop/initiate` and `GET /copyop/status`; `/backup/status` with either."""
 
     async def initiate(request: web.Request) -> web.Response:
         try:
@@ -37,11 +37,16 @@ def add_copy_operations(application: web.Application, run: AgentRun) -> None:
         except msgspec.MsgspecError as error:
             raise web.HTTPBadRequest(text=f'body: {error}; allowed is {{"epoch": N}}\n') from None
         try:
-            return _json(run.initiate(body))
+            return _json(await run.initiate(body))
         except OtherEpoch as error:
             raise web.HTTPConflict(text=f"{error}\n") from None
 
+    async def backup_status(_request: web.Request) -> web.Response:
+        return _json(run.backup_status())
+
     application.router.add_post("/copyop/initiate", initiate)
+    application.router.add_get("/backup/status", backup_status, allow_head=False)
+    application.router.add_post("/backup/status", backup_status)
     _add_status(application, run)
 
 

@@ -38,8 +38,9 @@ class Guard(Protocol):
     async def open(self, until: float) -> None:
         """Let clients pass until this time of the clock (`CLOCK_BOOTTIME`)."""
 
-    async def shut(self) -> None:
-        """Let nothing pass from now on, and cut what is connected. Returns when that is so."""
+    async def shut(self) -> float | None:
+        """Let nothing pass from now on, and cut what is connected. Returns when that is so: the time of the clock
+        since when no client has been connected; None where nobody knows it."""
 
 
 class Origin(msgspec.Struct, frozen=True, rename="camel"):

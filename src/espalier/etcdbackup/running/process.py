@@ -65,7 +65,15 @@ async def run_agent(
         data = DataDirectory(ownership.data, ownership.members)
         parts = Parts(store, guard, data, etcd, options.settings)
         run = AgentRun(ownership.settings, parts, clock, random.SystemRandom(), measures=measures)
-        answers = application(run.backups, store, measures, lambda: run.trouble, timeout=options.snapshot_timeout)
+        measures.of_store(lambda: run.store_unreadable, lambda: run.deactivates_in)
+        answers = application(
+            run.backups,
+            store,
+            measures,
+            lambda: run.trouble,
+            timeout=options.snapshot_timeout,
+            warning=lambda: run.warning,
+        )
         add_copy_operations(answers, run)
         address = Address(options.host, options.port, options.server)
         await _served(answers, address, stop, listening, guard.run(), run.run())

@@ -44,6 +44,8 @@ class SyncObjects:
     ) -> None:
         self.trouble = ""
         """Why the last request failed; empty if it did not."""
+        self.unreadable_since: float | None = None
+        """Since then no read has succeeded, by the clock's monotonic time."""
         self._store = store
         self._epoch = epoch
         self._cluster = cluster
@@ -62,8 +64,9 @@ class SyncObjects:
                 )
         except (StoreError, TimeoutError) as error:
             self._failed("read", error)
+            self.unreadable_since = began if self.unreadable_since is None else self.unreadable_since
             return StoreFailed()
-        self.trouble = ""
+        self.trouble, self.unreadable_since = "", None
         self._seen = operation.stored if isinstance(operation, Content) else None
         version = (self._seen.version or self._seen.etag) if self._seen is not None else ""
         found = _understood(operation, lambda text: read_copy_operation(text, self._epoch))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, generate_latest
 
 from espalier.etcdbackup.snapshots.names import Kind
@@ -44,6 +46,20 @@ DEFRAGMENTATION = Measure(
     "etcdbr_defragmentation_duration_seconds", "histogram", "Time of defragmentations.", ("succeeded",), _SECONDS
 )
 
+STORE_UNREADABLE = Measure(
+    "espalier_etcd_store_unreadable_seconds",
+    "gauge",
+    "Seconds for which the agent of an epoch can't read its store; 0 while it can.",
+    to_do="above 0: the message of `/healthz` says why, and when clients are not let in any more",
+)
+DEACTIVATION = Measure(
+    "espalier_etcd_deactivation_seconds",
+    "gauge",
+    "Seconds until clients are not let in to etcd any more, unless its store is read again; 0 while they are not.",
+    to_do="while the store is away it counts down from `validity`: have the store back before it is 0; if it is, "
+    "etcd serves again once the store is back",
+)
+
 MEASURES: tuple[Measure, ...] = (
     LATEST_REVISION,
     LATEST_TIMESTAMP,
@@ -53,6 +69,8 @@ MEASURES: tuple[Measure, ...] = (
     DELTA_REVISIONS,
     COLLECTED,
     DEFRAGMENTATION,
+    STORE_UNREADABLE,
+    DEACTIVATION,
 )
 
 
@@ -69,6 +87,11 @@ class Measures:
         self._delta_revisions = DELTA_REVISIONS.gauge(registry)
         self._collected = COLLECTED.counter(registry)
         self._defragmentation = DEFRAGMENTATION.histogram(registry)
+
+    def of_store(self, unreadable: Callable[[], float], deactivation: Callable[[], float]) -> None:
+        """Tell of an epoch's store as well, by what these say whenever somebody looks."""
+        STORE_UNREADABLE.gauge(self.registry).set_function(unreadable)
+        DEACTIVATION.gauge(self.registry).set_function(deactivation)
 
     def found(self, stock: Inventory) -> None:
         """What the store has at start."""

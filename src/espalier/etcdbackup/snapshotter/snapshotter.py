@@ -79,6 +79,10 @@ class Snapshotter:
         self._compression = compression
         self._orders = Orders()
         self._failures: dict[Kind, _Failure] = {}
+        self.latest: dict[Kind, datetime] = {}
+        """When the newest snapshot of each kind was taken."""
+        self.unstored_since: datetime | None = None
+        """Since then there is something that no snapshot has; None where the store has all."""
 
     @property
     def inactive(self) -> str:
@@ -131,6 +135,8 @@ class Snapshotter:
         """The revision after which deltas begin: all of a set that is good enough, or of a new full snapshot."""
         stock = await take_stock(self._store)
         self._measures.found(stock)
+        if stock.latest is not None:
+            self.latest = {one.snapshot.kind: one.snapshot.time for one in stock.latest.members}
         revision, latest = await newest_revision(self._etcd), stock.latest
         if latest is not None and revision < latest.last:
             raise Behind(
@@ -226,11 +232,13 @@ class Snapshotter:
         """Store a delta that is due or wanted, and tell who waits."""
         stored = None
         if not pending.is_empty:
+            self.unstored_since = self.unstored_since or self._clock.now()
             self._measures.required(Kind.DELTA, True)
             is_time = pending.is_sealed or pending.is_due(caught_up) or self._is_delta_wanted(pending)
             if is_time and self._is_due(Kind.DELTA, is_time):
                 stored = await self._delta_stored(pending)
         if pending.is_empty:
+            self.unstored_since = None
             for order in self._orders.of(Kind.DELTA):
                 if order.revision <= pending.stored:
                     order.answer(stored)
@@ -251,6 +259,7 @@ class Snapshotter:
 
     def _succeeded(self, stored: StoredSnapshot, began: float) -> None:
         kind = stored.snapshot.kind
+        self.latest[kind] = stored.snapshot.time
         self._failures.pop(kind, None)
         self._measures.required(kind, False)
         self._measures.stored(stored, self._clock.monotonic() - began)

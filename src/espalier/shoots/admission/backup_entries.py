@@ -53,7 +53,7 @@ def _source(entry: BackupEntry, shoot: Shoot) -> Iterator[Violation]:
         yield Violation("metadata.name", entry.metadata.name, "", str(error))
         return
     source, current = owned.predecessor, owned.current
-    if source is None or current is None or not (restoring(shoot) or migrating(shoot)):
+    if source is None or current is None or current.started or not (restoring(shoot) or migrating(shoot)):
         yield Violation("metadata.name", entry.metadata.name, "", messages.SOURCE_NOT_NEEDED)
         return
     if entry.spec.bucket_name != source.bucket:

@@ -9,9 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from espalier.api import schema
+from espalier.api.core import SECRET
+from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.project import Project, project_of
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
@@ -22,21 +25,36 @@ from espalier.kube.objects import Object
 from espalier.runtime.admission import WRITES, AdmissionRequest, AdmissionResponse, AdmissionWebhook, Handler
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.webhooks import Webhooks
-from espalier.shoots.admission import backup_buckets, backup_entries, etcds, messages, shoot_states, shoots, users
+from espalier.shoots.admission import (
+    backup_buckets,
+    backup_entries,
+    etcds,
+    messages,
+    shoot_states,
+    shoots,
+    state_pieces,
+    statuses,
+    users,
+)
 from espalier.shoots.admission.shoots import Garden
+from espalier.shoots.state import pieces
 
 _PATH = "/validate-core-gardener-cloud"
 VALIDATE_SHOOT = f"{_PATH}-v1beta1-shoot"
+VALIDATE_SHOOT_STATUS = f"{VALIDATE_SHOOT}-status"
 VALIDATE_BACKUP_ENTRY = f"{_PATH}-v1beta1-backupentry"
 VALIDATE_BACKUP_BUCKET = f"{_PATH}-v1beta1-backupbucket"
 VALIDATE_SHOOT_STATE = f"{_PATH}-v1alpha1-shootstate"
+VALIDATE_STATE_PIECE = "/validate-v1-secret-of-shoot-state"
 VALIDATE_ETCD = "/validate-druid-gardener-cloud-v1alpha1-etcd"
 
 WEBHOOKS = (
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT),
+    AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT_STATUS, ("UPDATE",), subresource="status"),
     AdmissionWebhook("validate", BackupEntry.resource, VALIDATE_BACKUP_ENTRY, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", BackupBucket.resource, VALIDATE_BACKUP_BUCKET),
     AdmissionWebhook("validate", ShootState.resource, VALIDATE_SHOOT_STATE, (*WRITES, "DELETE")),
+    AdmissionWebhook("validate", SECRET, VALIDATE_STATE_PIECE, namespace=names.STATE_NAMESPACE),
 )
 """The garden's webhooks."""
 
@@ -44,6 +62,9 @@ SEED_WEBHOOKS = (AdmissionWebhook("validate", Etcd.resource, VALIDATE_ETCD, fail
 """Those of a seed. The controllers of Etcds ask the same before they act."""
 
 BY_SEED = "seed"
+BY_NAME = "name"
+BY_TECHNICAL_ID = "technical ID"
+BY_NAMESPACE = "namespace"
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -56,26 +77,44 @@ class Admission:
     """The handlers. They look at caches alone."""
 
     def __init__(self, caches: Caches) -> None:
-        self._shoots = caches.of(Shoot.resource, indexes={BY_SEED: seeds_of})
+        by = {
+            BY_SEED: seeds_of,
+            BY_NAME: lambda found: (found.name,),
+            BY_TECHNICAL_ID: technical_ids,
+            pieces.BY_SHOOT_UID: pieces.shoot_uids,
+        }
+        self._shoots = caches.of(Shoot.resource, indexes=by)
+        self._projects = caches.of(Project.resource, indexes={BY_NAMESPACE: namespaces})
         self._seeds = caches.of(Seed.resource)
         self._profiles = caches.of(CloudProfile.resource)
         self.garden = Garden(
             lambda name: _typed(self._seeds, name, Seed),
             lambda name: _typed(self._profiles, name, CloudProfile),
             lambda seed: len(self._shoots.by_index(BY_SEED, seed)),
+            self._project,
+            self._is_taken,
         )
         """What the rules ask, also for controllers."""
 
     def serve(self, webhooks: Webhooks) -> None:
         """Offer the handlers at their paths."""
         webhooks.handle(VALIDATE_SHOOT, self.shoot)
+        webhooks.handle(VALIDATE_SHOOT_STATUS, self.shoot_status)
         webhooks.handle(VALIDATE_BACKUP_ENTRY, self.backup_entry)
         webhooks.handle(VALIDATE_BACKUP_BUCKET, self.backup_bucket)
         webhooks.handle(VALIDATE_SHOOT_STATE, self.shoot_state)
+        webhooks.handle(VALIDATE_STATE_PIECE, self.state_piece)
 
     def shoot(self, request: AdmissionRequest) -> AdmissionResponse:
         """Judge a write of a Shoot."""
         return self._judge(request, Shoot, lambda new: shoots.violations(request.old, new, request.user, self.garden))
+
+    def shoot_status(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Judge a write of a Shoot's status."""
+        old = request.old
+        if old is None:
+            return AdmissionResponse()
+        return self._judge(request, Shoot, lambda new: statuses.violations(old, new, request.user, self.garden))
 
     def backup_entry(self, request: AdmissionRequest) -> AdmissionResponse:
         """Judge a write of a BackupEntry, and hold it while its Shoot is there."""
@@ -118,6 +157,17 @@ class Admission:
             return AdmissionResponse()
         return AdmissionResponse(False, f"ShootState {shoot.key} can't be deleted: {messages.STATE_HELD}")
 
+    def state_piece(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Judge a write of a Secret with state of a shoot."""
+        if not self._shoots.synced:
+            return _NOT_READY
+        new = request.object
+        found = list(state_pieces.violations(new, request.user, self._with_uid)) if new is not None else []
+        return AdmissionResponse.refuse(new, found) if new is not None and found else AdmissionResponse()
+
+    def _with_uid(self, uid: str) -> Shoot | None:
+        return next((one.decode(Shoot) for one in self._shoots.by_index(pieces.BY_SHOOT_UID, uid)), None)
+
     def _of_shoot_state(self, state: ShootState, request: AdmissionRequest) -> Iterator[Violation]:
         shoot = self._shoots.get(Key(request.namespace, state.metadata.name))
         typed = shoot.decode(Shoot) if shoot is not None else None
@@ -128,9 +178,25 @@ class Admission:
     def _judge(
         self, request: AdmissionRequest, kind: type[KubeObject], found: Callable[[Object], Iterable[Violation]]
     ) -> AdmissionResponse:
-        if not all(cache.synced for cache in (self._shoots, self._seeds, self._profiles)):
+        if not all(cache.synced for cache in (self._shoots, self._seeds, self._profiles, self._projects)):
             return _NOT_READY
         return judged(request, kind, found)
+
+    def _project(self, namespace: str) -> str:
+        found = self._projects.by_index(BY_NAMESPACE, namespace)
+        return project_of(namespace, (one.decode(Project) for one in found))
+
+    def _is_taken(self, shoot: Shoot, technical_id: str) -> bool:
+        """True if another shoot has a technical ID, or will: that of one which no gardenlet has begun follows from its
+        name."""
+        key = Key(shoot.metadata.namespace, shoot.metadata.name)
+        if any(one.key != key for one in self._shoots.by_index(BY_TECHNICAL_ID, technical_id)):
+            return True
+        same = [one for one in self._shoots.by_index(BY_NAME, shoot.metadata.name) if one.key != key]
+        return any(not any(technical_ids(one)) and self._will_have(one) == technical_id for one in same)
+
+    def _will_have(self, shoot: Object) -> str:
+        return names.technical_id(self._project(shoot.namespace), shoot.name)
 
 
 def judged(
@@ -160,6 +226,18 @@ def seeds_of(shoot: Object) -> Iterable[str]:
     """Index: the seeds that a shoot has, and is to have."""
     found = shoot.decode(Shoot)
     return dict.fromkeys(filter(None, (found.spec.seed_name, found.status.seed_name)))
+
+
+def technical_ids(shoot: Object) -> Iterable[str]:
+    """Index: the technical ID that a shoot has."""
+    found = shoot.decode(Shoot).status.technical_id
+    return (found,) if found else ()
+
+
+def namespaces(project: Object) -> Iterable[str]:
+    """Index: the namespace that a project names."""
+    found = project.decode(Project).spec.namespace
+    return (found,) if found else ()
 
 
 def _typed(cache: Cache, name: str, kind: type[K]) -> K | None:

@@ -28,6 +28,9 @@ REPLICAS = "an etcd has one member, or none while it is stopped; several members
 SOURCE_STORE_ALONE = "an etcd that copies backups needs spec.backup.store as well: the place to copy to"
 SAME_STORE = "source and destination of the copy are the same; each ownership epoch has a prefix of its own"
 DOUBLE_HYPHEN = "the name of the shoot's namespace in its seed is made of it, with -- between its parts"
+NAME_TAKEN = (
+    "the name of the shoot's namespace in its seed would be another shoot's; name this shoot, or its project, otherwise"
+)
 TOO_LONG = "the name of the shoot's namespace in its seed would have more than 63 characters"
 NOT_YOURS = "these annotations are written by the garden and by gardenlets alone; leave them as they are"
 EPOCHS_STAY = "epochs are never removed or changed once they are written, but those nobody needs any more"
@@ -38,6 +41,11 @@ SPEC_OF_GARDENLET = "a gardenlet writes the status of its shoots and annotations
 BUCKET_NAME = "a gardenlet writes one BackupBucket: that of its own seed, named like the UID of its Seed"
 BUCKET_OF_SEED = "a BackupBucket that a gardenlet writes has what spec.backup of its Seed says"
 STATE_OF_OTHER_SEED = "a gardenlet writes ShootStates of shoots whose newest epoch is its own seed's"
+PIECE_OF_OTHER_SEED = (
+    "a gardenlet makes Secrets with the state of shoots whose newest epoch is its own seed's, named"
+    " <UID of the Shoot>--<epoch>-<digest>--<number>"
+)
+PIECE_LABELS = "a Secret with state says in labels what it says in its name, and has no owner"
 ENTRY_OF_EPOCH = "a BackupEntry is made for bucket and seed of the shoot's newest epoch"
 ENTRY_HELD = "its deletion deletes all backups of the shoot; delete the Shoot, and it goes at the end"
 ENTRY_BUCKET_STAYS = "backups stay in the bucket they are in; another bucket has an entry of its own"
@@ -49,3 +57,13 @@ STATE_HELD = "it is all that is known of the shoot's control plane; delete the S
 TWICE = "it is there twice"
 STATE_AND_REFERENCE = "state is either here or in Secrets"
 NOT_BASE64 = "data of secrets is in base64"
+STATUS_OF_OTHER_SEED = (
+    "a gardenlet writes the status of shoots that its seed has; before any seed has them, that it is to have"
+)
+STATUS_DECIDES = "the garden and the gardenlet that has the shoot act by it, and they alone write it"
+SEED_TAKES = "a gardenlet takes a new shoot for its own seed"
+SEED_PASSES = "a gardenlet passes a shoot on to spec.seedName, together with lastOperation Migrate Succeeded"
+IDENTITY_STAYS = "it is written once; an operator of the garden puts right what is wrong"
+UID = "it is the UID of the Shoot, when it is written first"
+TECHNICAL_ID = "it follows from the names of project and shoot; restore the Project if its name is another one"
+TECHNICAL_ID_TAKEN = "another shoot has it, and both can't be in one seed; make this shoot under another name"

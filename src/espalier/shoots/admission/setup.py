@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.project import Project
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.kube.rbac import FOLLOW, Right, Rights
@@ -19,7 +20,7 @@ def garden() -> Component:
 
     rights = Rights(
         watched=(Right((Shoot.resource,), FOLLOW),),
-        cluster_scoped=(Right((Seed.resource, CloudProfile.resource), FOLLOW),),
+        cluster_scoped=(Right((Seed.resource, CloudProfile.resource, Project.resource), FOLLOW),),
     )
     return Component("garden-admission", build, rights=rights, webhooks=handlers.WEBHOOKS)
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
+from espalier.api.gardener import names
 from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.project import project_of
 from espalier.api.gardener.responsibility import migrating
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
@@ -24,6 +26,14 @@ class Garden(msgspec.Struct, frozen=True):
     profile: Callable[[str], CloudProfile | None] = lambda _name: None
     placed: Callable[[str], int] = lambda _seed: 0
     """Shoots that a seed has, or is to have."""
+    project: Callable[[str], str] = lambda namespace: project_of(namespace, ())
+    """The project of a namespace."""
+    is_taken: Callable[[Shoot, str], bool] = lambda _shoot, _technical_id: False
+    """True if another shoot than this one has a technical ID."""
+
+    def technical_id(self, shoot: Shoot) -> str:
+        """The technical ID that follows from the names of project and shoot."""
+        return names.technical_id(self.project(shoot.metadata.namespace), shoot.metadata.name)
 
 
 def violations(old: Object | None, new: Object, user: User, garden: Garden) -> Iterator[Violation]:
@@ -32,7 +42,7 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
     before = old.decode(Shoot) if old is not None else None
     yield from epochs.violations(old.metadata.annotations if old else {}, new.metadata.annotations, user)
     if before is None or old is None:
-        yield from naming.violations(shoot)
+        yield from naming.violations(shoot, garden.project(shoot.metadata.namespace), garden.is_taken)
         yield from moves.highly_available(shoot)
     else:
         if before.spec.control_plane != shoot.spec.control_plane:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.gardener.names import GARDEN_NAMESPACE
 from espalier.kube.wire import User
 
 OPERATORS = "system:masters"
 GARDEN_ACCOUNTS = f"system:serviceaccounts:{GARDEN_NAMESPACE}"
 """The group of the garden's controllers: service accounts of its namespace."""
+
+GARDEN_ACCOUNT = "espalier-garden"
+"""The service account of `espalier garden`, in the system's namespace."""
 
 SEEDS = "gardener.cloud:system:seeds"
 """The group of gardenlets."""
@@ -21,7 +25,8 @@ MOVERS = "gardener.cloud:system:movers"
 
 def is_garden(user: User) -> bool:
     """True for operators and the garden's controllers."""
-    return bool({OPERATORS, GARDEN_ACCOUNTS} & set(user.groups))
+    is_installed = user.name == f"system:serviceaccount:{SYSTEM_NAMESPACE}:{GARDEN_ACCOUNT}"
+    return is_installed or bool({OPERATORS, GARDEN_ACCOUNTS} & set(user.groups))
 
 
 def seed_of(user: User) -> str | None:

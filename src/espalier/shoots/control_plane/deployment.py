@@ -36,8 +36,8 @@ class Program:
     resources: Tree = field(default_factory=dict)
 
 
-READINESS_PERIOD = 2
-"""Seconds: who waits for an API server while a shoot is moved waits up to so long in vain."""
+READINESS_PERIOD = 1
+"""Seconds, the least that Kubernetes takes: who waits for an API server that moves waits up to so long in vain."""
 
 
 def labels_of(name: str) -> dict[str, str]:

@@ -49,7 +49,6 @@ def _api_server(shoot: Shoot, around: Surroundings) -> Program:
         "secure-port": str(API_SERVER_PORT),
         "authorization-mode": "Node,RBAC",
         "allow-privileged": "true",
-        "anonymous-auth": "false",
         "profiling": "false",
         "endpoint-reconciler-type": "none",
         "client-ca-file": mounted("ca", "ca.crt"),

@@ -28,6 +28,8 @@ VERSION = "v1"
 DEFAULT_QUOTA = 8 * 1024**3
 DEFAULT_CAPACITY = "16Gi"
 GRACE = 60
+PROBE_PERIOD = 1
+"""Seconds, the least that Kubernetes takes: while a shoot is moved, its API is away for as long as nobody has asked."""
 
 
 class Rendered(NamedTuple):
@@ -96,6 +98,7 @@ def _configuration(etcd: Etcd) -> str:
         "data-dir": names.DATA_DIRECTORY,
         "quota-backend-bytes": etcd.spec.etcd.quota or DEFAULT_QUOTA,
         "listen-client-urls": f"unix://{names.CLIENT_SOCKET}",
+        "listen-peer-urls": f"unix://{names.PEER_SOCKET}",  # a single member has no peers
         "advertise-client-urls": f"http://{names.client_service(etcd.metadata.name)}:{client_port(etcd)}",
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": "30m",
@@ -167,7 +170,7 @@ def _agent(etcd: Etcd, command: list[str]) -> Tree:
 
 def _probe(etcd: Etcd, *, failures: int) -> Tree:
     request = {"path": "/healthz", "port": agent_port(etcd)}
-    return {"httpGet": request, "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": failures}
+    return {"httpGet": request, "periodSeconds": PROBE_PERIOD, "timeoutSeconds": 5, "failureThreshold": failures}
 
 
 def _volumes(etcd: Etcd) -> list[Tree]:

@@ -25,11 +25,12 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.reconciler import replanned
+from espalier.runtime.transforms import metadata_only
 from espalier.runtime.writer import Writer, found_by_owner
 from espalier.shoots.garden.signs_of_life import LEASES
-from espalier.shoots.state.rbac import GARDENLET_IN_STATE_NAMESPACE
+from espalier.shoots.state import pieces
+from espalier.shoots.state.rbac import ROLE_OF_GARDENLET, in_state_namespace
 
-NAME = "gardener.cloud:gardenlet:{seed}"
 USER = "gardener.cloud:system:seed:{seed}"
 """The user of a seed's gardenlet in the garden."""
 
@@ -103,8 +104,10 @@ class Roles:
     """Keeps the Roles of all seeds."""
 
     def __init__(self, caches: Caches, writer: Writer) -> None:
-        self._seeds, self._shoots = caches.of(Seed.resource), caches.of(Shoot.resource)
+        self._seeds = caches.of(Seed.resource)
+        self._shoots = caches.of(Shoot.resource, indexes={pieces.BY_SHOOT_UID: pieces.shoot_uids})
         self._entries, self._buckets = caches.of(BackupEntry.resource), caches.of(BackupBucket.resource)
+        self._pieces = caches.of(core.SECRET, names.STATE_NAMESPACE, transform=metadata_only)
         self._roles = {resource: caches.of(resource) for resource in WRITTEN}
         self._writer = writer.with_caches(self._roles)
 
@@ -114,6 +117,7 @@ class Roles:
         made.watch(self._seeds)
         made.watch(self._shoots, self._seeds_of)
         made.watch(self._entries, lambda _entry: [one.key for one in self._seeds.list()])
+        made.watch(self._pieces, self._seeds_of_piece)
         made.watch(self._buckets, lambda _bucket: [one.key for one in self._seeds.list()])
         return made
 
@@ -122,12 +126,25 @@ class Roles:
         seeds = {typed.spec.seed_name, typed.status.seed_name, owner_of(shoot)}
         return [Key("", name) for name in sorted(filter(None, seeds))]
 
+    def _seeds_of_piece(self, secret: Object) -> list[Key]:
+        origin = pieces.origin_of(secret.name)
+        found = self._shoots.by_index(pieces.BY_SHOOT_UID, origin.shoot_uid) if origin is not None else []
+        return [key for shoot in found for key in self._seeds_of(shoot)]
+
+    def _pieces_of(self, seed: str) -> list[str]:
+        """Secrets with state of shoots whose newest epoch is the seed's."""
+        owned = {one.metadata.uid for one in self._shoots.list() if owner_of(one) == seed}
+        origins = {one.name: pieces.origin_of(one.name) for one in self._pieces.list()}
+        return [name for name, origin in origins.items() if origin is not None and origin.shoot_uid in owned]
+
     async def _reconcile(self, key: Key) -> Outcome:
         live = self._seeds.get(key)
         if live is None:
             return Done()
         seed = live.decode(Seed)
         await self._grant("", everywhere(seed), key.name)
+        # Who may read a ShootState may read already what it refers to.
+        await self._grant(names.STATE_NAMESPACE, in_state_namespace(key.name, self._pieces_of(key.name)), key.name)
         by_namespace: dict[str, list[Object]] = {}
         for shoot in self._shoots.list():
             by_namespace.setdefault(shoot.namespace, []).append(shoot)
@@ -135,7 +152,6 @@ class Roles:
             entries = self._entries.list(namespace)
             rights = in_project(key.name, shoots)
             await self._grant(namespace, [*rights, *on_entries(key.name, shoots, entries)], key.name)
-        await self._grant(names.STATE_NAMESPACE, list(GARDENLET_IN_STATE_NAMESPACE), key.name)
         lease = Right((core.LEASE,), ("get", "patch"), names=(key.name,))
         await self._grant(LEASES, [lease, Right((core.LEASE,), ("create",))], key.name)
         for namespace, secrets in self._credentials(key.name).items():
@@ -164,7 +180,7 @@ class Roles:
 
     async def _grant(self, namespace: str, rights: list[Right], seed: str, suffix: str = "") -> None:
         role, binding = (core.ROLE, core.ROLE_BINDING) if namespace else (core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING)
-        name = NAME.format(seed=seed) + suffix
+        name = ROLE_OF_GARDENLET.format(seed=seed) + suffix
         present = self._roles[role].get(Key(namespace, name))
         if not rights and present is None:
             return

@@ -52,3 +52,6 @@ RIGHTS = Rights(
     ),
 )
 """It grants gardenlets what it does not have itself, such as on ShootStates: hence `escalate` and `bind`."""
+
+IN_STATE_NAMESPACE = (Right((core.SECRET,), FOLLOW),)
+"""Its rights in `names.STATE_NAMESPACE`: whose Secrets there are."""

@@ -29,6 +29,8 @@ from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE
 from espalier.shoots.gardenlet.observe import Observer
 
 SOON = 5.0
+RIGHTS_SOON = 0.25
+"""Seconds until an entry is tried again that the garden has yet to grant: of it no watch tells, and a move waits."""
 
 
 class Backups:
@@ -103,7 +105,7 @@ class Backups:
         try:
             return await self._entry(key)
         except Forbidden as refusal:  # the garden grants rights on an entry once it has seen it
-            return Wait("RightsMissing", f"the garden has not granted it yet: {refusal}", after=1)
+            return Wait("RightsMissing", f"the garden has not granted it yet: {refusal}", after=RIGHTS_SOON)
 
     async def _entry(self, key: Key) -> Outcome:
         live = self._observer.garden[BackupEntry.resource].get(key)

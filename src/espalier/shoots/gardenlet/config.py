@@ -24,7 +24,7 @@ class GardenletConfig:
     extension_timeout: float = 600.0
     """After which waiting for an extension is told as an error."""
     agent_poll: float = 2.0
-    """Between two questions to an etcd agent that hands over."""
+    """Between two questions to an etcd agent that hands over. One that is done sooner answers sooner."""
     nodes_timeout: float = 120.0
     """After a move, the longest wait for nodes to find the new API server, before controllers start that would replace
     silent ones."""

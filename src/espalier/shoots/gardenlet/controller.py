@@ -11,10 +11,10 @@ from datetime import datetime
 from espalier.api.core import NAMESPACE
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.metadata_keys import OPERATION
+from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION, RECONCILE, TIMESTAMP
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
-from espalier.api.gardener.responsibility import migrating, operation_of_shoot, restoring, seed_of
+from espalier.api.gardener.responsibility import migrating, operation_of_shoot, order, restoring, seed_of
 from espalier.api.gardener.shoot import Shoot, ShootStatus
 from espalier.api.resource import Key
 from espalier.kube.errors import Forbidden, KubeError, NotFound
@@ -28,7 +28,8 @@ from espalier.shoots.flow.standing import Standing
 from espalier.shoots.flow.task import Failure
 from espalier.shoots.gardenlet import clusters, status
 from espalier.shoots.gardenlet.context import Context, Live, Tools
-from espalier.shoots.gardenlet.flows import DELETE, LEAVE, MIGRATE, RECONCILE
+from espalier.shoots.gardenlet.flows import DELETE, LEAVE, MIGRATE
+from espalier.shoots.gardenlet.flows import RECONCILE as RECONCILE_FLOW
 from espalier.shoots.gardenlet.names import FINALIZER
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
@@ -39,6 +40,9 @@ from espalier.shoots.state.stored import StaleState
 
 RETRY = "retry"
 """Order on a Shoot that has failed: try again."""
+
+ORDERS = (RECONCILE, RETRY)
+"""Orders on a Shoot that are followed here, and removed. `reconcile` is for its extensions as well."""
 
 
 def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: float | None = RESYNC) -> Controller:
@@ -61,6 +65,7 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
             made.watch(cache, of_namespace)
         elif resource == Cluster.resource:  # renewed leases are no news
             made.watch(cache, of_namespace, predicate=lambda old, new: old is None or new is None)
+    made.watch(observer.pods, of_namespace, predicate=lambda old, new: old is None or new is None)
     tools.lease_waits.subscribe(made.enqueue)
     return made
 
@@ -97,12 +102,15 @@ class ShootReconciler:
             return await self._broken(found, OperationType.RECONCILE, message)
 
     async def _claims(self, found: Object, message: str) -> Outcome:
-        """Not ours to touch, and nothing that repeating changes: the Shoot's next change is looked at."""
-        if seed_of(found.decode(Shoot)) != self._seed:
+        """Not ours to touch: what is here is another shoot's."""
+        typed = found.decode(Shoot)
+        if seed_of(typed) != self._seed:
             return Done()
-        return await self._broken(
-            found, OperationType.RECONCILE, message, Fault("TechnicalIDOfAnother", message, terminal=True)
-        )
+        if typed.metadata.deletion_timestamp is not None and not typed.status.technical_id:
+            await self._tools.garden.remove_finalizer(Shoot.resource, found, FINALIZER)  # nothing was made for it
+            return Done()
+        outcome = Wait("TechnicalIDOfAnother", message, after=60)
+        return await self._broken(found, OperationType.RECONCILE, message, outcome)
 
     def _concerns(self, shoot: Object) -> bool:
         typed = shoot.decode(Shoot)
@@ -121,6 +129,8 @@ class ShootReconciler:
             return await self._broken(live.shoot, OperationType.MIGRATE, operation.message, outcome=operation)
         if _is_over(live.shoot, operation):
             return Done()
+        if order(live.shoot.metadata) in ORDERS:
+            await self._order(live, operation)
         try:
             renews = clusters.may_renew(scope.shoot, self._seed)
             validity = self._tools.config.timing.lease_validity
@@ -186,16 +196,36 @@ class ShootReconciler:
             return await self._deleted(live)
         wanted = status.reported(scope, operation, standing, self._tools.config.retry_for)
         await self._write(live, wanted, Precondition.UID)
-        await self._retried(live)
+        await self._followed(live)
         last = wanted.last_operation
         if last is not None and last.state == OperationState.FAILED:
             return Fault("Failed", last.description, terminal=True)
         return standing.outcome
 
-    async def _retried(self, live: Live) -> None:
-        """The order to try again was followed: what became of it stands in the status."""
-        if live.shoot.metadata.annotations.get(OPERATION) == RETRY:
-            forget = {"metadata": {"annotations": {OPERATION: None}}}
+    async def _order(self, live: Live, operation: OperationType) -> None:
+        """Have extensions follow the order as well: those that failed, and of a shoot that settled all. The flow waits
+        for them as for any change."""
+        now = self._tools.clock.now()
+        live.shoot = await self._tools.garden.status(
+            Shoot.resource,
+            live.shoot,
+            status.tried_again(live.shoot, now),
+            Precondition.UID,
+            before=live.shoot.decode(Shoot).status,
+        )
+        is_settled = operation is OperationType.RECONCILE and order(live.shoot.metadata) == RECONCILE
+        for found in self._observer.scope(live, now).extensions:
+            metadata, last = found.object.metadata, found.typed.status.last_operation
+            has_failed = last is not None and last.state in (OperationState.ERROR, OperationState.FAILED)
+            if metadata.deletion_timestamp is None and (has_failed or (is_settled and not order(metadata))):
+                orders = {OPERATION: order(metadata) or RECONCILE, TIMESTAMP: now.isoformat()}
+                patch = {"metadata": {"annotations": orders}}
+                await self._tools.seed.merge(found.kind.resource, found.object, patch, Precondition.UID)
+
+    async def _followed(self, live: Live) -> None:
+        """An order was followed: what became of it stands in the status."""
+        if order(live.shoot.metadata) in ORDERS:
+            forget = {"metadata": {"annotations": dict.fromkeys((OPERATION, OLDER_OPERATION))}}
             live.shoot = await self._tools.garden.merge(Shoot.resource, live.shoot, forget, Precondition.UID)
 
     async def _leave(self, live: Live, scope: Scope) -> Outcome:
@@ -251,7 +281,7 @@ class ShootReconciler:
 def _flow(operation: OperationType) -> Flow[Context]:
     if operation is OperationType.MIGRATE:
         return MIGRATE
-    return DELETE if operation is OperationType.DELETE else RECONCILE
+    return DELETE if operation is OperationType.DELETE else RECONCILE_FLOW
 
 
 def _is_over(shoot: Object, operation: OperationType) -> bool:
@@ -260,4 +290,4 @@ def _is_over(shoot: Object, operation: OperationType) -> bool:
     if last is None or last.state != OperationState.FAILED or last.type != operation:
         return False
     is_seen = shoot.decode(Shoot).status.observed_generation == shoot.metadata.generation
-    return is_seen and shoot.metadata.annotations.get(OPERATION) != RETRY
+    return is_seen and order(shoot.metadata) not in ORDERS

@@ -46,6 +46,11 @@ API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 MACHINE_CONTROLLER_MANAGER = "machine-controller-manager"
+CONTROL_PLANE = "app=kubernetes"
+"""The label of pods of control planes."""
+ROLE = "role"
+"""On them: which program it is, without `kube-`."""
+
 CONTROLLERS = (MACHINE_CONTROLLER_MANAGER, CONTROLLER_MANAGER, SCHEDULER)
 """Deployments that change the shoot or its machines by themselves."""
 

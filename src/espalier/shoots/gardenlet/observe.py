@@ -11,13 +11,14 @@ from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.metadata_keys import OWNERSHIP
-from espalier.api.gardener.project import Project
+from espalier.api.gardener.project import Project, project_of
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.shoots.gardenlet.context import Live
+from espalier.shoots.gardenlet.names import CONTROL_PLANE, ROLE, SHOOT_UID
 from espalier.shoots.gardenlet.scope import Found, Scope
 
 SEED_KINDS: tuple[Resource, ...] = (
@@ -47,6 +48,8 @@ class Observer:
     def __init__(self, garden: Caches, seed: Caches, seed_name: str) -> None:
         self.garden: dict[Resource, Cache] = {resource: garden.of(resource) for resource in GARDEN_KINDS}
         self.seed: dict[Resource, Cache] = {resource: seed.of(resource) for resource in SEED_KINDS}
+        self.pods = seed.of(core.POD, labels=CONTROL_PLANE)
+        """Of control planes: a Deployment does not count those that are being ended, and they go on for a while."""
         self.garden[Shoot.resource].add_indexes({"technicalID": _technical_ids})
         self.seed_name = seed_name
 
@@ -65,27 +68,39 @@ class Observer:
 
     def project_of(self, namespace: str) -> str:
         """The project of a namespace of the garden."""
-        for found in self.garden[Project.resource].list():
-            if found.decode(Project).spec.namespace == namespace:
-                return found.name
-        return names.project_of(namespace) or namespace
+        return project_of(namespace, (one.decode(Project) for one in self.garden[Project.resource].list()))
 
     def technical_id(self, shoot: Object) -> str:
         """The shoot's namespace: as its status says, or as it will."""
         return shoot.decode(Shoot).status.technical_id or self._technical_id_by_name(shoot)
 
     def claims_another(self, shoot: Object) -> str:
-        """What is wrong where the status has the technical ID of another shoot; empty if nothing is.
+        """What is wrong where the shoot has, or would have, the technical ID of another one; empty if nothing is.
 
-        Each seed writes the status of its shoots. One that lies must not get at what is here of others.
+        Each seed writes the status of its shoots. One that lies must not get at what is here of others. And two shoots
+        may have been stored whose names give one technical ID: the first has it.
         """
         found, allowed = self.technical_id(shoot), self._technical_id_by_name(shoot)
-        if found == allowed:
-            return ""
-        return (
-            f"status.technicalID: found {found}, allowed: {allowed}, by project and name; nothing is done. Correct the "
-            "status, or restore the Project"
-        )
+        if found != allowed:
+            return (
+                f"status.technicalID: found {found}, allowed: {allowed}, by project and name; nothing is done. Correct "
+                "the status, or restore the Project"
+            )
+        if self._is_anothers(shoot, found):
+            return (
+                f"status.technicalID: {found} is another shoot's, so nothing is done for this one; make this shoot "
+                "under another name, or wait until the other one is gone"
+            )
+        return ""
+
+    def _is_anothers(self, shoot: Object, technical_id: str) -> bool:
+        typed = shoot.decode(Shoot)
+        key, uid = Key("", technical_id), typed.status.uid or shoot.metadata.uid
+        here = (self.seed[core.NAMESPACE].get(key), self.seed[Cluster.resource].get(key))
+        if any(one is not None and one.metadata.annotations.get(SHOOT_UID) not in (None, uid) for one in here):
+            return True
+        others = self.garden[Shoot.resource].by_index("technicalID", technical_id)
+        return not typed.status.technical_id and any(one.key != shoot.key for one in others)
 
     def _technical_id_by_name(self, shoot: Object) -> str:
         return names.technical_id(self.project_of(shoot.namespace), shoot.name)
@@ -137,6 +152,7 @@ class Observer:
             secrets=inside(core.SECRET),
             deployments=inside(core.DEPLOYMENT),
             services=inside(core.SERVICE),
+            pod_roles=frozenset(one.metadata.labels.get(ROLE, "") for one in self.pods.list(technical_id)),
             extensions=tuple(
                 Found(kind, one)
                 for kind in SHOOT_EXTENSION_KINDS

@@ -59,6 +59,8 @@ class Scope:
     secrets: Mapping[str, Object]
     deployments: Mapping[str, Object]
     services: Mapping[str, Object]
+    pod_roles: frozenset[str]
+    """Of which programs of the control plane there are pods, also such as are being ended."""
     extensions: tuple[Found, ...]
     """All extension resources in the namespace, also those that nobody asks for any longer."""
     extension_backup_entries: Mapping[str, Object]
@@ -130,6 +132,10 @@ class Scope:
     def typed_etcd(self) -> Etcd | None:
         """The typed Etcd."""
         return self.etcd.decode(Etcd) if self.etcd is not None else None
+
+    def has_pods(self, program: str) -> bool:
+        """True if there is a pod of this program of the control plane, ending or not."""
+        return program.removeprefix("kube-") in self.pod_roles
 
     @property
     def entry_name(self) -> str:

@@ -87,6 +87,7 @@ RIGHTS = Rights(
         *(Right((resource,), ("get", *FOLLOW, *APPLY, "delete")) for resource in SEED_KINDS if resource.namespaced),
         *(Right((kind.resource,), ("patch",), "status") for kind in KINDS if kind.resource.namespaced),
         Right((core.CORE_EVENT,), APPLY),
+        Right((core.POD,), FOLLOW),
     ),
     cluster_scoped=(
         *(Right((resource,), ("get", *FOLLOW, *APPLY, "delete")) for resource in SEED_KINDS if not resource.namespaced),

@@ -67,6 +67,16 @@ def broken(scope_shoot: Object, operation: OperationType, message: str, now: dat
     return _timed(before, after, now)
 
 
+def tried_again(shoot: Object, now: datetime) -> ShootStatus:
+    """The status of a shoot that had failed, once somebody asks for another try: extensions leave failed ones alone."""
+    before = shoot.decode(Shoot).status
+    last = before.last_operation
+    if last is None or last.state != OperationState.FAILED:
+        return before
+    again = LastOperation(last.type, OperationState.PROCESSING, "it is tried again", last.progress)
+    return _timed(before, msgspec.structs.replace(before, last_operation=again, retry_cycle_start_time=None), now)
+
+
 def passed_on(scope: Scope, now: datetime) -> ShootStatus:
     """The status once the destination is responsible."""
     before = scope.shoot.status

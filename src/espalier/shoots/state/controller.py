@@ -164,7 +164,7 @@ class Sync:
 
         await self._store.change(shoot, task.epoch, edit, lambda: secrets)
         if unused:
-            await self._store.sweep(shoot, used, task.epoch)
+            await self._store.sweep(shoot, used, task.epoch, unused)
 
     def _told(self, shoot: Object, states: Sequence[FoundState]) -> Outcome:
         problems = [f"{state.key}: {state.problem}" for state in states if state.problem]

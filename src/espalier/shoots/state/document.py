@@ -13,6 +13,7 @@ from msgspec import Raw
 from espalier.api import json_trees
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.shoot_state import ExtensionState, PersistedSecret
+from espalier.api.meta import ABSENT
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.state import digests
 from espalier.shoots.state.found import StateKey
@@ -113,7 +114,7 @@ def digested(object_: Object) -> Object:
         entries = [digested_state(entry.state) for entry in document.entries]
     except (UnreadableShootState, msgspec.MsgspecError):
         entries = []  # whoever acts on it reads it live, and says what is wrong
-    object_.metadata.managed_fields = None  # type: ignore[assignment]  # absent is None
+    object_.metadata.managed_fields = ABSENT
     head = msgspec.to_builtins(object_.head)
     return Object(encode_json({**head, "extensions": entries}), object_.head)
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from espalier.api.core import SECRET
 from espalier.api.gardener import metadata_keys, names
@@ -22,11 +24,22 @@ from espalier.shoots.state.limits import LARGEST_STATE, PIECE
 STATE_TYPE = metadata_keys.DOMAIN + "state"
 """Type of the Secrets."""
 
+BY_SHOOT_UID = "UID"
+
 _KEY = "state"
+_DIGITS = 32
+_NAME = re.compile(rf"([0-9a-z-]{{1,63}})--(0|[1-9][0-9]{{0,15}})-[0-9a-f]{{{_DIGITS}}}--[0-9]{{1,3}}")
 
 
 class TruncatedState(ValueError):
     """The pieces of a state are not all there, or not its own: it restores nothing."""
+
+
+class Origin(NamedTuple):
+    """Whose gardenlet made a Secret: as its name tells."""
+
+    shoot_uid: str
+    epoch: int
 
 
 def split(text: bytes, shoot_uid: str, epoch: int = 0) -> tuple[StateReference, list[Tree]]:
@@ -35,7 +48,7 @@ def split(text: bytes, shoot_uid: str, epoch: int = 0) -> tuple[StateReference, 
     packed = zlib.compress(text, 6)
     pieces = [packed[start : start + PIECE] for start in range(0, len(packed), PIECE)]
     labels = {metadata_keys.SHOOT_UID: shoot_uid, metadata_keys.EPOCH: str(epoch)}
-    name = f"{shoot_uid}--{epoch}-{digest[:32]}"
+    name = f"{shoot_uid}--{epoch}-{digest[:_DIGITS]}"
     secrets = [_secret(f"{name}--{place}", piece, labels) for place, piece in enumerate(pieces)]
     reference = StateReference(
         secrets=[str(secret["metadata"]["name"]) for secret in secrets], size=len(text), sha256=digest
@@ -61,10 +74,15 @@ def join(reference: StateReference, pieces: Sequence[Tree | None]) -> bytes:
     return text
 
 
-def epoch_of(secret: Object) -> int:
-    """The ownership epoch whose gardenlet made a Secret."""
-    found = secret.metadata.labels.get(metadata_keys.EPOCH, "0")
-    return int(found) if found.isdecimal() else 0
+def shoot_uids(shoot: Object) -> Iterable[str]:
+    """Index of Shoots (`BY_SHOOT_UID`): the UID by which Secrets name theirs."""
+    return (shoot.metadata.uid,)
+
+
+def origin_of(name: str) -> Origin | None:
+    """The origin of the Secret of a name; None where the name is none of ours."""
+    found = _NAME.fullmatch(name)
+    return Origin(found[1], int(found[2])) if found is not None else None
 
 
 def _secret(name: str, piece: bytes, labels: dict[str, str]) -> Tree:

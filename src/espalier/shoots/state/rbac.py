@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.core import CONFIG_MAP, ROLE, SECRET
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.resource import Resource
+from espalier.kube.objects import Object
 from espalier.kube.rbac import FOLLOW, Right
 
 HIDDEN: frozenset[Resource] = frozenset({ShootState.resource})
@@ -20,8 +21,25 @@ _WRITE = ("create", "update", "patch", "delete", "deletecollection")
 GARDENLET = (Right((ShootState.resource,), ("get", *FOLLOW, "create", "update", "patch", "delete")),)
 """Rights of a gardenlet, in the namespaces of its shoots' projects."""
 
-GARDENLET_IN_STATE_NAMESPACE = (Right((SECRET,), ("get", "list", "create", "delete")),)
-"""Its rights in `names.STATE_NAMESPACE`."""
+ROLE_OF_GARDENLET = "gardener.cloud:gardenlet:{seed}"
+"""Name of a seed's Role in each namespace of the garden where it has rights."""
+
+
+def in_state_namespace(seed: str, secrets: Iterable[str]) -> list[Right]:
+    """Rights of a gardenlet in `names.STATE_NAMESPACE`: on these Secrets, with state of its shoots.
+
+    Of those that it makes admission holds the names. Their list is its Role: by it are those found that a crash left.
+    """
+    own = tuple(sorted(secrets))
+    rights = [Right((SECRET,), ("create",)), Right((ROLE,), ("get",), names=(ROLE_OF_GARDENLET.format(seed=seed),))]
+    return [*rights, Right((SECRET,), ("get", "delete"), names=own)] if own else rights
+
+
+def named_secrets(role: Object) -> list[str]:
+    """The Secrets that a Role names."""
+    rules = role.tree.get("rules") or []
+    return [name for rule in rules if SECRET.plural in rule["resources"] for name in rule.get("resourceNames") or []]
+
 
 PROJECT_VIEWER = (Right((Shoot.resource, BackupEntry.resource), _READ), Right((CONFIG_MAP,), _READ))
 """Rules of the Role of those who see a project, in its namespace."""

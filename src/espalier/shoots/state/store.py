@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
-from espalier.api.core import SECRET
+from espalier.api.core import ROLE, SECRET
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import FINALIZER, PersistedSecret, ShootState
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
-from espalier.kube.errors import AlreadyExists, Conflict, NotFound
+from espalier.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.writer import Writer, found_by_owner
@@ -25,6 +26,7 @@ from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document, epoch_of
 from espalier.shoots.state.found import StateKey, state_of
 from espalier.shoots.state.merging import Found, unsynced
+from espalier.shoots.state.rbac import ROLE_OF_GARDENLET, named_secrets
 from espalier.shoots.state.stored import StaleState, StoredState
 
 _ATTEMPTS = 5
@@ -98,12 +100,14 @@ class ShootStates:
     async def release(self, shoot: Object) -> None:
         """Have the ShootState, and all Secrets that it refers to, deleted: the control plane of the Shoot is gone."""
         found = await self.read(shoot)
+        pieces_left: Collection[str] = ()
         if found is not None:
+            pieces_left = Document(found.raw).references
             await self._writer.delete(ShootState.resource, found, found_by_owner)
             live = await self.read(shoot)
             if live is not None:
                 await self._writer.remove_finalizer(ShootState.resource, live, FINALIZER)
-        await self.sweep(shoot, (), sys.maxsize)
+        await self.sweep(shoot, (), sys.maxsize, pieces_left)
 
     async def change(
         self,
@@ -142,15 +146,33 @@ class ShootStates:
         except AlreadyExists:
             return  # its name tells its content, and it is checked when it is read
 
-    async def sweep(self, shoot: Object, used: Collection[str], epoch: int) -> None:
-        """Delete Secrets with state of a shoot that no reference names: also those that a crash left.
+    async def sweep(self, shoot: Object, used: Collection[str], epoch: int, unused: Iterable[str] = ()) -> None:
+        """Delete Secrets with state of a shoot that no reference names: `unused`, and those that a crash left.
 
         Not those of a newer epoch. Only for whoever writes references: others may have made Secrets for the next one.
         """
-        labels = f"{metadata_keys.SHOOT_UID}={shoot.metadata.uid}"
-        found = await self._client.list(SECRET, names.STATE_NAMESPACE, labels=labels)
-        unused = [one for one in found.items if one.name not in used and pieces.epoch_of(one) <= epoch]
-        await asyncio.gather(*(self._writer.delete(SECRET, one, found_by_owner) for one in unused))
+        found = {name: pieces.origin_of(name) for name in (*unused, *await self._granted())}
+        swept = [
+            name
+            for name, origin in found.items()
+            if name not in used
+            and origin is not None
+            and origin.shoot_uid == shoot.metadata.uid
+            and origin.epoch <= epoch
+        ]
+        await asyncio.gather(*map(self._delete_piece, swept))
+
+    async def _granted(self) -> list[str]:
+        """The Secrets with state of this seed's shoots, as the garden has found them: it grants no list of others."""
+        role = ROLE_OF_GARDENLET.format(seed=self._seed)
+        try:
+            return named_secrets(await self._client.get(ROLE, role, names.STATE_NAMESPACE))
+        except NotFound:
+            return []
+
+    async def _delete_piece(self, name: str) -> None:
+        with suppress(NotFound, Forbidden):  # it is gone, or will be found by a later sweep
+            await self._client.delete(SECRET, name, names.STATE_NAMESPACE)
 
 
 def _new(shoot: Object, marks: tuple[Mapping[str, str], Mapping[str, str]]) -> Tree:

@@ -9,7 +9,7 @@ from espalier.api.gardener import names
 from espalier.api.gardener.shoot_state import ExtensionState, PersistedSecret, StateReference
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document, epoch_of
@@ -41,7 +41,7 @@ class StoredState:
             for name in entry.state.state_ref.secrets if entry.state.state_ref else ():
                 try:
                     found[name] = (await client.get(SECRET, name, names.STATE_NAMESPACE)).tree
-                except NotFound:
+                except (NotFound, Forbidden):  # rights are granted on those that are there
                     continue  # `state_for` tells who asks for it
         return cls(shoot_state, found)
 

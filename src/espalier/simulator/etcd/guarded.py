@@ -40,6 +40,8 @@ class MemoryGuard:
         self._until = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._passing: dict[_Passing[Any, Any], None] = {}  # in order: simulations repeat
+        self._connected: dict[_Through, None] = {}
+        self._idle_since = clock.monotonic()
         self._thawed = asyncio.Event()
         self._thawed.set()
 
@@ -82,11 +84,12 @@ class MemoryGuard:
         left = max(0.0, until - self._clock.monotonic())
         self._timer = asyncio.get_running_loop().call_later(left, self._cut)
 
-    async def shut(self) -> None:
-        """Let nothing pass."""
+    async def shut(self) -> float | None:
+        """Let nothing pass; since when nobody has been connected."""
         await self._thawed.wait()
         self._until = 0.0
         self._cut()
+        return self._idle_since
 
     # --- Its disk -------------------------------------------------------------------------------------------------
 
@@ -123,6 +126,11 @@ class MemoryGuard:
         """That of clients, such as an API server: through the door."""
         return _Through(self, is_client=True)
 
+    def left(self, transport: Transport) -> None:
+        """A client has ended, and its kernel has closed its connection."""
+        if isinstance(transport, _Through):
+            self._disconnected(transport)
+
     @property
     def runs(self) -> bool:
         """True while etcd runs."""
@@ -144,6 +152,7 @@ class MemoryGuard:
     def kill(self) -> None:
         """SIGKILL of the guard, with which etcd dies; a new one is there at once, shut and without etcd."""
         self.kill_etcd()
+        self._idle_since = self._clock.monotonic()
         self.thaw()
 
     def freeze(self) -> None:
@@ -166,6 +175,13 @@ class MemoryGuard:
         if not self.is_open:
             for one in tuple(self._passing):
                 one.cut.set()
+            for client in tuple(self._connected):
+                self._disconnected(client)
+
+    def _disconnected(self, client: _Through) -> None:
+        if client in self._connected:
+            del self._connected[client]
+            self._idle_since = self._clock.monotonic()
 
 
 class _Through:
@@ -201,6 +217,7 @@ class _Through:
     async def close(self) -> None:
         """End all streams."""
         self._closed = True
+        self._guard._disconnected(self)
         for stream in tuple(self._streams):
             await stream.close()
         if self._to is not None:
@@ -216,6 +233,8 @@ class _Through:
             raise Unavailable("etcd does not answer", sent=sent) from None
         if self._is_client and not guard.is_open:
             raise Unavailable("the door of etcd is shut", sent=sent)
+        if self._is_client and not self._closed:
+            guard._connected[self] = None
 
     def _transport(self) -> MemoryTransport:
         if self._closed:

@@ -25,6 +25,9 @@ class EtcdDoor(Protocol):
     def transport(self) -> Transport:
         """A way through the door. It goes on with the next etcd behind it when one has ended."""
 
+    def left(self, transport: Transport) -> None:
+        """The client of such a way has ended, however: its kernel has closed its connection."""
+
 
 class ReachingEtcd:
     """A `Transport` to whatever `find` finds, and the life of the container that has it. For the life of a client.
@@ -68,7 +71,9 @@ class ReachingEtcd:
         if its.over:
             raise Unavailable(f"{its.name} has ended", sent=False)
         if self._known is None or self._known[0] is not door:
-            self._known = door, door.transport()
+            transport = door.transport()
+            self._known = door, transport
+            self._life.at_end(lambda: door.left(transport))
         return self._known[1], (self._life, its)
 
 

@@ -20,7 +20,7 @@ class Mounted(MutableMapping[str, Any]):
     def __init__(self, content: Content, life: Life, *, read_only: bool = False) -> None:
         self._content = content
         self._life = life
-        self._read_only = read_only
+        self.read_only = read_only
 
     def __getitem__(self, path: str) -> Any:
         return self._reached()[path]
@@ -43,7 +43,7 @@ class Mounted(MutableMapping[str, Any]):
         return self._content
 
     def _writable(self) -> Content:
-        if self._read_only:
+        if self.read_only:
             raise PermissionError("read-only file system")
         return self._reached()
 

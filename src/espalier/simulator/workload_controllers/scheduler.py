@@ -1,4 +1,7 @@
-"""The scheduler: rules where a pod may run, and binding each pending pod to the least occupied matching node."""
+"""The scheduler: rules where a pod may run, and binding each pending pod to the least occupied matching node.
+
+Like kube-scheduler it leaves a pod alone until its claims are bound: a kubelet would try it again after a pause only.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,16 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
     """The missing bindings; a pod that fits no node gets the condition once."""
     occupied = {name: len(pods) for name, pods in snapshot.pods_by_node.items()}
     siblings = {(pod.owner, pod.spec.node_name) for pod in snapshot.pods if pod.owner and pod.spec.node_name}
+    bound = {(one.metadata.namespace, one.metadata.name) for one in snapshot.claims if one.status.phase == "Bound"}
     for pod in snapshot.pods:
         if pod.spec.node_name or pod.deleting:
             continue
+        if any((pod.metadata.namespace, claim) not in bound for claim in pod.spec.claims):
+            yield from _unschedulable(snapshot, pod, "pod has unbound immediate PersistentVolumeClaims.")
+            continue
         candidates = [node.metadata.name for node in snapshot.nodes if fits(pod.spec, node)]
         if not candidates:
-            yield from _unschedulable(snapshot, pod)
+            yield from _unschedulable(snapshot, pod, "no node fits the pod's node selector and tolerations.")
             continue
         owner = pod.owner
         chosen = min(candidates, key=lambda name: ((owner, name) in siblings, occupied.get(name, 0), name))
@@ -29,16 +36,14 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
         yield Change(POD, Key(pod.metadata.namespace, pod.metadata.name), {"spec": {"nodeName": chosen}})
 
 
-def _unschedulable(snapshot: Snapshot, pod: Pod) -> Iterator[Write]:
+def _unschedulable(snapshot: Snapshot, pod: Pod, why: str) -> Iterator[Write]:
     if any(condition.type == "PodScheduled" for condition in pod.status.conditions):
         return
     condition = {
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
-        "message": (
-            f"0/{len(snapshot.nodes)} nodes are available: no node fits the pod's node selector and tolerations."
-        ),
+        "message": f"0/{len(snapshot.nodes)} nodes are available: {why}",
         "lastTransitionTime": snapshot.timestamp,
     }
     patch = {"status": {"phase": "Pending", "conditions": [condition]}}

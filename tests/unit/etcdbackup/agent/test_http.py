@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.snapshotter.orders import Inactive
 from espalier.etcdbackup.stores.errors import Unavailable
 from espalier.etcdbackup.stores.memory import MemoryStore
-from espalier.kube.pki import Authority
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.serving import HttpServer
+from tests.support.agent_certificates import certificates
 from tests.support.backups import delta, full, put
 
 TAKEN = Snapshot(Kind.FULL, 0, 9002, 1_565_021_494, Compression.GZIP, True)
@@ -164,17 +163,3 @@ def test_certificates_that_do_not_fit_are_named(tmp_path: Path) -> None:
         other.context()
     with pytest.raises(ValueError, match=r"missing\.crt"):
         ServerFiles(tmp_path / "missing.crt", files.key).context()
-
-
-def certificates(folder: Path) -> tuple[ServerFiles, Path]:
-    """Files of a server that asks for certificates, and where those of a client are."""
-    now = datetime.now(UTC)
-    authority = Authority.create("agents", now=now)
-    (folder / "ca.crt").write_bytes(authority.certificate)
-    for name, pair in (
-        ("server", authority.issue_server("agent", names=["127.0.0.1"], now=now)),
-        ("client", authority.issue_client("gardenlet", now=now)),
-    ):
-        (folder / f"{name}.crt").write_bytes(pair.certificate)
-        (folder / f"{name}.key").write_bytes(pair.key)
-    return ServerFiles(folder / "server.crt", folder / "server.key", folder / "ca.crt"), folder

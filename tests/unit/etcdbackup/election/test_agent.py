@@ -66,6 +66,53 @@ def handing_over() -> Told:
     return told
 
 
+def silent(told: Told) -> float:
+    """When this one takes API servers to have ended all that they serve."""
+    return agent.silent_from(told.settings.timing, told.state)
+
+
+def test_api_servers_answer_for_the_grace_after_the_last_of_them_was_connected() -> None:
+    told = owner()
+    told(seen(INITIAL, 105), 106)
+    assert silent(told) == float("inf"), "the door may be open yet"
+    told(events.DoorShut(idle_since=103), 107)
+    assert silent(told) == 103 + TIMING.serving_grace
+
+
+def test_a_guard_that_does_not_know_since_when_counts_from_its_answer() -> None:
+    told = owner()
+    told(seen(INITIAL, 105), 106)
+    told(events.DoorShut(), 107)
+    assert silent(told) == 107 + TIMING.serving_grace
+
+
+def test_api_servers_that_have_ended_are_not_waited_for_unless_one_has_connected_since() -> None:
+    for idle_since, end in ((105.9, 107), (106.5, 106.5 + TIMING.serving_grace)):
+        told = owner()
+        told(events.InitiateCalled(api_servers_ended=True), 106)
+        told(seen(INITIAL, 106), 106.2)
+        told(events.DoorShut(idle_since), 107)
+        assert silent(told) == end
+
+
+def test_that_they_have_ended_may_be_said_when_the_door_is_shut_already() -> None:
+    told = owner()
+    told(seen(INITIAL, 105), 106)
+    told(events.DoorShut(106.5), 107)
+    told(events.SnapshotStored("final"), 108)
+    told(events.EtcdEnded(), 108)
+    done = told(events.InitiateCalled(api_servers_ended=True), 109)
+    assert any(isinstance(action, PutOperation) and action.operation.status is Status.READY for action in done)
+
+
+def test_a_door_that_opens_again_forgets_who_was_connected_before() -> None:
+    told = owner()
+    told(events.Due(), 115)
+    told(events.DoorShut(101), 116)
+    told(seen(None, 130), 131)
+    assert silent(told) == float("inf")
+
+
 def test_an_agent_reads_before_it_starts_etcd() -> None:
     told = Told()
     assert told.due() == 100

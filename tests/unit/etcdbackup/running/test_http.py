@@ -89,6 +89,24 @@ async def test_initiate_makes_the_object_once_and_status_tells_it() -> None:
         assert not agent_.guard.runs, "and all of that is answered without etcd"
 
 
+async def test_initiate_may_hold_its_answer_back_until_etcd_is_handed_over() -> None:
+    async with answering() as agent_:
+        await until(lambda: agent_.run.ready)
+        asked_for = {"epoch": 3, "apiServersEnded": True, "waitSeconds": 10}
+        _, told = await agent_.ask("POST", "/copyop/initiate", json=asked_for)
+        assert told["copyOperation"]["status"] == "Ready"
+
+
+async def test_backup_status_tells_what_would_be_lost() -> None:
+    async with answering() as agent_:
+        await until(lambda: agent_.run.ready and bool(agent_.run.backups.latest))
+        for method in ("GET", "POST"):
+            status, told = await agent_.ask(method, "/backup/status")
+            assert (status, told["epoch"], told["serves"], told["deltaPeriod"]) == (200, 3, True, 20)
+            assert told["latestFull"]
+            assert "unstoredSince" not in told
+
+
 async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> None:
     async with answering() as agent_:
         await until(lambda: agent_.run.ready)
@@ -96,6 +114,7 @@ async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> N
             ({"json": {"epoch": 2}}, 409),
             ({"json": {"epoch": 0}}, 400),
             ({"json": {}}, 400),
+            ({"json": {"epoch": 3, "waitSeconds": 11}}, 400),
             ({"data": b"no json"}, 400),
             ({"data": b"[" * 10_000}, 400),
             ({"data": b'{"epoch": 3, "x": "' + b"x" * (1 << 17) + b'"}'}, 413),

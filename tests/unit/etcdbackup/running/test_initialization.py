@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import aiohttp
 import pytest
+import yaml
+from aiohttp import web
 
 from espalier.etcd.backend import State
 from espalier.etcd.results import Event, KeyValue
 from espalier.etcdbackup.restore.data_directory import DATABASE, WAL
 from espalier.etcdbackup.restore.database import state_of
 from espalier.etcdbackup.restore.members import membership
+from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration, add_configuration
 from espalier.etcdbackup.running.initialization import Initialization, Outcome
 from espalier.etcdbackup.stores.local import LocalStore
+from espalier.runtime.serving import HttpServer
 from tests.support.backups import full
 from tests.support.restored_etcd import full_content, put_full
 
@@ -81,3 +86,57 @@ async def test_where_there_is_nothing_at_all_etcd_is_new(tmp_path: Path, store: 
     initialization = Initialization(store, tmp_path / "data", membership())
     assert await ended(initialization) is Outcome.SUCCESSFUL
     assert not (tmp_path / "data").exists()
+
+
+def test_etcds_configuration_is_completed_with_what_the_member_is(tmp_path: Path) -> None:
+    """As etcd-wrapper asks for it: what the operator wrote stays, but who the member is follows from the flags."""
+    (tmp_path / "etcd.yaml").write_text(
+        "name: another\nquota-backend-bytes: 8589934592\ninitial-cluster-state: existing\n"
+    )
+    members = membership("a", "b=http://b:2380,a=http://a:2380", "etcd-main", "http://a:2380")
+    told = yaml.safe_load(EtcdConfiguration(members, "etcd-main", tmp_path / "data", tmp_path / "etcd.yaml").text())
+    assert told == {
+        "data-dir": str(tmp_path / "data"),
+        "initial-advertise-peer-urls": "http://a:2380",
+        "initial-cluster": "a=http://a:2380,b=http://b:2380",
+        "initial-cluster-state": "existing",
+        "initial-cluster-token": "etcd-main",
+        "name": "a",
+        "quota-backend-bytes": 8589934592,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"- a\n", "allowed is one document"),
+        (b"a: [", "etcd.yaml"),
+        (b"\xff", "etcd.yaml"),
+        (b"a: 1\n" * 20_000, "found more than 65536 bytes"),
+    ],
+)
+def test_a_configuration_that_is_none_is_named(tmp_path: Path, content: bytes, sentence: str) -> None:
+    (tmp_path / "etcd.yaml").write_bytes(content)
+    with pytest.raises(ValueError, match=sentence):
+        EtcdConfiguration(membership(), "t", tmp_path / "data", tmp_path / "etcd.yaml").text()
+    with pytest.raises(ValueError, match=r"missing\.yaml: No such file"):
+        EtcdConfiguration(membership(), "t", tmp_path / "data", tmp_path / "missing.yaml").text()
+
+
+async def test_the_configuration_is_told_over_http(tmp_path: Path) -> None:
+    application = web.Application()
+    add_configuration(application, EtcdConfiguration(membership(), "t", tmp_path / "data", tmp_path / "etcd.yaml"))
+    server = HttpServer(application, "127.0.0.1", 0)
+    await server.start()
+    try:
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://127.0.0.1:{server.port}/config") as answer:
+                assert (answer.status, await answer.text()) == (
+                    500,
+                    f"{tmp_path}/etcd.yaml: No such file or directory\n",
+                )
+            (tmp_path / "etcd.yaml").write_text("auto-compaction-mode: periodic\n")
+            async with session.get(f"http://127.0.0.1:{server.port}/config") as answer:
+                assert "auto-compaction-mode: periodic\n" in await answer.text()
+    finally:
+        await server.stop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
+from datetime import datetime
 
 import pytest
 
@@ -106,6 +107,56 @@ def test_a_source_without_its_bucket_closes_before_the_destination_goes_on() -> 
     moving(story)
 
 
+def test_an_agent_without_its_bucket_counts_down_to_its_deactivation() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(100)
+        run, timing = source.run, moves.timing
+        assert run is not None
+        fine = run.backup_status()
+        assert (fine.serves, fine.store_unreadable_since, fine.deactivates_in, fine.message) == (True, "", None, "")
+        assert fine.latest_full, "and when deltas were taken"
+        assert fine.latest_delta
+        source.cut()
+        await moves.until(lambda: run.store_unreadable > 0)
+        first = run.backup_status()
+        assert first.deactivates_in is not None
+        assert first.deactivates_in <= timing.validity
+        assert "the store can't be read for" in first.message
+        await asyncio.sleep(4)
+        assert run.backup_status().deactivates_in == pytest.approx(first.deactivates_in - 4, abs=0.11)
+        assert run.backup_status().store_unreadable_since == first.store_unreadable_since, "the same all the time"
+        await moves.until(lambda: not run.ready)
+        await asyncio.sleep(30)
+        closed = run.backup_status()
+        assert (closed.serves, closed.deactivates_in) == (False, 0)
+        source.heal()
+        await moves.until(lambda: run.ready)
+        assert run.backup_status().store_unreadable_since == ""
+
+    moving(story)
+
+
+def test_what_no_snapshot_has_is_told_with_the_time_since_when() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        run = source.run
+        assert run is not None
+        await asyncio.sleep(100.3)
+        fine = run.backup_status()
+        source.store.before = {"upload": lambda key: Unavailable(key, "no route to host")}
+        began = moves.clock.now()
+        await asyncio.sleep(100)
+        late = run.backup_status()
+        assert late.serves, "sync objects are read all the time"
+        assert late.latest_delta == fine.latest_delta
+        since = datetime.fromisoformat(late.unstored_since)
+        assert abs((since - began).total_seconds()) <= moves.schedule.delta_period
+        assert "snapshots fail" in late.message
+
+    moving(story)
+
+
 def test_one_failed_request_closes_nothing() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -152,11 +203,45 @@ def test_an_api_server_has_ended_what_it_serves_from_memory_before_the_source_sa
         assert not lost, "the door is open all the time"
         run = source.run
         assert run is not None
-        run.initiate(InitiateCopyOperation(1))
+        await run.initiate(InitiateCopyOperation(1))
         await moves.until(lambda: bool(lost) or status(source) is Status.READY)
         assert lost, "its watches have ended, and nobody is answered from its memory"
         await store.close()
         await moves.until(lambda: status(source) is Status.READY)
+
+    moving(story)
+
+
+@pytest.mark.parametrize(("ended", "seconds"), [(True, 1), (False, 11)])
+def test_a_source_whose_api_servers_have_ended_is_ready_at_once(ended: bool, seconds: float) -> None:
+    """Otherwise each may answer for `servingGrace` after it was connected last: here until just before."""
+
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(60)
+        await source.without_clients()
+        await asyncio.sleep(0.5)
+        run = source.run
+        assert run is not None
+        began = moves.clock.monotonic()
+        answer = await run.initiate(InitiateCopyOperation(1, api_servers_ended=ended, wait_seconds=seconds))
+        assert answer.copy_operation is not None
+        assert answer.copy_operation.status is Status.READY
+        assert moves.clock.monotonic() - began < seconds, "the answer came when it was so"
+
+    moving(story)
+
+
+def test_a_client_that_is_connected_still_is_waited_for_whatever_was_said_of_api_servers() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(60)
+        run = source.run
+        assert run is not None
+        began = moves.clock.monotonic()
+        while status(source) is not Status.READY:
+            await run.initiate(InitiateCopyOperation(1, api_servers_ended=True, wait_seconds=1))
+        assert moves.clock.monotonic() - began > moves.timing.serving_grace - 0.1
 
     moving(story)
 

@@ -21,6 +21,7 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.kinds import KubeObject
 from espalier.apiserver.webhooks import WebhookCall
+from espalier.cli.manifests import webhook_tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Invalid
 from espalier.runtime.cache import Caches
@@ -65,7 +66,10 @@ async def garden() -> AsyncIterator[Client]:
     Admission(caches).serve(webhooks)
     for path, handler in handlers.SEED_HANDLERS.items():
         webhooks.handle(path, handler)
-    configuration = {"metadata": {"name": "garden"}, "webhooks": [*map(webhook, ALL)]}
+    configuration = {
+        "metadata": {"name": "garden"},
+        "webhooks": [webhook_tree("https://garden.example.com", one) for one in ALL],
+    }
     await client.create(VALIDATING_WEBHOOK_CONFIGURATION, configuration)
     following = asyncio.ensure_future(caches.run())
     await caches.wait_synced()
@@ -76,23 +80,6 @@ async def garden() -> AsyncIterator[Client]:
 
 
 ALL = (*handlers.WEBHOOKS, *handlers.SEED_WEBHOOKS)
-
-
-def webhook(one: Any) -> dict[str, Any]:
-    rule = {
-        "apiGroups": [one.resource.group],
-        "apiVersions": [one.resource.version],
-        "operations": list(one.operations),
-        "resources": [one.resource.plural],
-    }
-    return {
-        "name": f"validate.{one.resource.group_resource}",
-        "clientConfig": {"url": f"https://garden.example.com{one.path}"},
-        "rules": [rule],
-        "failurePolicy": "Fail",
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-    }
 
 
 def at(name: str) -> dict[str, Any]:

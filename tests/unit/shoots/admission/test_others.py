@@ -119,6 +119,8 @@ def test_a_source_entry_is_there_while_the_shoot_is_restored() -> None:
     assert judged(entry(SOURCE)) == []
     assert judged(entry(SOURCE), None, shoot("Reconcile", "Succeeded")) == [messages.SOURCE_NOT_NEEDED]
     assert judged(entry(SOURCE), None, shoot(owned=Ownership().add("b", "y"))) == [messages.SOURCE_NOT_NEEDED]
+    begun = Ownership().add("a", "x").start(1, "a").add("b", "y").start(2, "b")
+    assert judged(entry(SOURCE), None, shoot(owned=begun)) == [messages.SOURCE_NOT_NEEDED]  # whatever its seed says
 
 
 def test_a_source_entry_names_the_bucket_that_the_data_comes_from_and_the_seed_it_goes_to() -> None:

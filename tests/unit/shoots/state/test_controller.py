@@ -305,7 +305,7 @@ def test_a_gardenlet_that_dies_after_any_write_leaves_what_the_next_one_complete
             found = stored.state_for("Infrastructure", "infrastructure")
             assert found is not None
             assert msgspec.json.decode(found) in (before, after)  # never half of one
-        async with world.syncing():
+        async with world.granting(), world.syncing():
             await world.set_state("small")
             await world.settled()
             assert await world.entries() == {"Infrastructure/infrastructure": "small"}

@@ -49,18 +49,6 @@ async def test_an_admin_of_the_project_sees_his_shoots_and_secrets_and_no_state(
         await alice.delete(ShootState.resource, NAME, PROJECT)
 
 
-@told
-async def test_the_rights_of_a_gardenlet_are_enough_for_all_it_does(world: World) -> None:
-    await world.set_state(json_of(500_000))
-    await grant(world, GARDENLET, PROJECT, (*rbac.GARDENLET, Right((Shoot.resource,), ("get", "list", "watch"))))
-    await grant(world, GARDENLET, names.STATE_NAMESPACE, rbac.GARDENLET_IN_STATE_NAMESPACE)
-    world.garden.client = client_of(world.garden.server, GARDENLET)
-    shoot, states = await world.shoot(), world.states()
-    await states.persist(shoot, [PersistedSecret(name="ca", data={"ca.key": "aw=="})], 1)
-    await states.claim(shoot, 2)
-    await states.release(shoot)
-
-
 @pytest.mark.parametrize("role", [rbac.PROJECT_VIEWER, rbac.PROJECT_ADMIN])
 def test_no_role_for_people_has_a_right_that_reveals_state(role: Sequence[Right]) -> None:
     assert rbac.revealing(role) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -111,6 +111,15 @@ class CallRefused(Exception):
     """An agent does not do what it is asked for; the message says why."""
 
 
+@runtime_checkable
+class AgentCalls(Protocol):
+    """The way to an agent."""
+
+    async def call(self, path: str, body: bytes) -> bytes:
+        """The answer of `copyop/initiate` or `copyop/status`. Raises `CallRefused`, `Unreachable`."""
+        ...
+
+
 class AgentDoor:
     """What an agent answers in a migration."""
 
@@ -118,10 +127,12 @@ class AgentDoor:
         self._running = running
 
     async def call(self, path: str, body: bytes) -> bytes:
-        """The answer of `copyop/initiate` or `copyop/status`. Raises `CallRefused`."""
-        return msgspec.json.encode(self._answer(path.strip("/"), body))
+        """The answer of `copyop/initiate`, `copyop/status` or `backup/status`. Raises `CallRefused`."""
+        if path.strip("/") == "backup/status" and isinstance(self._running, AgentRun):
+            return msgspec.json.encode(self._running.backup_status())
+        return msgspec.json.encode(await self._answer(path.strip("/"), body))
 
-    def _answer(self, path: str, body: bytes) -> CopyOperationStatus:
+    async def _answer(self, path: str, body: bytes) -> CopyOperationStatus:
         running = self._running
         if path == "copyop/status":
             return running.status()
@@ -130,6 +141,6 @@ class AgentDoor:
         if len(body) > LARGEST_BODY:
             raise CallRefused(f"413 {path}: found {len(body)} bytes, allowed are {LARGEST_BODY}")
         try:
-            return running.initiate(json_trees.decode(body, InitiateCopyOperation))
+            return await running.initiate(json_trees.decode(body, InitiateCopyOperation))
         except (msgspec.MsgspecError, OtherEpoch) as error:
             raise CallRefused(f"{path}: {error}") from error

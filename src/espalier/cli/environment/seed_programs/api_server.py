@@ -26,7 +26,7 @@ async def kube_apiserver(container: Container) -> int:
     def find() -> tuple[EtcdDoor, Life]:
         listener = container.find(host, int(port))
         door = listener.door
-        if not hasattr(door, "transport"):
+        if not (hasattr(door, "transport") and hasattr(door, "left")):
             raise ConnectionRefused(f"{host}:{port} is no etcd")
         return door, listener.life
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from espalier.api.gardener import images, names
 from espalier.api.resource import Key
-from espalier.apiserver.server import Server
-from espalier.cli.environment.seed_programs.agent import AgentDoor, Agents
+from espalier.cli.environment.seed_programs.agent import AgentCalls, Agents
 from espalier.cli.environment.seed_programs.api_server import kube_apiserver
 from espalier.cli.environment.seed_programs.etcd import etcd
 from espalier.cli.environment.seed_programs.words import Words
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
-from espalier.kube.wire import ADMIN, User
+from espalier.kube.wire import ADMIN, Endpoint, User
 from espalier.simulator.connections import Link, Reached, ReachingTransport, during
 from espalier.simulator.pods.in_process import Container, InProcessProgram
-from espalier.simulator.pods.pod_network import door_of
+from espalier.simulator.pods.pod_network import ConnectionRefused, Listener
 from espalier.simulator.seeds import Seed
 
 API_SERVER = "kube-apiserver"
@@ -30,22 +29,22 @@ Call = Callable[[str, str, bytes], Awaitable[bytes]]
 
 @dataclass(frozen=True)
 class SeedPrograms:
-    """The programs of a seed (`InProcessPrograms`). `more` has others by the last word of their images."""
+    """The programs of a seed (`InProcessPrograms`), by the last word of their images; other controllers idle."""
 
-    agents: Agents
-    more: Mapping[str, InProcessProgram] = field(default_factory=dict)
+    programs: Mapping[str, InProcessProgram]
 
     def __call__(self, image: str) -> InProcessProgram | None:
         """The program of an image, whatever registry mirrors it."""
-        known: dict[str, InProcessProgram] = {
-            images.program(images.ETCD): etcd,
-            images.program(images.AGENT): self.agents.run,
-            images.program(images.KUBE_APISERVER): kube_apiserver,
-            images.program(images.KUBE_CONTROLLER_MANAGER): idle,
-            images.program(images.KUBE_SCHEDULER): idle,
-            images.program(images.MACHINE_CONTROLLER_MANAGER): idle,
-        }
-        return {**known, **self.more}.get(images.program(image))
+        return self.programs.get(images.program(image)) or _IDLE.get(images.program(image))
+
+
+def in_process(agents: Agents) -> dict[str, InProcessProgram]:
+    """The programs of a control plane that stay in this process."""
+    return {
+        images.program(images.ETCD): etcd,
+        images.program(images.AGENT): agents.run,
+        images.program(images.KUBE_APISERVER): kube_apiserver,
+    }
 
 
 _PORTS = {"kube-controller-manager": 10257, "kube-scheduler": 10259, "machine-controller-manager": 10258}
@@ -69,12 +68,15 @@ async def idle(container: Container) -> int:
     return 0
 
 
+_IDLE: Mapping[str, InProcessProgram] = dict.fromkeys(_PORTS, idle)
+
+
 def client_in(container: Container, user: User = ADMIN) -> Client:
     """A client of the shoot's API server for a program in its control plane, as long as its container lives."""
 
     def reach() -> Reached:
         listener = container.find(API_SERVER, API_SERVER_PORT)
-        return Reached(door_of(listener, Server), (container.life, listener.life))
+        return Reached(_endpoint(listener), (container.life, listener.life))
 
     return Client(ReachingTransport(reach, user), user_agent=container.name, rng=container.random)
 
@@ -85,9 +87,11 @@ def agent_calls(seed: Seed, *, link: Link | None = None) -> Call:
     async def call(namespace: str, path: str, body: bytes) -> bytes:
         try:
             listener = seed.listener(Key(namespace, names.AGENT_SERVICE), names.AGENT_PORT)
-            door = door_of(listener, AgentDoor)
         except ConnectionError as error:
             raise Unreachable(str(error), sent=False) from error
+        door = listener.door
+        if not isinstance(door, AgentCalls):
+            raise Unreachable(f"found {type(door).__name__}, expected an agent: it is another port", sent=False)
         lives = (seed.life, listener.life, *((link.life,) if link is not None else ()))
         return await during(lives, door.call(path, body))
 
@@ -100,6 +104,12 @@ def shoot_client(seed: Seed, namespace: str, user: User = ADMIN, *, link: Link |
     def reach() -> Reached:
         listener = seed.listener(Key(namespace, API_SERVER), API_SERVER_PORT)
         lives = (seed.life, listener.life, *((link.life,) if link is not None else ()))
-        return Reached(door_of(listener, Server), lives)
+        return Reached(_endpoint(listener), lives)
 
     return Client(ReachingTransport(reach, user), rng=seed.new_random())
+
+
+def _endpoint(listener: Listener) -> Endpoint:
+    if not isinstance(listener.door, Endpoint):
+        raise ConnectionRefused(f"found {type(listener.door).__name__}, expected an API server: it is another port")
+    return listener.door

@@ -97,13 +97,13 @@ class PodGuard:
         except Over:
             return
 
-    async def shut(self) -> None:
+    async def shut(self) -> float | None:
         """Let nothing pass: without a guard nothing does."""
         try:
             found = self._find()
-            await found.life.during(found.guard.shut())
+            return await found.life.during(found.guard.shut())
         except (ConnectionRefused, Over):
-            return
+            return None
 
     def inside(self) -> tuple[Inside, Life]:
         """The way past the door. Raises `ConnectionRefused`."""
@@ -133,6 +133,9 @@ class Inside:
     def transport(self) -> Transport:
         """A way past the door."""
         return self._guard.inside()
+
+    def left(self, transport: Transport) -> None:
+        """See `EtcdDoor`: the agent is no client of the door."""
 
 
 class _Found:

@@ -59,3 +59,15 @@ class Words:
         if not (found.isascii() and found.isdigit() and int(found) < 1 << 16):
             raise Misused(f"--{name}: found {found!r}, allowed is HOST:PORT")
         return int(found)
+
+
+def with_flags(arguments: Sequence[str], flags: Mapping[str, str]) -> list[str]:
+    """A command with these flags in place of those of their names; others are added."""
+    left, words = dict(flags), list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    for index, word in enumerate(words[:end]):
+        name = word.removeprefix("--").partition("=")[0]
+        if word.startswith("--") and name in flags:
+            words[index] = f"--{name}={flags[name]}"
+            left.pop(name, None)
+    return [*words[:end], *(f"--{name}={value}" for name, value in left.items()), *words[end:]]

@@ -26,8 +26,12 @@ from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import COPIED_EPOCH, INITIATED_AT, RELEASED_EPOCH, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
+from espalier.shoots.gardenlet.tasks import control_plane
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, together
 
+LONGEST_HOLD = 5.0
+"""Seconds for which an agent is asked to hold its answer back, at most."""
+AT_ONCE = 0.1
 LARGEST_ANSWER = 64 * 1024
 """Bytes of an agent's answer that are read."""
 
@@ -259,8 +263,11 @@ def handed_over(ctx: Context) -> Verdict:
     epoch = int(live.metadata.annotations.get(metadata_keys.EPOCH, "0") or 0)
 
     async def initiate() -> Continue | Wait | Failure:
-        body = msgspec.json.encode(InitiateCopyOperation(epoch))
+        ended = control_plane.api_servers_ended(ctx)
+        asked = InitiateCopyOperation(epoch, ended, min(tools.config.agent_poll, LONGEST_HOLD))
+        body = msgspec.json.encode(asked)
         try:
+            began = tools.clock.monotonic()
             text = await tools.call(ctx.namespace, "copyop/initiate", body)
             answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus)
         except Exception as error:  # a call may fail in any way; it is repeated until its time is over
@@ -270,7 +277,9 @@ def handed_over(ctx: Context) -> Verdict:
             return Continue()
         said = operation.status if operation is not None else "not there yet"
         reason = f": {answer.message}" if answer.message else ""
-        return Wait("FinalSnapshot", f"the CopyOperation of epoch {epoch} is {said}{reason}", tools.config.agent_poll)
+        held = tools.clock.monotonic() - began  # an agent that holds its answer back has waited for us
+        again = max(AT_ONCE, tools.config.agent_poll - held)
+        return Wait("FinalSnapshot", f"the CopyOperation of epoch {epoch} is {said}{reason}", again)
 
     return Act("have the agent hand etcd over", initiate)
 

@@ -134,14 +134,23 @@ def stopped(*names: str) -> Callable[[Context], Verdict]:
 def _stopped(ctx: Context, name: str) -> Verdict:
     live = ctx.scope.deployments.get(name)
     if live is None:
-        return Done()
+        return _without_pods(ctx, name)
     tree = live.tree
     if tree["spec"].get("replicas", 1) != 0:
         return act(f"stop {name}", lambda: ctx.tools.seed.merge(DEPLOYMENT, live, {"spec": {"replicas": 0}}))
     status = tree.get("status") or {}
     if not _is_observed(live, status) or status.get("replicas", 0):
         return Wait("PodsRun", f"pods of {name} still run", SOON)
-    return Done()
+    return _without_pods(ctx, name)
+
+
+def _without_pods(ctx: Context, name: str) -> Verdict:
+    return Wait("PodsRun", f"pods of {name} are being ended", SOON) if ctx.scope.has_pods(name) else Done()
+
+
+def api_servers_ended(ctx: Context) -> bool:
+    """True if no pod is left that could answer for the shoot, and none will be made."""
+    return isinstance(_stopped(ctx, API_SERVER), Done)
 
 
 def _is_observed(live: Object, status: dict[str, Any]) -> bool:

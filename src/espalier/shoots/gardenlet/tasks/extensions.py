@@ -8,13 +8,14 @@ then the order to restore.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 
 from msgspec import Raw
 
 from espalier.api.gardener import metadata_keys, responsibility
 from espalier.api.gardener.extension import Extended
-from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.operations import LastError, OperationState, OperationType
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
@@ -122,7 +123,8 @@ def _deployed(ctx: Context, wanted: Rendered) -> Verdict:
 def _succeeded(live: Object, status: Any, order: str) -> Verdict:
     last, error = status.last_operation, status.last_error
     named = f"{live.kind} {live.name}"
-    if last is not None and last.state in (OperationState.ERROR, OperationState.FAILED):
+    has_failed = last is not None and last.state in (OperationState.ERROR, OperationState.FAILED)
+    if last is not None and has_failed and not _is_ordered_since(live, error):
         said = error.description if error is not None else last.description
         return Failure(f"{named}: {said}", tuple(error.codes) if error is not None else ())
     if order or last is None or not last.finished:
@@ -130,6 +132,16 @@ def _succeeded(live: Object, status: Any, order: str) -> Verdict:
             "ExtensionNotReady", f"{named}: its extension has not finished{f' to {order}' if order else ''}", SOON
         )
     return Done()
+
+
+def _is_ordered_since(live: Object, error: LastError | None) -> bool:
+    """True if the order came after the error: what the extension tells is of the try before."""
+    try:
+        ordered = datetime.fromisoformat(live.metadata.annotations.get(metadata_keys.TIMESTAMP, ""))
+        failed = datetime.fromisoformat(error.last_update_time if error is not None else "")
+    except ValueError:
+        return False
+    return bool(responsibility.order(live.metadata)) and failed < ordered.replace(microsecond=0)
 
 
 def _stored(ctx: Context, wanted: Rendered) -> bytes | None:

@@ -1,0 +1,51 @@
+"""How control planes of shoots run in the seeds of a garden, and where their backups are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from espalier.api.etcd.timing import Timing
+from espalier.cli.environment.buckets import Buckets
+from espalier.cli.environment.seed_programs.agent import Agents
+from espalier.cli.environment.seed_programs.assembly import in_process
+from espalier.etcdbackup.agent.backups import Settings as BackupSettings
+from espalier.runtime.clock import Clock
+from espalier.shoots.local_provider.backups import Stores
+from espalier.simulator.connections import Link
+from espalier.simulator.pods.in_process import InProcessProgram
+
+
+class ControlPlanes(Protocol):
+    """The programs of control planes, and the buckets."""
+
+    def link_to_buckets(self, name: str) -> Link:
+        """The network from a new seed to the buckets."""
+        ...
+
+    def programs(self, bucket: Link, timing: Timing, backups: BackupSettings) -> Mapping[str, InProcessProgram]:
+        """The programs of a seed by the last word of their images; `bucket` is its network to the buckets."""
+        ...
+
+    def stores(self, bucket: Link) -> Stores:
+        """The buckets, as the extensions of a seed make and delete them."""
+        ...
+
+
+class InProcessControlPlanes:
+    """Simulated etcds and embedded API servers: on virtual time as well (`ControlPlanes`)."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._buckets = Buckets(clock)
+
+    def link_to_buckets(self, name: str) -> Link:
+        """See `ControlPlanes`."""
+        return Link(name)
+
+    def programs(self, bucket: Link, timing: Timing, backups: BackupSettings) -> Mapping[str, InProcessProgram]:
+        """See `ControlPlanes`."""
+        return in_process(Agents(self._buckets.through(bucket), timing, backups))
+
+    def stores(self, bucket: Link) -> Stores:
+        """See `ControlPlanes`."""
+        return self._buckets.managed_through(bucket)

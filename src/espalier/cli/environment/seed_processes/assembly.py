@@ -1,0 +1,75 @@
+"""Control planes of real programs: etcd, kube-apiserver and kube-controller-manager as processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener import images
+from espalier.cli.environment.seed_processes.buckets import FolderBuckets, FolderLink
+from espalier.cli.environment.seed_processes.etcd import EtcdProcesses
+from espalier.cli.environment.seed_processes.kubernetes import KubernetesProcesses
+from espalier.etcdbackup.agent.backups import Settings as BackupSettings
+from espalier.shoots.local_provider.backups import Stores
+from espalier.simulator.connections import Link
+from espalier.simulator.pods.in_process import InProcessProgram
+
+VERSION_SECONDS = 30.0
+
+
+class RealControlPlanes:
+    """See `ControlPlanes`. Schedulers idle: nothing runs the pods that they would place."""
+
+    def __init__(self, home: Path, programs: Path, version: str) -> None:
+        """`programs` is a folder with `environment.programs.CONTROL_PLANE_PROGRAMS`, `version` that of Kubernetes."""
+        self.version = version
+        self._home = home
+        self._programs = programs
+        self._buckets = home / "buckets"
+        self._buckets.mkdir()
+        self._seeds = 0
+
+    @classmethod
+    @asynccontextmanager
+    async def with_programs(cls, programs: Path) -> AsyncIterator[RealControlPlanes]:
+        """Those that keep everything in a temporary folder."""
+        version = await version_of(programs / "kube-apiserver")
+        with tempfile.TemporaryDirectory(prefix="espalier-", ignore_cleanup_errors=True) as home:
+            yield cls(Path(home), programs, version)
+
+    def link_to_buckets(self, name: str) -> Link:
+        """See `ControlPlanes`."""
+        self._seeds += 1
+        return FolderLink(name, self._home / f"buckets-{self._seeds}", self._buckets)
+
+    def programs(self, bucket: Link, timing: Timing, backups: BackupSettings) -> Mapping[str, InProcessProgram]:
+        """See `ControlPlanes`."""
+        assert isinstance(bucket, FolderLink)  # noqa: S101 - from link_to_buckets
+        etcd = EtcdProcesses(self._home, self._programs / "etcd", bucket.folder, timing, backups.schedule)
+        kubernetes = KubernetesProcesses(self._home, self._programs, f"v{self.version}")
+        return {
+            images.program(images.ETCD): etcd.run_etcd,
+            images.program(images.AGENT): etcd.run_agent,
+            images.program(images.KUBE_APISERVER): kubernetes.run_api_server,
+            images.program(images.KUBE_CONTROLLER_MANAGER): kubernetes.run_controller_manager,
+        }
+
+    def stores(self, bucket: Link) -> Stores:
+        """See `ControlPlanes`."""
+        assert isinstance(bucket, FolderLink)  # noqa: S101 - from link_to_buckets
+        return FolderBuckets(bucket)
+
+
+async def version_of(program: Path) -> str:
+    """The version of one of Kubernetes' programs, as `1.36.3`. Raises `OSError`, `ValueError`, `TimeoutError`."""
+    process = await asyncio.create_subprocess_exec(program, "--version", stdout=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(VERSION_SECONDS):
+        output, _ = await process.communicate()
+    name, _, version = output.decode(errors="replace").strip().rpartition(" v")
+    if name != "Kubernetes":
+        raise ValueError(f"{program} --version: found {output[:100]!r}, allowed is Kubernetes vVERSION")
+    return version

@@ -1,0 +1,94 @@
+"""A real etcd behind its guard, and the agent beside it or the copy before it, as containers that are processes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.names import AGENT_PORT
+from espalier.cli.environment.seed_processes.mounts import Mounts
+from espalier.cli.environment.seed_processes.network import TcpDoor, status_of
+from espalier.cli.environment.seed_processes.process import HOST, run_process
+from espalier.cli.environment.seed_programs.words import Words, with_flags
+from espalier.cli.etcd_agent_calls import posted, session
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.simulator.pods.in_process import Container
+
+ESPALIER = (sys.executable, "-u", "-m", "espalier.cli")
+CLIENTS = 2379
+_BUCKETS = "file:///"
+_CONFIGURATION = "--config-file="
+
+
+@dataclass(frozen=True)
+class EtcdProcesses:
+    """Makes the programs of etcds and their agents, in one seed."""
+
+    home: Path
+    etcd: Path
+    """etcd's program."""
+    buckets: Path
+    """Where this seed has the folder of all buckets."""
+    timing: Timing
+    schedule: Schedule
+
+    async def run_etcd(self, container: Container) -> int:
+        """Run the guard, which runs etcd."""
+        mounts = Mounts.of(container, self.home)
+        (_, *words), etcd = _parted(container.arguments)
+        flags = {"listen": f"{HOST}:0"}
+        command = [*ESPALIER, *map(mounts.here, with_flags(words, flags)), "--", str(self.etcd)]
+        for word in etcd[1:]:
+            if word.startswith(_CONFIGURATION):
+                file = Path(mounts.here(word.removeprefix(_CONFIGURATION)))
+                word = f"{_CONFIGURATION}{mounts.write('etcd.yaml', mounts.here(file.read_text()))}"  # noqa: PLW2901
+            command.append(word)
+        port = Words.of(container.arguments).port("listen", CLIENTS)
+        return await run_process(container, command, listening=lambda found: container.listen(port, TcpDoor(found)))
+
+    async def run_agent(self, container: Container) -> int:
+        """Run an agent, or a copy, as the command says."""
+        mounts = Mounts.of(container, self.home)
+        timing = mounts.write("timing.json", msgspec.json.encode(self.timing))
+        words = Words.of(container.arguments)
+        flags = {"listen": f"{HOST}:0", "timing": str(timing)}
+        if "run" in words.positional and "delta-snapshot-period" not in words.flags:
+            flags |= {"delta-snapshot-period": f"{self.schedule.delta_period:g}s", "schedule": self.schedule.full}
+        command = [self._here(word, mounts) for word in with_flags(container.arguments[1:], flags)]
+        variables = {name: mounts.here(value) for name, value in container.environment.items()}
+        port = words.port("listen", AGENT_PORT)
+        async with session() as http:
+
+            def listening(found: int) -> None:
+                container.listen(port, Agent(found, http), answers=lambda path: status_of(found, path))
+
+            return await run_process(container, [*ESPALIER, *command], variables=variables, listening=listening)
+
+    def _here(self, word: str, mounts: Mounts) -> str:
+        if word.startswith(_BUCKETS):
+            return f"file://{self.buckets}/{word.removeprefix(_BUCKETS)}"
+        return mounts.here(word)
+
+
+class Agent(TcpDoor):
+    """The way to an agent (`AgentCalls`)."""
+
+    def __init__(self, port: int, http: aiohttp.ClientSession) -> None:
+        super().__init__(port)
+        self._http = http
+
+    async def call(self, path: str, body: bytes) -> bytes:
+        """See `AgentCalls`."""
+        return await posted(self._http, f"http://{HOST}:{self.port}/{path.strip('/')}", body)
+
+
+def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    words = list(arguments)
+    end = words.index("--")
+    return words[:end], words[end + 1 :]

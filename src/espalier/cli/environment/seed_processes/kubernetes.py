@@ -1,0 +1,132 @@
+"""kube-apiserver and kube-controller-manager as containers that are processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+
+from espalier.api import yaml_trees
+from espalier.cli.environment.seed_processes.mounts import Mounts
+from espalier.cli.environment.seed_processes.network import TcpDoor, forwarded, status_of, unverified
+from espalier.cli.environment.seed_processes.process import HOST, run_process
+from espalier.cli.environment.seed_programs.words import Misused, Words, with_flags
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.pki import Authority
+from espalier.kube.wire import Request, Response, Stream, User
+from espalier.realnodes.management.control_plane import held_port
+from espalier.runtime.clock import Clock
+from espalier.simulator.pods.in_process import Container
+
+API_SERVER_PORT, CONTROLLER_MANAGER_PORT = 443, 10257
+AUTHORITY = "/srv/kubernetes/ca"
+_KUBECONFIGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
+_HTTPS = 443
+
+
+@dataclass(frozen=True)
+class KubernetesProcesses:
+    """Makes the programs of Kubernetes' own images."""
+
+    home: Path
+    programs: Path
+    """The folder with them."""
+    version: str
+    """Of what is in it, as `v1.36.3`."""
+
+    async def run_api_server(self, container: Container) -> int:
+        """Run kube-apiserver on the etcd that its command names."""
+        self._check(container)
+        mounts, words = Mounts.of(container, self.home), Words.of(container.arguments)
+        etcd = urlsplit(words.text("etcd-servers"))
+        port = await forwarded(container, etcd.hostname or "", etcd.port or _HTTPS)
+        flags = {"etcd-servers": f"{etcd.scheme}://{HOST}:{port}"}
+        authority = container.volumes[AUTHORITY]
+        door = ApiServer(Authority.load(authority["ca.crt"], authority["ca.key"]), container.clock)
+        try:
+            return await self._serve(container, mounts, door, API_SERVER_PORT, flags | {"advertise-address": HOST})
+        finally:
+            await door.close()
+
+    async def run_controller_manager(self, container: Container) -> int:
+        """Run kube-controller-manager against the API server that its kubeconfig names."""
+        self._check(container)
+        mounts, words = Mounts.of(container, self.home), Words.of(container.arguments)
+        flags: dict[str, str] = {}
+        for name in _KUBECONFIGS:
+            if (path := words.flags.get(name)) is not None:
+                content = await _redirected(container, Path(mounts.here(path)).read_bytes())
+                flags[name] = str(mounts.write(f"{name}.yaml", content))
+        return await self._serve(container, mounts, TcpDoor(0), CONTROLLER_MANAGER_PORT, flags)
+
+    async def _serve(
+        self, container: Container, mounts: Mounts, door: TcpDoor, port: int, flags: dict[str, str]
+    ) -> int:
+        """Run it on a free port of this machine."""
+        program = self.programs / container.arguments[0].rpartition("/")[2]
+        listens = Words.of(container.arguments).port("secure-port", port)
+        tls = unverified()
+        with held_port() as held:
+            door.port = held
+            given = {**flags, "secure-port": str(held), "bind-address": HOST, "permit-port-sharing": "true"}
+            container.listen(listens, door, answers=lambda path: status_of(held, path, tls))
+            words = with_flags([mounts.here(word) for word in container.arguments[1:]], given)
+            return await run_process(container, [program, *words])
+
+    def _check(self, container: Container) -> None:
+        tag = container.image.rpartition(":")[2]
+        if tag != self.version:
+            raise Misused(f"image {container.image}: allowed is {self.version}: that was built here")
+
+
+class ApiServer(TcpDoor):
+    """The way to a real kube-apiserver (`Endpoint`): users show certificates of its authority."""
+
+    def __init__(self, authority: Authority, clock: Clock) -> None:
+        super().__init__(0)
+        self.authority = authority
+        self._clock = clock
+        self._transports: dict[User, HttpTransport] = {}
+
+    async def serve(self, request: Request, user: User) -> Response:
+        """See `Endpoint`."""
+        return await self._transport(user).request(request)
+
+    async def watch(self, request: Request, user: User) -> Stream | Response:
+        """See `Endpoint`."""
+        return await self._transport(user).stream(request)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for transport in self._transports.values():
+            await transport.close()
+
+    def _transport(self, user: User) -> HttpTransport:
+        found = self._transports.get(user)
+        if found is None:
+            pair = self.authority.issue_client(user.name, groups=user.groups, now=self._clock.now())
+            kubeconfig = Kubeconfig.of_cluster(
+                "shoot",
+                server=f"https://{HOST}:{self.port}",
+                certificate_authority=self.authority.certificate,
+                user=user.name,
+                credentials=pair,
+            )
+            # Its certificate goes from seed to seed, and so has names and no address.
+            access = msgspec.structs.replace(kubeconfig.context(), tls_server_name="localhost")
+            found = self._transports[user] = HttpTransport(access, environment={})
+        return found
+
+
+async def _redirected(container: Container, content: bytes) -> str:
+    """A kubeconfig that leads to the same servers by ports of this machine."""
+    [tree] = yaml_trees.trees(content, "the program's kubeconfig")
+    for one in tree["clusters"]:
+        url = urlsplit(one["cluster"]["server"])
+        port = await forwarded(container, url.hostname or "", url.port or _HTTPS)
+        one["cluster"] |= {"server": f"https://{HOST}:{port}", "tls-server-name": url.hostname}
+    return yaml.dump(tree, Dumper=yaml.CSafeDumper)

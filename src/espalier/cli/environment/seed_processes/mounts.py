@@ -1,0 +1,71 @@
+"""A container's volumes as folders of this machine, and its command with the paths that these have here."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.memory_volumes import Mounted
+
+FOLDER = "folder"
+"""The key under which a volume has its folder."""
+
+
+class Folder:
+    """A folder that is removed with the last who holds it."""
+
+    def __init__(self, home: Path) -> None:
+        # Short, as sockets lie in it: their paths have at most 107 bytes.
+        self.path = Path(tempfile.mkdtemp(prefix="v", dir=home))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Mounts:
+    """The folders of one run of a container, by the paths that it has for them."""
+
+    folders: Mapping[str, Folder]
+    own: Folder
+    """For what is made for this run alone."""
+
+    @classmethod
+    def of(cls, container: Container, home: Path) -> Mounts:
+        """Have a folder for each volume; files of Secrets and ConfigMaps are written into theirs."""
+        return cls({path: _folder(volume, home) for path, volume in container.volumes.items()}, Folder(home))
+
+    def here(self, text: str) -> str:
+        """A text with the paths of this machine in place of the container's."""
+        if not self.folders:
+            return text
+        known = "|".join(re.escape(path) for path in sorted(self.folders, key=len, reverse=True))
+        return re.sub(
+            rf"(?<![\w.-])({known})(?![\w.-])", lambda found: str(self.folders[found[1]].path), text, flags=re.ASCII
+        )
+
+    def write(self, name: str, content: bytes | str) -> Path:
+        """A file of this run."""
+        path = self.own.path / name
+        path.touch(mode=0o600)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+
+def _folder(volume: Mounted, home: Path) -> Folder:
+    if not volume.read_only:
+        found: Folder | None = volume.get(FOLDER)
+        if found is None:
+            found = volume[FOLDER] = Folder(home)
+        return found
+    found = Folder(home)
+    for name, content in volume.items():
+        path = found.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+    return found

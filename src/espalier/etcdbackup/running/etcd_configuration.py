@@ -1,0 +1,75 @@
+"""`/config`: etcd's configuration file with what its agent knows of the member, for etcd-wrapper.
+
+As `server/httpAPI.go` of etcd-backup-restore has it: a file of the operator, in which the member's name, cluster and
+URLs are filled in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from aiohttp import web
+
+from espalier.api import yaml_trees
+from espalier.api.violations import ManifestError
+from espalier.etcdbackup.restore.members import Membership
+
+_LARGEST = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdConfiguration:
+    """What is told. `file`: the operator's part (None: there is none), read again each time."""
+
+    members: Membership
+    token: str
+    data: Path
+    file: Path | None = None
+
+    def text(self) -> str:
+        """YAML. Raises `ValueError` for a file that can't be read or is none of a configuration."""
+        urls = [f"{member.name}={url}" for member in self.members.members for url in member.peer_urls]
+        known = {
+            "name": self.members.own.name,
+            "data-dir": str(self.data),
+            "initial-advertise-peer-urls": ",".join(self.members.own.peer_urls),
+            "initial-cluster": ",".join(sorted(urls)),
+            "initial-cluster-token": self.token,
+        }
+        tree: dict[str, Any] = {"initial-cluster-state": "new", **self._given(), **known}
+        return yaml.dump(tree, Dumper=yaml.CSafeDumper, allow_unicode=True)
+
+    def _given(self) -> dict[str, Any]:
+        if self.file is None:
+            return {}
+        try:
+            with self.file.open("rb") as file:
+                content = file.read(_LARGEST + 1)
+        except OSError as error:
+            raise ValueError(f"{self.file}: {error.strerror or error}") from None
+        if len(content) > _LARGEST:
+            raise ValueError(f"{self.file}: found more than {_LARGEST} bytes")
+        try:
+            trees = yaml_trees.trees(content, str(self.file))
+        except ManifestError as error:
+            raise ValueError(str(error)) from None
+        if len(trees) != 1 or not isinstance(trees[0], dict):
+            raise ValueError(f"{self.file}: allowed is one document with etcd's settings by name")
+        return trees[0]
+
+
+def add_configuration(application: web.Application, configuration: EtcdConfiguration) -> None:
+    """`GET /config`."""
+
+    async def config(_request: web.Request) -> web.Response:
+        try:
+            text = await asyncio.to_thread(configuration.text)
+        except ValueError as error:
+            raise web.HTTPInternalServerError(text=f"{error}\n") from None
+        return web.Response(text=text, content_type="application/x-yaml")
+
+    application.router.add_get("/config", config, allow_head=False)

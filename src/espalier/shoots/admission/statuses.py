@@ -1,0 +1,96 @@
+"""Writes of a Shoot's status: which seed has the shoot, and who the shoot is: pure.
+
+Each seed writes the status of its shoots, and may lie. The status says who acts next, and which namespace, Cluster and
+BackupEntry are the shoot's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.responsibility import migrating, seed_of
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.violations import Violation
+from espalier.kube.objects import Object
+from espalier.kube.wire import User
+from espalier.shoots.admission import messages, users
+from espalier.shoots.admission.shoots import Garden
+
+DECIDING = ("seedName", "technicalID", "uid", "lastOperation", "constraints")
+"""Fields of the status by which seeds and the garden act."""
+
+_SEED, _TECHNICAL_ID, _UID = "status.seedName", "status.technicalID", "status.uid"
+
+
+def violations(old: Object, new: Object, user: User, garden: Garden) -> Iterator[Violation]:
+    """What is wrong with a write of a Shoot's status."""
+    before, after = old.decode(Shoot), new.decode(Shoot)
+    seed = users.seed_of(user)
+    if seed is not None:
+        if seed_of(before) != seed:
+            has = seed_of(before) or "none"
+            yield Violation("status", f"a write of seed {seed}", has, messages.STATUS_OF_OTHER_SEED)
+            return
+        yield from _seed(before, after, seed)
+        yield from _identity(before, after)
+    elif not users.is_garden(user):
+        yield from _by_others(old, new)
+        return
+    is_kept = seed is not None and before.status.technical_id
+    if not is_kept and after.status.technical_id not in ("", before.status.technical_id):
+        yield from _technical_id(after, garden)
+
+
+def _seed(before: Shoot, after: Shoot, seed: str) -> Iterator[Violation]:
+    """A gardenlet takes a shoot that no seed has yet, and passes on one that it has migrated."""
+    present, wanted = before.status.seed_name, after.status.seed_name
+    if wanted == present:
+        return
+    if present is None:
+        if wanted != seed:
+            yield Violation(_SEED, wanted or "nothing", seed, messages.SEED_TAKES)
+        return
+    last = after.status.last_operation
+    is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
+    if not (migrating(before) and is_migrated and wanted == before.spec.seed_name):
+        yield Violation(_SEED, wanted or "nothing", present, messages.SEED_PASSES)
+
+
+def _identity(before: Shoot, after: Shoot) -> Iterator[Violation]:
+    """A gardenlet writes once who the shoot is."""
+    for field, present, wanted in (
+        (_TECHNICAL_ID, before.status.technical_id, after.status.technical_id),
+        (_UID, before.status.uid, after.status.uid),
+    ):
+        if present and wanted != present:
+            yield Violation(field, wanted or "nothing", present, messages.IDENTITY_STAYS)
+    if not before.status.uid and after.status.uid not in ("", after.metadata.uid):
+        yield Violation(_UID, after.status.uid, after.metadata.uid, messages.UID)
+
+
+def _technical_id(shoot: Shoot, garden: Garden) -> Iterator[Violation]:
+    found, allowed = shoot.status.technical_id, garden.technical_id(shoot)
+    if found != allowed:
+        yield Violation(_TECHNICAL_ID, found, allowed, messages.TECHNICAL_ID)
+    elif garden.is_taken(shoot, found):
+        yield Violation(_TECHNICAL_ID, found, "", messages.TECHNICAL_ID_TAKEN)
+
+
+def _by_others(old: Object, new: Object) -> Iterator[Violation]:
+    before, after = _status(old), _status(new)
+    for field in DECIDING:
+        present, wanted = before.get(field), after.get(field)
+        if (wanted or None) != (present or None):
+            yield Violation(f"status.{field}", _text(wanted), _text(present), messages.STATUS_DECIDES)
+
+
+def _status(shoot: Object) -> dict[str, Any]:
+    return shoot.tree.get("status") or {}
+
+
+def _text(value: Any) -> str:
+    return "nothing" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()

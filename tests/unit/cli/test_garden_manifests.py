@@ -1,0 +1,21 @@
+"""What a garden is installed by."""
+
+from __future__ import annotations
+
+from espalier.cli.garden_manifests import of_garden
+from espalier.kube.wire import User
+from espalier.shoots.admission import users
+
+
+def test_the_account_that_is_installed_is_the_gardens_for_its_own_webhooks() -> None:
+    """They would refuse its ownership epochs."""
+    (account,) = (tree["metadata"] for tree in of_garden("") if tree["kind"] == "ServiceAccount")
+    user = User(f"system:serviceaccount:{account['namespace']}:{account['name']}", ("system:authenticated",))
+    assert users.is_garden(user)
+
+
+def test_writes_of_a_shoot_and_of_its_status_are_judged_by_webhooks_of_their_own() -> None:
+    (configuration,) = (tree for tree in of_garden("https://garden") if tree["kind"].startswith("Validating"))
+    asked = {hook["name"]: (hook["rules"][0]["resources"], hook["failurePolicy"]) for hook in configuration["webhooks"]}
+    assert asked["validate.shoots.core.gardener.cloud"] == (["shoots"], "Fail")
+    assert asked["validate.status.shoots.core.gardener.cloud"] == (["shoots/status"], "Fail")

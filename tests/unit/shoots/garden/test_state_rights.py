@@ -1,0 +1,202 @@
+"""Two seeds and the state of shoots: each gets at that of its own shoots alone, by what the garden grants it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api import gardener
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.crd import crd_of
+from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ExtensionState
+from espalier.api.meta import Tree
+from espalier.apiserver.server import Server
+from espalier.apiserver.webhooks import WebhookCall
+from espalier.cli.gardening import webhook_configuration
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Forbidden, Invalid
+from espalier.kube.objects import Object
+from espalier.kube.wire import User
+from espalier.runtime.cache import Caches
+from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.writer import Writer
+from espalier.shoots.admission.handlers import Admission
+from espalier.shoots.admission.users import SEEDS
+from espalier.shoots.garden.roles import USER, Roles
+from espalier.shoots.garden.signs_of_life import LEASES
+from espalier.shoots.state import pieces
+from espalier.shoots.state.document import Document, Entry
+from espalier.shoots.state.limits import MIB
+from espalier.shoots.state.store import ShootStates
+from espalier.shoots.state.stored import StoredState
+from tests.support.embedded_server import client_of, new_server
+from tests.support.shoot_states import SEED, json_of
+
+PROJECT = "garden-core"
+
+
+@asynccontextmanager
+async def garden() -> AsyncIterator[Garden]:
+    """A garden whose webhooks and Roles are kept, seeds `a` and `b`, and a shoot in each."""
+    webhooks = Webhooks(port=None)
+
+    async def call(call: WebhookCall) -> bytes:
+        return webhooks.review(call.url.removeprefix("https://garden.internal"), call.body)
+
+    server = new_server(call_webhook=call)
+    await server.start()
+    client = client_of(server)
+    for kind in gardener.GARDEN_KINDS:
+        await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
+    for namespace in (PROJECT, names.STATE_NAMESPACE, LEASES):
+        await client.create(NAMESPACE, {"metadata": {"name": namespace}})
+    caches = Caches(client, rng=random.Random(1))
+    Admission(caches).serve(webhooks)
+    roles = Roles(caches, Writer(client, {}, "garden")).controller()
+    running = [asyncio.ensure_future(caches.run()), asyncio.ensure_future(roles.run())]
+    await caches.wait_synced()
+    await client.create(VALIDATING_WEBHOOK_CONFIGURATION, webhook_configuration("https://garden.internal"))
+    made = Garden(server, client)
+    for seed, shoot in (("a", "apple"), ("b", "pear")):
+        await client.create(Seed.resource, {"metadata": {"name": seed}, "spec": SEED})
+        spec = {"provider": {"type": "local"}, "seedName": seed}
+        metadata = {"name": shoot, "namespace": PROJECT, "finalizers": ["gardener"]}
+        await client.create(Shoot.resource, {"metadata": metadata, "spec": spec})
+        await made.own(shoot, Ownership().add(seed, f"bucket-{seed}").start(1, seed))
+    yield made
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    await server.close()
+
+
+class Garden:
+    def __init__(self, server: Server, client: Client) -> None:
+        self.client = client
+        users = {seed: User(USER.format(seed=seed), (SEEDS, "system:authenticated")) for seed in "ab"}
+        self.seeds = {seed: client_of(server, user) for seed, user in users.items()}
+
+    async def shoot(self, name: str) -> Object:
+        return await self.client.get(Shoot.resource, name, PROJECT)
+
+    async def own(self, name: str, epochs: Ownership) -> None:
+        """Write epochs, and wait until the Roles follow."""
+        marks = {"metadata": {"annotations": {OWNERSHIP: epochs.render()}}}
+        await self.client.patch(Shoot.resource, name, PROJECT, patch=marks, type=PatchType.MERGE)
+        await settled()
+
+    async def store(self, seed: str, shoot: str, state: Any) -> list[str]:
+        """Have a seed store a large state; the names of its Secrets."""
+        live = await self.shoot(shoot)
+        reference, secrets = pieces.split(msgspec.json.encode(state), live.metadata.uid, 1)
+        entry = Entry.of(ExtensionState(kind="Infrastructure", name=shoot, state_ref=reference, epoch=1))
+
+        def edit(document: Document) -> None:
+            document.set_entries([entry])
+
+        await ShootStates(self.seeds[seed], seed).change(live, 1, edit, lambda: secrets)
+        await settled()
+        return reference.secrets
+
+
+async def settled() -> None:
+    for _ in range(100):
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+async def test_a_large_state_moves_with_its_shoot_and_no_other_seed_gets_at_it() -> None:
+    state = json_of(5 * MIB)
+    async with garden() as world:
+        secrets = await world.store("a", "apple", state)
+        assert len(secrets) > 5
+        a, b = world.seeds["a"], world.seeds["b"]
+        await a.get(SECRET, secrets[0], names.STATE_NAMESPACE)
+        await none_of(b, secrets[0])
+        one = Ownership().add("a", "bucket-a").start(1, "a")
+        await world.own("apple", one.add("b", "bucket-b"))
+        await none_of(a, secrets[0])
+        live = await world.shoot("apple")
+        claimed = await ShootStates(b, "b").claim(live, 2)
+        found = claimed.state_for("Infrastructure", "apple")
+        assert found is not None
+        assert msgspec.json.decode(found) == state
+        await world.client.delete(Shoot.resource, "apple", PROJECT)
+        await settled()
+        await ShootStates(b, "b").release(live)
+        assert (await world.client.list(SECRET, names.STATE_NAMESPACE)).items == []
+
+
+async def none_of(seed: Client, secret: str) -> None:
+    """A seed can't read, change or delete a Secret, nor find any."""
+    with pytest.raises(Forbidden):
+        await seed.get(SECRET, secret, names.STATE_NAMESPACE)
+    with pytest.raises(Forbidden):
+        await seed.list(SECRET, names.STATE_NAMESPACE)
+    change = {"metadata": {"labels": {"a": "b"}}}
+    with pytest.raises(Forbidden):
+        await seed.patch(SECRET, secret, names.STATE_NAMESPACE, patch=change, type=PatchType.MERGE)
+    with pytest.raises(Forbidden):
+        await seed.delete(SECRET, secret, names.STATE_NAMESPACE)
+
+
+async def test_a_seed_makes_no_secret_in_the_name_of_another_seeds_shoot_or_of_another_epoch() -> None:
+    async with garden() as world:
+        apple, pear = [(await world.shoot(name)).metadata.uid for name in ("apple", "pear")]
+
+        async def refused(uid: str, epoch: int, **metadata: Any) -> str:
+            _, (secret,) = pieces.split(b'"worm"', uid, epoch)
+            with pytest.raises(Invalid) as refusal:
+                await world.seeds["b"].create(SECRET, changed(secret, **metadata))
+            return str(refusal.value)
+
+        named = "a gardenlet makes Secrets with the state of shoots whose newest epoch is its own seed's"
+        assert named in await refused(apple, 1)
+        assert named in await refused(pear, 2)
+        assert named in await refused("nobody", 1)
+        assert named in await refused(pear, 1, name="anything")
+        labels = {metadata_keys.SHOOT_UID: apple, metadata_keys.EPOCH: "1"}
+        assert f"found {apple}; allowed: {pear}" in await refused(pear, 1, labels=labels)
+        _, (secret,) = pieces.split(b'"pear"', pear, 1)
+        await world.seeds["b"].create(SECRET, secret)
+
+
+def changed(secret: Tree, **metadata: Any) -> Tree:
+    return {**secret, "metadata": {**secret["metadata"], **metadata}}
+
+
+async def test_what_a_crash_left_is_found_by_the_seed_that_may_delete_it() -> None:
+    async with garden() as world:
+        apple = await world.shoot("apple")
+        _, (secret,) = pieces.split(b'"left"', apple.metadata.uid, 1)
+        await world.seeds["a"].create(SECRET, secret)
+        used = await world.store("a", "apple", json_of(MIB))
+        await ShootStates(world.seeds["a"], "a").sweep(apple, used, 1)
+        left = (await world.client.list(SECRET, names.STATE_NAMESPACE)).items
+        assert sorted(one.name for one in left) == sorted(used)
+
+
+async def test_a_piece_that_is_gone_is_told_and_not_waited_for() -> None:
+    """The seed has no right on what is not there, and hears that it may not read it."""
+    async with garden() as world:
+        secrets = await world.store("a", "apple", json_of(MIB))
+        await world.client.delete(SECRET, secrets[-1], names.STATE_NAMESPACE)
+        await settled()
+        a = world.seeds["a"]
+        live = await ShootStates(a, "a").read(await world.shoot("apple"))
+        assert live is not None
+        (problem,) = (await StoredState.read(a, live)).problems()
+        assert f"Secrets of namespace shoot-states are missing: {secrets[-1]}" in problem
