@@ -6,6 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Protocol
 
 from espalier.api.gardener.etcd import Store
@@ -16,7 +17,9 @@ from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
+from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.state.store import ShootStates
 from espalier.shoots.state.stored import StoredState
@@ -88,3 +91,9 @@ class Context:
     def namespace(self) -> str:
         """The shoot's namespace in the seed."""
         return self.scope.technical_id
+
+    @cached_property
+    def rendered(self) -> tuple[Rendered, ...]:
+        """All extension resources that the shoot shall have: several tasks look at some of them each."""
+        config = self.tools.config
+        return tuple(rendering.extensions(self.scope, config.dns_type, config.domain, config.dns_ttl))

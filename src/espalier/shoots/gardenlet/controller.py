@@ -142,7 +142,7 @@ class ShootReconciler:
         live.state = await self._shoot_state(live.shoot)
         if operation is OperationType.RESTORE and scope.is_owner and live.state is not None:
             try:
-                live.stored = await self._tools.states.claim(live.shoot, scope.epoch)
+                live.stored = await self._tools.states.claim(live.shoot, scope.epoch, live.state)
             except (EpochOver, StaleState, UnreadableShootState) as error:
                 return await self._broken(live.shoot, operation, f"{error}")
         return await self._run(live, operation)

@@ -6,6 +6,7 @@ from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from espalier.api import json_trees
 from espalier.api.gardener import metadata_keys, names
@@ -116,7 +117,7 @@ class Scope:
         """The typed ShootState."""
         return self.state.decode(ShootState) if self.state is not None else None
 
-    @property
+    @cached_property
     def carried(self) -> dict[str, Data]:
         """The secrets in the ShootState."""
         persisted = self.persisted
