@@ -81,6 +81,22 @@ async def test_a_link_leads_nowhere(tmp_path: Path) -> None:
     assert secret.read_bytes() == b"secret"
 
 
+async def test_a_pipe_is_no_object_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, retries=Retries(attempt=0.05, retries=0))
+    await store.put("v2/a", b"1")
+    os.mkfifo(tmp_path / "v2" / "pipe")
+    assert [stored.key async for stored in store.list()] == ["v2/a"]
+    with pytest.raises(NotFound):
+        await store.read("v2/pipe", most=9)
+
+
+async def test_a_file_where_the_store_should_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store").write_bytes(b"x")
+    store = LocalStore(tmp_path / "store")
+    with pytest.raises(Refused, match="Not a directory"):
+        [stored async for stored in store.list()]
+
+
 async def test_what_a_folder_says_as_a_file_is_not_found(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     await store.put("v2/a", b"1")
