@@ -29,6 +29,8 @@ from espalier.runtime.clock import SystemClock
 
 _SHOWN = 3
 """Foreign objects that are named."""
+_CLOCKS = 300.0
+"""Seconds by which clocks may differ that nobody need compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,12 @@ def _shortcomings(verdict: Verdict, now: datetime, seconds: float | None, revisi
     if seconds is not None and age > seconds:
         newest = verdict.snapshots.members[-1].name
         yield f"the newest snapshot, {newest}, is {tables.span(age)} old, allowed is {tables.span(seconds)}"
+    if seconds is not None and age < -_CLOCKS:
+        latest = max(verdict.snapshots.members, key=lambda stored: stored.snapshot.created)
+        yield (
+            f"{latest.name} was taken {tables.span(-age)} from now, so nothing says how old the newest snapshot is; "
+            "compare the clocks, and have a full snapshot taken"
+        )
     if revision is not None and (verdict.reach or 0) < revision:
         yield f"revision {verdict.reach or 0} can be restored, {revision} was asked for"
 

@@ -125,6 +125,14 @@ def test_a_backup_that_is_too_old_or_does_not_reach_fails(folder: Path, capsys: 
     assert "revision 20 can be restored, 21 was asked for" in error
 
 
+def test_a_snapshot_of_the_future_does_not_make_old_backups_young(folder: Path, capsys: Captured) -> None:
+    now = int(time.time()) - EPOCH
+    store = filled(folder, full(10, now + 86400 * 365), delta(11, 20, now - 86400))
+    assert run(["etcd-agent", "verify", store]) == 0
+    assert run(["etcd-agent", "verify", store, "--max-age", "10m"]) == 5
+    assert f"{full(10, now + 86400 * 365)} was taken 364d from now" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["show", "verify"])
 def test_an_empty_store_is_a_failure_that_says_where_backups_might_be(
     folder: Path, command: str, capsys: Captured

@@ -38,6 +38,7 @@ HASHED = 1 << 20
 the same ones again within a tick of its clock, which is no matter where nothing is updated conditionally."""
 _ABANDONED = 24 * 3600.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED = (errno.ELOOP, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR)
 
 
 class _Held(Exception):
