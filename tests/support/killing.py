@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from espalier.kube.errors import Unreachable
@@ -15,22 +16,22 @@ AGAIN = 3.0
 
 @dataclass
 class Killer:
-    """Counts the writes of all programs while it is armed, and kills the program of the chosen one.
+    """Counts the writes of all programs while it is armed, and kills the program of each that was chosen.
 
     Leases and events are none: nothing depends on them that a crash could leave half done.
     """
 
     world: World | None = None
-    number: int = 0
+    numbers: Sequence[int] = ()
     after: bool = False
     seen: int = 0
     killed: list[str] = field(default_factory=list)
     _generation: dict[str, int] = field(default_factory=dict)
     _restarts: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def arm(self, world: World, number: int, *, after: bool) -> None:
-        """Kill at this write from now on, once."""
-        self.world, self.number, self.after, self.seen = world, number, after, 0
+    def arm(self, world: World, *numbers: int, after: bool) -> None:
+        """Kill at these writes from now on, once each."""
+        self.world, self.numbers, self.after, self.seen = world, numbers, after, 0
 
     def __call__(self, program: str, transport: Transport) -> Transport:
         if program == "user":
@@ -45,7 +46,7 @@ class Killer:
         if self.world is None or request.method == "GET" or "/leases/" in request.path or "/events" in request.path:
             return False
         self.seen += 1
-        return self.seen == self.number
+        return self.seen in self.numbers
 
     def kill(self, program: str, request: Request) -> None:
         """The program is dead from now on."""
