@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from espalier.api.core import SECRET
 from espalier.api.gardener.machines import Machine
 from espalier.api.gardener.operations import OperationState
 from espalier.api.gardener.shoot import Shoot
@@ -104,8 +106,10 @@ async def machines(garden: Garden, seed: str) -> dict[str, str]:
 def test_commands_show_plan_and_make_a_move(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    settings = quick_settings(random_keys=False)
+    settings = replace(settings, gardenlet=replace(settings.gardenlet, care=2, bucket_check=4))
+
     async def story(simulation: virtual.Simulation) -> None:
-        settings = quick_settings(random_keys=False)
         async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:
             told, espalier = (
                 Story(garden, writes_every=WRITES_EVERY),
@@ -114,6 +118,7 @@ def test_commands_show_plan_and_make_a_move(
             async with told.begun("east"):
                 await shows_where_the_shoot_is(espalier)
                 await plans(espalier)
+                await says_when_its_bucket_is_of_no_use_to_others(garden, espalier)
                 await refuses_a_seed_that_is_not_there(espalier)
                 evacuated = await espalier("seeds", "evacuate", "east", "--timeout", "5m")
                 assert (evacuated.code, evacuated.complaint.splitlines()[-1]) == (
@@ -163,6 +168,34 @@ async def plans(espalier: GardenCommands) -> None:
     assert steps[0] == ["east", "Check extension state"]
     assert ["west", "Take ownership"] in steps
     assert "Data at risk: nothing that was acknowledged" in planned.output
+    assert "Times are those of the gardenlet of seed west" in planned.output
+    assert f"{QUICK.lease_wait:g} s    leases of the source's extensions end" in planned.output
+    assert "what is acknowledged is stored within 5 s" in planned.output
+
+
+async def says_when_its_bucket_is_of_no_use_to_others(garden: Garden, espalier: GardenCommands) -> None:
+    """The garden has lost the credentials that another seed would get. The source itself works on with its own."""
+
+    async def ready() -> list[str]:
+        described = await espalier("shoots", "describe", "apple", *IN_NAMESPACE)
+        return next(line.split()[1:3] for line in described.output.splitlines() if line.startswith("ReadyForDisaster"))
+
+    before = (await garden.client.get(Shoot.resource, "apple", "garden-dev")).metadata.resource_version
+    await asyncio.sleep(10)
+    after = (await garden.client.get(Shoot.resource, "apple", "garden-dev")).metadata.resource_version
+    assert after == before, "it is asked all the time, and nothing is written"
+    assert await ready() == ["True", "BackupsCurrent"]
+    secret = (await garden.client.get(SECRET, "backup-east", "garden")).tree
+    await garden.client.delete(SECRET, "backup-east", "garden")
+    await asyncio.sleep(7)
+    assert await ready() == ["False", "BucketUnreadable"]
+    planned = await espalier("shoots", "plan", "apple", *IN_NAMESPACE, "--to", "west")
+    seen = next(line for line in planned.output.splitlines() if line.startswith("backups are current"))
+    assert "Secret garden/backup-east of the garden is not there" in seen
+    again = {"metadata": {"name": "backup-east", "namespace": "garden"}, "data": secret["data"]}
+    await garden.client.create(SECRET, again)
+    await asyncio.sleep(7)
+    assert await ready() == ["True", "BackupsCurrent"]
 
 
 async def refuses_a_seed_that_is_not_there(espalier: GardenCommands) -> None:

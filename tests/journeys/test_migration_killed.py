@@ -17,7 +17,7 @@ from tests.support.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.killing import Killer
 from tests.support.sampling import sampled
 
-WRITES = 168
+WRITES = 180
 """More than any of these stories has: the last ones are of a program that lives."""
 
 CHUNK = 6

@@ -34,17 +34,26 @@ class Buckets:
 
     data: dict[Place, list[int]] = field(default_factory=dict)
     ended: dict[Place, Status] = field(default_factory=dict)
+    acknowledged: dict[str, list[int]] = field(default_factory=dict)
+    """By BackupEntry, of all epochs."""
     _writes: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def found(self, place: Place) -> None:
-        """The first write of an etcd that starts without data."""
-        self.data[place] = [next(self._writes)]
+    def write(self, place: Place) -> None:
+        """A client's write, which its etcd acknowledges."""
+        number = next(self._writes)
+        self.data.setdefault(place, []).append(number)
+        self.acknowledged.setdefault(place[1].partition("/")[0], []).append(number)
+
+    def lost(self, place: Place) -> list[int]:
+        """Acknowledged writes that an epoch of the same shoot does not have."""
+        return sorted({*self.acknowledged.get(place[1].partition("/")[0], ())} - {*self.data.get(place, ())})
 
 
 class Witness:
     """Sees when etcds serve, and says when two do for one shoot."""
 
     def __init__(self) -> None:
+        self.violations: list[str] = []
         self.serving: dict[str, str] = {}
         self.history: list[tuple[float, str, str, bool]] = []
 
@@ -52,7 +61,8 @@ class Witness:
         now = asyncio.get_running_loop().time()
         holder = self.serving.get(shoot)
         if is_so:
-            assert holder in (None, seed), f"{shoot} is served in {holder} and {seed} at once"
+            if holder not in (None, seed):
+                self.violations.append(f"{now:.0f} s: {shoot} is served in {holder} and {seed} at once")
             if holder is None:
                 self.history.append((now, shoot, seed, True))
             self.serving[shoot] = seed
@@ -88,10 +98,11 @@ class FastEtcds:
         bucket: Link,
         timing: Timing,
         delay: float,
+        has_clients: bool,
     ) -> None:
         self._seed, self._objects = seed, objects
         self._buckets, self._witness, self._others = buckets, witness, others
-        self._bucket, self._timing, self._delay = bucket, timing, delay
+        self._bucket, self._timing, self._delay, self._has_clients = bucket, timing, delay, has_clients
 
     async def reconcile(self, key: Key) -> Outcome:
         """Do what an Etcd asks for, as etcd-druid and the pods would."""
@@ -105,8 +116,11 @@ class FastEtcds:
         place = place_of(typed)
         serves = typed.spec.replicas > 0 and not self._bucket.is_cut and place not in self._buckets.ended
         if serves and not self._buckets.data.get(place):
-            assert metadata_keys.FOUNDING in live.metadata.annotations, f"{live} starts without data, and is not first"
-            self._buckets.found(place)
+            if metadata_keys.FOUNDING not in live.metadata.annotations:
+                self._witness.violations.append(f"{live} starts without data, and is not the first")
+            self._buckets.write(place)
+        elif serves and self._has_clients:
+            self._buckets.write(place)
         self._witness.serves(key.namespace, self._seed, is_so=serves)
         await self._ready(live, typed, is_so=serves)
         return Wait("Polls", "the CopyOperation is read again", after=POLL)

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from espalier.api import core
 from espalier.api.gardener import EXTENSION_KINDS
@@ -18,6 +19,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.retry import Retry
 from espalier.kube.wire import ADMIN, Endpoint
+from espalier.runtime.clock import Clock
 from espalier.runtime.component import Component
 from espalier.runtime.outcome import Done, Outcome
 from espalier.shoots.control_plane.rendering import ControlPlane
@@ -31,6 +33,19 @@ from tests.support.fast_objects import Objects
 
 Acts = Callable[[Objects], dict[Resource, Callable[[Key], Awaitable[Outcome]]]]
 """What acts in a cluster, by the kind that it acts on."""
+
+
+class SkewedClock:
+    """The clock of a machine, which is off."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self.seconds = clock, seconds
+
+    def now(self) -> datetime:
+        return self._clock.now() + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
 
 
 class FastCluster:
@@ -93,6 +108,10 @@ class Shared:
     """Seconds that each thing takes."""
     with_cloud: bool = False
     """True for the extensions of type `local` and the machine controller manager, instead of fakes."""
+    has_clients: bool = False
+    """True if somebody writes to every etcd that serves, whenever that is looked at."""
+    clock_skew: float = 0.0
+    """The most by which clocks of two seeds differ."""
     infrastructures: Infrastructures = field(default_factory=Infrastructures)
     buckets: Buckets = field(default_factory=Buckets)
     witness: Witness = field(default_factory=Witness)
@@ -111,6 +130,8 @@ class FastSeed(GardenSeed):
     def __init__(self, garden: Garden, name: str, shared: Shared) -> None:
         super().__init__(garden, name)
         self._shared = shared
+        if shared.clock_skew:
+            self.clock = SkewedClock(garden.clock, shared.clock_skew * (garden.random.random() - 0.5))
         self.troubles = Troubles()
         self.etcds = FastEtcds(
             name,
@@ -121,6 +142,7 @@ class FastSeed(GardenSeed):
             bucket=self.links.bucket,
             timing=self.config.timing,
             delay=shared.delay,
+            has_clients=shared.has_clients,
         )
         self.cluster = FastCluster(name, garden, self._acts)
 

@@ -63,12 +63,15 @@ async def garden(
     delay: float = 1.0,
     wrap: Wrap = unchanged,
     with_cloud: bool = False,
+    has_clients: bool = False,
+    clock_skew: float = 0.0,
 ) -> AsyncIterator[World]:
     """A garden with these seeds, all running. Nothing is left running afterwards."""
     before = asyncio.all_tasks()
     config = GardenletConfig("", timing=timing or Timing(), dns_type=PROVIDER)
     settings = Settings(gardenlet=config, random_keys=False)
-    world = World(simulation, settings, Shared(delay, with_cloud), wrap=wrap)
+    shared = Shared(delay, with_cloud, has_clients, clock_skew)
+    world = World(simulation, settings, shared, wrap=wrap)
     try:
         await world.garden.start([PROJECT])
         for name in seeds or ("a", "b"):
@@ -76,4 +79,5 @@ async def garden(
         yield world
     finally:
         await world.garden.stop()
+    assert world.witness.violations == []
     assert await left_over(before) == set()

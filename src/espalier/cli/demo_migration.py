@@ -137,7 +137,8 @@ def _explain(give_up_after: float) -> None:
     output.say(
         f"""
 A destroyed seed could not store what it had taken in since its last delta snapshot:
-up to {DELTA_PERIOD:g} s of writes are lost in the bad case, and none otherwise. Its gap holds
-{give_up_after:g} s until the source is given up, {QUICK.progress_timeout:g} s until nobody waits for its final
-snapshot, and {QUICK.lease_wait:g} s until no extension of it can act any more."""
+up to {DELTA_PERIOD:g} s of writes are lost in the bad case, and none otherwise. Its gap holds waits:
+{give_up_after:g} s for a sign of life, {QUICK.progress_timeout:g} s for a final snapshot, and {QUICK.lease_wait:g} s
+until no extension of the source can act any more. Where the source works there is none:
+its API server has ended before its etcd is handed over."""
     )

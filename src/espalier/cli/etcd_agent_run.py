@@ -16,6 +16,7 @@ from espalier.cli import etcd_election, flags, output
 from espalier.cli.etcd_agent_work import opened
 from espalier.cli.failures import Failure, Usage
 from espalier.etcd.credentials import CertificateError, TlsFiles
+from espalier.etcd.endpoints import endpoint
 from espalier.etcdbackup.agent import process
 from espalier.etcdbackup.agent.backups import Settings
 from espalier.etcdbackup.agent.serving import ServerFiles
@@ -103,7 +104,10 @@ def _options(given: RunFlags) -> process.Options:
     host, port = flags.address(given.listen, "--listen")
     server = server_files(given.server_cert, given.server_key, given.client_ca)
     try:
+        if "," in given.etcd:
+            raise Usage(f"--endpoints: found {given.etcd}, allowed is one: the member beside which this runs")
         tls = TlsFiles(given.cacert, given.cert, given.key) if given.cacert or given.cert or given.key else None
+        endpoint(given.etcd, tls=tls is not None)
         return process.Options(
             given.etcd,
             tls,

@@ -14,6 +14,9 @@ from espalier.cli import flags
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 
+_LONGEST_PATH = 107
+"""Of a unix socket on Linux."""
+
 
 @click.command(cls=Command)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, help="etcd and its flags, behind --.")
@@ -45,10 +48,16 @@ def etcd_guard(
     if program is None:
         raise Usage(f"COMMAND: found {command[0]!r}, which is no program here; give its path")
     host, port = flags.address(listen, "--listen")
+    etcd_at, control_at = Path(etcd_socket).absolute(), Path(control).absolute()
+    if os.path.normpath(etcd_at) == os.path.normpath(control_at):
+        raise Usage(f"--control: found {control}, which is --etcd-socket; each needs a path of its own")
+    for flag, path in (("--etcd-socket", etcd_at), ("--control", control_at)):
+        if len(os.fsencode(path)) > _LONGEST_PATH:
+            raise Usage(f"{flag}: found {path}, allowed are up to {_LONGEST_PATH} bytes; the kernel takes no more")
     given = {
         "command": [program, *command[1:]],
-        "etcd": str(Path(etcd_socket).absolute()),
-        "control": str(Path(control).absolute()),
+        "etcd": str(etcd_at),
+        "control": str(control_at),
         "host": host,
         "port": port,
         "liveness": list(flags.address(liveness, "--liveness")) if liveness else None,

@@ -53,7 +53,8 @@ class Number(click.ParamType[float]):
         if self.least <= number <= self.most:
             return number
         whole = "a whole number" if isinstance(self.least, int) else "a number"
-        allowed = f"{whole} from {self.least:g} to {self.most:g}"
+        least, most = (str(limit) if isinstance(limit, int) else f"{limit:g}" for limit in (self.least, self.most))
+        allowed = f"{whole} from {least} to {most}"
         raise click.BadParameter(f"found {value!r}, allowed is {allowed}", ctx, param)
 
 

@@ -20,7 +20,7 @@ from espalier.shoots.garden import setup as garden
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet import setup as gardenlet
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Call, SilentNodes
+from espalier.shoots.gardenlet.context import Call, ReadBackup, SilentNodes
 
 NODE_LEASES = "kube-node-lease"
 VALIDATING_WEBHOOKS = "espalier-garden-validating-webhook-configuration"
@@ -59,6 +59,7 @@ def of_gardenlet(
     to_garden: Client,
     call: Call,
     silent_nodes: SilentNodes | None = None,
+    read_backup: ReadBackup | None = None,
     random_keys: bool = True,
 ) -> tuple[Component, ...]:
     """The components of a seed: the gardenlet, and the controller of Etcds."""
@@ -68,6 +69,7 @@ def of_gardenlet(
         renderer=ControlPlane(),
         call=call,
         silent_nodes=silent_nodes,
+        read_backup=read_backup,
         random_keys=random_keys,
     )
     return (flows, etcds.component(timing=config.timing))

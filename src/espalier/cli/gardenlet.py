@@ -12,7 +12,7 @@ import msgspec
 from espalier.api import json_trees
 from espalier.api.core import SECRET, Secret
 from espalier.api.etcd.timing import Timing, TimingError
-from espalier.cli import flags, gardening, lasting, processes
+from espalier.cli import backup_reads, flags, gardening, lasting, processes
 from espalier.cli.commands import Command
 from espalier.cli.etcd_agent_calls import over_http
 from espalier.cli.failures import Usage
@@ -112,7 +112,11 @@ async def gardenlet(
     try:
         async with over_http() as call:
             made = gardening.of_gardenlet(
-                config, to_garden=to_garden, call=call, silent_nodes=gardening.nodes_that_are_silent(to_shoot)
+                config,
+                to_garden=to_garden,
+                call=call,
+                silent_nodes=gardening.nodes_that_are_silent(to_shoot),
+                read_backup=backup_reads.over_network,
             )
             assemble(running, made)
             return await running.run(signals=True)

@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from espalier.api.etcd.timing import Timing
-from espalier.api.gardener import names, ownership
+from espalier.api.core import LEASE
+from espalier.api.gardener import move_times, names, ownership
 from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.move_times import MoveTimes
+from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
@@ -25,11 +27,9 @@ from espalier.kube.wire import ADMIN
 from espalier.shoots.admission import shoots as rules
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.readiness import unready
-from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
 
-DELTA_PERIOD = 20.0
-"""Of agents by default."""
 START = 10.0
 """Seconds in which etcd and the API server are started at the destination, by experience."""
 
@@ -44,6 +44,8 @@ class Seen:
     shoots: tuple[Shoot, ...]
     profiles: Mapping[str, CloudProfile]
     buckets: Mapping[str, BackupBucket]
+    times: Mapping[str, MoveTimes] = field(default_factory=dict)
+    """With which times gardenlets run, by seed, as far as they say so."""
     unread: tuple[str, ...] = ()
     """Kinds that may not be read."""
 
@@ -59,13 +61,15 @@ async def observe(client: Client, key: Key, destination: str) -> Seen:
             unread.append(resource.plural)
             return []
 
-    shoot, seeds, shoots, profiles, buckets = await asyncio.gather(
+    shoot, seeds, shoots, profiles, buckets, leases = await asyncio.gather(
         client.get(Shoot.resource, key.name, key.namespace),
         of(Seed.resource),
         of(Shoot.resource),
         of(CloudProfile.resource),
         of(BackupBucket.resource),
+        of(LEASE, LEASES),
     )
+    said = {one.name: move_times.parse(one.metadata.annotations.get(move_times.KEY)) for one in leases}
     return Seen(
         shoot,
         destination,
@@ -73,6 +77,7 @@ async def observe(client: Client, key: Key, destination: str) -> Seen:
         tuple(one.decode(Shoot) for one in shoots),
         {one.name: one.decode(CloudProfile) for one in profiles},
         {one.name: one.decode(BackupBucket) for one in buckets},
+        {name: times for name, times in said.items() if times is not None},
         tuple(sorted(unread)),
     )
 
@@ -115,12 +120,14 @@ class Plan:
     bad: Times
     is_source_alive: bool
     at_risk: str
+    times_of: str
+    """Whose times these are."""
     unread: tuple[str, ...] = field(default=())
 
     @classmethod
-    def of(cls, seen: Seen, timing: Timing | None = None) -> Plan:
-        """The plan by what was seen. Times are those of gardenlets and agents with default settings, unless given."""
-        times = timing or Timing()
+    def of(cls, seen: Seen) -> Plan:
+        """The plan by what was seen. Times are those of the destination's gardenlet, or defaults where it says none."""
+        times = seen.times.get(seen.destination, MoveTimes())
         shoot = seen.shoot.decode(Shoot)
         source = shoot.status.seed_name or shoot.spec.seed_name or ""
         is_alive = _gives_signs(seen, source)[0]
@@ -136,7 +143,8 @@ class Plan:
             good_case(times),
             bad_case(times),
             is_alive,
-            _at_risk(is_alive=is_alive),
+            _at_risk(shoot, is_alive=is_alive),
+            _whose(seen, source),
             seen.unread,
         )
 
@@ -146,27 +154,39 @@ class Plan:
         return tree
 
 
-def good_case(timing: Timing) -> Times:
+def good_case(times: MoveTimes) -> Times:
     """The API gap of a move whose source works."""
-    seen = timing.store_staleness + timing.poll_period + timing.store_timeout
+    answered = times.timing.store_staleness + times.timing.store_timeout
     return Times.of(
-        ("the source's agent reads that it hands over", seen),
-        ("its API servers end", timing.serving_grace),
-        ("the destination reads that the final snapshot is stored", seen),
+        ("the source closes etcd and stores its final snapshot", answered),
+        ("the destination copies it", answered),
         ("etcd and kube-apiserver start", START),
-        ("resolvers forget the old address", GardenletConfig("").dns_ttl),
+        ("resolvers forget the old address", times.dns_ttl),
     )
 
 
-def bad_case(timing: Timing) -> Times:
+def bad_case(times: MoveTimes) -> Times:
     """The longest API gap of a move whose source is lost, counted from when the move is asked for."""
     return Times.of(
         ("the garden gives the source up", GardenConfig().give_up_after),
-        ("the destination goes on without a final snapshot", timing.progress_timeout),
-        ("leases of the source's extensions end", timing.lease_wait),
+        ("the destination goes on without a final snapshot", times.timing.progress_timeout),
+        ("leases of the source's extensions end", times.timing.lease_wait),
         ("etcd and kube-apiserver start", START),
-        ("resolvers forget the old address", GardenletConfig("").dns_ttl),
+        ("resolvers forget the old address", times.dns_ttl),
     )
+
+
+def _whose(seen: Seen, source: str) -> str:
+    """Whose times a plan has, and what is wrong with them."""
+    of_garden = "the garden's own time is that of `espalier garden` by default"
+    mine = seen.times.get(seen.destination)
+    if mine is None:
+        return f"Times are defaults: the gardenlet of seed {seen.destination} does not say its own; {of_garden}."
+    theirs = seen.times.get(source)
+    if theirs is not None and theirs.timing != mine.timing:
+        differ = f"Seeds {source} and {seen.destination} run with different times"
+        return f"{differ}: give both the same. These are the latter's; {of_garden}."
+    return f"Times are those of the gardenlet of seed {seen.destination}; {of_garden}."
 
 
 def _refusals(seen: Seen) -> Iterator[str]:
@@ -191,7 +211,21 @@ def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
     last = shoot.status.last_operation
     state = f"{last.type} {last.state}" if last is not None else "nothing yet"
     yield Finding("no operation is under way", last is not None and last.finished, f"the last one: {state}")
-    yield Finding("age of the last delta", None, "no gardenlet reports it: see the agent's metrics in the source seed")
+    yield _backups(shoot)
+
+
+def _backups(shoot: Shoot) -> Finding:
+    """What the source's gardenlet says of its backups."""
+    what = "backups are current, and others can read them"
+    found = _condition(shoot)
+    if found is None:
+        return Finding(what, None, "no gardenlet has reported it yet")
+    ready = {"True": True, "False": False}.get(found.status)
+    return Finding(what, ready, f"{found.message} (as of {found.last_update_time})")
+
+
+def _condition(shoot: Shoot) -> Condition | None:
+    return next((one for one in shoot.status.conditions if one.type == READY_FOR_DISASTER), None)
 
 
 def _bucket(seen: Seen, role: str, name: str) -> Finding:
@@ -237,10 +271,9 @@ def _gives_signs(seen: Seen, name: str) -> tuple[bool, str]:
     return ready.status == "True", ready.message or "its gardenlet renews its Lease"
 
 
-def _at_risk(*, is_alive: bool) -> str:
+def _at_risk(shoot: Shoot, *, is_alive: bool) -> str:
     if is_alive:
         return "nothing that was acknowledged: the source stores a final snapshot before it is left"
-    return (
-        f"what was acknowledged since the last delta snapshot: {DELTA_PERIOD:g} s with default settings, while the "
-        "source's bucket took them"
-    )
+    found = _condition(shoot)
+    known = f"{found.message}, as of {found.last_update_time}" if found is not None else "age unknown"
+    return f"what was acknowledged since the last delta snapshot ({known})"

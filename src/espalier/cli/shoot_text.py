@@ -88,7 +88,7 @@ def write_plan(plan: Plan) -> None:
         output.say()
         _write_times("Longest API gap, should the source be lost before it hands over", other)
     output.say()
-    output.say("Times are those of default settings; nodes and their pods keep running.")
+    output.say(f"{plan.times_of} Nodes and their pods keep running.")
     output.say(f"Data at risk: {plan.at_risk}")
 
 

@@ -248,3 +248,17 @@ def test_who_interrupts_a_copy_is_told_what_stays(folder: Path, tmp_path: Path) 
         command.send_signal(signal.SIGINT)
         assert "stopped; what was copied stays" in command.stderr.read()
     assert command.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "said"),
+    [
+        ("ftp://localhost", "endpoint 'ftp://localhost': unknown scheme 'ftp'"),
+        ("http://a:2379,http://b:2379", "allowed is one: the member beside which this runs"),
+    ],
+)
+def test_an_endpoint_that_is_none_is_a_wrong_command_line(
+    folder: Path, capsys: Captured, endpoints: str, said: str
+) -> None:
+    assert run(["etcd-agent", "run", f"file://{folder}", "--endpoints", endpoints]) == 2
+    assert said in capsys.readouterr().err

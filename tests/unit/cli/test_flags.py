@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.cli.failures import Usage
-from espalier.cli.flags import seconds
+from espalier.cli.flags import Number, seconds
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("5m", 300), ("1h30m", 5400), ("250ms", 0.25), ("15", 15)])
@@ -27,3 +28,15 @@ def test_anything_else_is_refused_with_what_is_allowed(text: str) -> None:
 def test_the_flag_is_named() -> None:
     with pytest.raises(Usage, match="--sync-period: found 'often'"):
         seconds("often", "--sync-period")
+
+
+@pytest.mark.parametrize(
+    ("number", "allowed"),
+    [
+        (Number(1, 2**53), "a whole number from 1 to 9007199254740992"),
+        (Number(0.0, 86400.0), "a number from 0 to 86400"),
+    ],
+)
+def test_limits_of_numbers_are_written_so_that_they_can_be_given(number: Number, allowed: str) -> None:
+    with pytest.raises(click.BadParameter, match=f"found '-1', allowed is {allowed}$"):
+        number.convert("-1", None, None)

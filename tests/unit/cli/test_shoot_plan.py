@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from espalier.api.etcd.timing import Timing
+from espalier.api.gardener import move_times
+from espalier.api.gardener.move_times import MoveTimes
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
@@ -58,9 +61,40 @@ def test_a_destination_that_is_not_ready_is_no_refusal_but_is_seen() -> None:
     assert said["destination west is ready"] == (False, "seed west is not ready: it is silent")
 
 
+BACKUPS = "backups are current, and others can read them"
+
+
 def test_what_nobody_reports_is_not_guessed() -> None:
     said = {one.what: one.ready for one in Plan.of(seen("west", seed("east"), seed("west"))).findings}
-    assert said["age of the last delta"] is None
+    assert said[BACKUPS] is None
+
+
+@pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", None)])
+def test_backups_are_as_the_gardenlet_of_the_source_has_said_last(status: str, ready: bool | None) -> None:
+    condition = {"type": "ReadyForDisaster", "status": status, "message": "so it is", "lastUpdateTime": "noon"}
+    told = shoot(conditions=[condition])
+    said = {one.what: one for one in Plan.of(seen("west", seed("east"), seed("west"), of=told)).findings}
+    assert (said[BACKUPS].ready, said[BACKUPS].message) == (ready, "so it is (as of noon)")
+    lost = Plan.of(seen("west", seed("east", "Unknown"), seed("west"), of=told))
+    assert lost.at_risk.endswith("(so it is, as of noon)")
+
+
+def test_times_are_those_with_which_the_destination_runs() -> None:
+    slow = MoveTimes(Timing(lease_wait=1000), dns_ttl=7)
+    base = seen("west", seed("east"), seed("west"))
+    told = Plan.of(replace(base, times={"west": slow}))
+    assert {1000, 7} <= {seconds for _, seconds in told.bad.parts}
+    assert told.times_of.startswith("Times are those of the gardenlet of seed west")
+    assert Plan.of(base).times_of.startswith("Times are defaults")
+    differ = Plan.of(replace(base, times={"west": slow, "east": MoveTimes()}))
+    assert differ.times_of.startswith("Seeds east and west run with different times")
+
+
+def test_times_that_a_lease_tells_are_read_back_and_others_are_none() -> None:
+    slow = MoveTimes(Timing(lease_wait=1000), dns_ttl=7)
+    assert move_times.parse(slow.render()) == slow
+    for text in (None, "", "{", "[]", '{"timing": {"validity": 1}}', "[" * 3000, "{}" + " " * 5000):
+        assert move_times.parse(text) is None
 
 
 @pytest.mark.parametrize(
@@ -75,7 +109,7 @@ def test_refusals_are_those_of_admission(destination: str, sentence: str) -> Non
 
 
 def test_the_times_of_the_documentation_are_those_of_the_defaults() -> None:
-    assert (good_case(Timing()).total, bad_case(Timing()).total) == (158, 1340)
+    assert (good_case(MoveTimes()).total, bad_case(MoveTimes()).total) == (138, 1340)
 
 
 def test_a_shoot_has_settled_only_where_it_shall_be() -> None:

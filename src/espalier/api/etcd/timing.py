@@ -77,7 +77,9 @@ def _violations(timing: Timing) -> Iterator[Violation]:
         value = getattr(timing, field)
         least = 0 if field in ("store_staleness", "clock_drift", "clock_skew", "serving_grace") else 0.001
         if not least <= value <= 7 * 86400:
-            yield Violation(_shown(field), f"{value:g}", f"{least:g} to 604800", "it is no time that makes sense here")
+            yield Violation(
+                _shown(field), _number(value), f"{least:g} to 604800", "it is no time that makes sense here"
+            )
             return
     times: Mapping[str, float] = {field: getattr(timing, field) for field in timing.__struct_fields__}
     drift = 1 + timing.clock_drift
@@ -112,14 +114,14 @@ def _least(
     least = sum(times[name] for name in names) * factor + (times[plain] if plain else 0)
     if times[field] >= least:
         return
-    sum_of = " + ".join(f"{_shown(name)} {times[name]:g}" for name in names)
+    sum_of = " + ".join(f"{_shown(name)} {_number(times[name])}" for name in names)
     sum_of = f"({sum_of}) x {factor:g}" if factor != 1 else sum_of
-    sum_of = f"{_shown(plain)} {times[plain]:g} + {sum_of}" if plain and times[plain] else sum_of
+    sum_of = f"{_shown(plain)} {_number(times[plain])} + {sum_of}" if plain and times[plain] else sum_of
     missing = least - times[field]
     yield Violation(
         _shown(field),
-        f"{times[field]:g} s, {missing:.3g} s too small",
-        f"{least:g} s and more = {sum_of}",
+        f"{_number(times[field])} s, {_number(missing)} s too small",
+        f"{_number(least)} s and more = {sum_of}",
         f"{otherwise}; make it larger or a term of the sum smaller",
     )
 
@@ -127,3 +129,8 @@ def _least(
 def _shown(field: str) -> str:
     first, *rest = field.split("_")
     return first + "".join(word.capitalize() for word in rest)
+
+
+def _number(value: float) -> str:
+    """As people write it: 1600 and not 1.6e+03, and no more digits than a clock has."""
+    return f"{value:.3f}".rstrip("0").rstrip(".") if 0.001 <= value < 1e9 else f"{value:g}"

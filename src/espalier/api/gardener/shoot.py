@@ -23,6 +23,13 @@ VERSION = "v1beta1"
 READY_FOR_MIGRATION = "ReadyForMigration"
 """Constraint of a Shoot: its migration may begin, as the destination seed is ready."""
 
+API_SERVER_AVAILABLE = "APIServerAvailable"
+"""Condition of a Shoot: its API server can be reached."""
+CONTROL_PLANE_HEALTHY = "ControlPlaneHealthy"
+"""Condition of a Shoot: its etcd and the programs of its control plane run."""
+READY_FOR_DISASTER = "ReadyForDisaster"
+"""Condition of a Shoot: should its seed be lost, it can be restored in another one, up to the last delta snapshot."""
+
 
 class WorkerMachine(Part):
     """Machine type and image of a worker pool."""

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from espalier.api.etcd.timing import Timing
+from espalier.cli import backup_reads
 from espalier.cli.environment.buckets import Buckets
-from espalier.cli.environment.seed_programs.agent import Agents
+from espalier.cli.environment.seed_programs.agent import Agents, StoreWords
 from espalier.cli.environment.seed_programs.assembly import in_process
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.runtime.clock import Clock
+from espalier.shoots.gardenlet.context import ReadBackup
 from espalier.shoots.local_provider.backups import Stores
 from espalier.simulator.connections import Link
 from espalier.simulator.pods.in_process import InProcessProgram
@@ -31,6 +33,10 @@ class ControlPlanes(Protocol):
         """The buckets, as the extensions of a seed make and delete them."""
         ...
 
+    def read_backup(self, bucket: Link) -> ReadBackup:
+        """Reads a small object of a bucket, with given credentials."""
+        ...
+
 
 class InProcessControlPlanes:
     """Simulated etcds and embedded API servers: on virtual time as well (`ControlPlanes`)."""
@@ -49,3 +55,8 @@ class InProcessControlPlanes:
     def stores(self, bucket: Link) -> Stores:
         """See `ControlPlanes`."""
         return self._buckets.managed_through(bucket)
+
+    def read_backup(self, bucket: Link) -> ReadBackup:
+        """See `ControlPlanes`."""
+        opened = self._buckets.through(bucket)
+        return backup_reads.through(lambda url, credentials: opened(StoreWords(url, "", credentials)))

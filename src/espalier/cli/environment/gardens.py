@@ -150,6 +150,8 @@ class GardenSeed(ABC):
 
     def __init__(self, garden: Garden, name: str) -> None:
         self.name = name
+        self.clock = garden.clock
+        """Of its programs: clocks of machines differ."""
         self.links = Links.of(name, garden.control_planes)
         self.config = _named(garden.settings.gardenlet, name)
         self._garden = garden
@@ -195,12 +197,12 @@ class GardenSeed(ABC):
         program = f"gardenlet {self.name}"
         user = User(USER.format(seed=self.name), (SEEDS, "system:authenticated"))
         to_garden = self._garden.connect(program, user, self.links.garden)
-        self._garden.run(program, self.own_client(program), self.gardenlet(to_garden))
+        self._garden.run(program, self.own_client(program), self.gardenlet(to_garden), clock=self.clock)
 
     def run_extensions(self) -> None:
         """Start its extension controllers."""
         program = f"extensions {self.name}"
-        self._garden.run(program, self.own_client(program), self.extensions())
+        self._garden.run(program, self.own_client(program), self.extensions(), clock=self.clock)
 
     def own_client(self, program: str, life: Life | None = None) -> Client:
         """A client of the seed's API server for a program of the seed."""
@@ -239,6 +241,7 @@ class SimulatedSeed(GardenSeed):
             to_garden=to_garden,
             call=agent_calls(self.cluster, link=self.links.seed),
             silent_nodes=gardening.nodes_that_are_silent(self._shoot_of_gardenlet),
+            read_backup=self._garden.control_planes.read_backup(self.links.bucket),
             random_keys=self._garden.settings.random_keys,
         )
 
@@ -353,10 +356,18 @@ class Garden:
         self.run("garden", self.connect("garden", ADMIN), made, webhooks=self.webhooks)
 
     def run(
-        self, name: str, client: Client, components: Sequence[Component], *, webhooks: Webhooks | None = None
+        self,
+        name: str,
+        client: Client,
+        components: Sequence[Component],
+        *,
+        webhooks: Webhooks | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """Start a program of these components."""
-        manager = Manager(client, clock=self.clock, rng=_generator(self.random), component=name, fill_within=None)
+        manager = Manager(
+            client, clock=clock or self.clock, rng=_generator(self.random), component=name, fill_within=None
+        )
         assemble(manager, components, webhooks=webhooks)
         self.programs[name] = Program(manager, asyncio.create_task(manager.run(), name=name))
 

@@ -109,7 +109,7 @@ class Backups:
                 self.follows = not status.leads and status.leader != 0
                 if status.leads:
                     await self._while_leading()
-            except (EtcdError, StoreError, Malformed, Behind) as error:
+            except (EtcdError, StoreError, Malformed, Behind, OSError) as error:  # such as no room for temporary files
                 log.warning("backups have stopped, and are tried again", error=str(error))
             await asyncio.sleep(PERIOD)
 

@@ -54,6 +54,8 @@ class ServerFiles:
 
     def _load(self, context: ssl.SSLContext) -> None:
         try:
+            # A context forgets its key when it is given a certificate that does not fit: tried elsewhere first.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
             context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
             raise ValueError(f"{self.certificate} and {self.key}: {error}") from None

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +40,15 @@ class Control:
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def listen(self, path: Path) -> None:
-        """Listen. One that was left by a guard before is replaced. Raises `OSError`."""
+        """Listen. One that was left by a guard before is replaced, and nothing else. Raises `OSError`."""
+        if os.path.lexists(path) and not stat.S_ISSOCK(path.lstat().st_mode):
+            raise FileExistsError(errno.EEXIST, "there is something else than a socket", str(path))
         path.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
             self._server = await asyncio.start_unix_server(self._served, path, limit=LONGEST_LINE)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from None
         finally:
             os.umask(before)
 
@@ -63,9 +69,10 @@ class Control:
         if before is not None:
             before.close()
         try:
-            while self._agent is writer and (line := await reader.readline()).endswith(b"\n"):
-                if self._agent is writer:
-                    await self._heard(writer, line)
+            while (line := await reader.readline()).endswith(b"\n"):
+                if self._agent is not writer:  # what it had sent before is read still
+                    break
+                await self._heard(writer, line)
         except (ValueError, ConnectionError):
             pass  # a line that is too long; the agent is gone
         finally:

@@ -13,7 +13,7 @@ import structlog
 
 from espalier.api.conditions import timestamp
 from espalier.api.etcd.calls import BackupStatus, CopyOperationStatus, InitiateCopyOperation
-from espalier.api.etcd.ownership import FirstStart, Status
+from espalier.api.etcd.ownership import FirstStart, Status, Unreadable
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.agent.backups import PERIOD, Backups
 from espalier.etcdbackup.election import actions, agent, events
@@ -65,6 +65,8 @@ class AgentRun:
         self._starting = Starting(settings, parts, self._objects)
         self._marker: asyncio.Future[FirstStart] | None = None
         self._trouble = "the agent has just started"
+        self._found = ""
+        """What is wrong with the sync objects that were read last, while this epoch has not ended."""
         self._door = _Door(parts, self._turns)
         self._bringing_up: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -101,7 +103,7 @@ class AgentRun:
         """Why it does not serve, as far as it is known; empty if it does."""
         if self.ready:
             return ""
-        return self._objects.trouble or self._trouble or f"it is {self.phase}"
+        return self._objects.trouble or self._found or self._trouble or f"it is {self.phase}"
 
     @property
     def store_unreadable(self) -> float:
@@ -202,11 +204,13 @@ class AgentRun:
     def _seen(self, event: events.AgentEvent) -> None:
         if isinstance(event, events.Observed):
             marker = self._marker
-            if isinstance(event.marker, FirstStart):
-                if marker is not None and not marker.done():
-                    marker.set_result(event.marker)
-            elif marker is None or not marker.done():
-                self._trouble = _no_marker(self._settings, event)
+            if isinstance(event.marker, FirstStart) and marker is not None and not marker.done():
+                marker.set_result(event.marker)
+            has_ended = agent.Phase.HANDING_OVER.value, agent.Phase.HANDED_OVER.value
+            found = "" if self.phase in has_ended else _not_understood(self._settings, event)
+            if found and found != self._found:
+                log.warning("nothing shows that this epoch is the owner", epoch=self._settings.epoch, error=found)
+            self._found = found
 
     def _act(self, action: actions.AgentAction) -> None:
         turns, objects = self._turns, self._objects
@@ -380,9 +384,13 @@ class _Door:
                 self.opened_until = told
 
 
-def _no_marker(settings: agent.Settings, seen: events.Observed) -> str:
+def _not_understood(settings: agent.Settings, seen: events.Observed) -> str:
+    """What keeps this epoch from being known for the owner; empty if nothing does."""
+    epoch = settings.epoch
     if seen.marker is None:
-        return (
-            f"there is no first-start marker of epoch {settings.epoch}: this is the wrong store, or nothing was copied"
-        )
-    return f"the first-start marker of epoch {settings.epoch} is not understood: {getattr(seen.marker, 'why', '')}"
+        return f"there is no first-start marker of epoch {epoch}: this is the wrong store, or nothing was copied"
+    if isinstance(seen.marker, Unreadable):
+        return f"the first-start marker of epoch {epoch} is not understood: {seen.marker.why}"
+    if isinstance(seen.operation, Unreadable):
+        return f"the CopyOperation of epoch {epoch} is not understood: {seen.operation.why}"
+    return ""

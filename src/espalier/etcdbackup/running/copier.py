@@ -10,7 +10,7 @@ from typing import NoReturn
 import structlog
 
 from espalier.api.etcd.calls import CopyOperationStatus
-from espalier.api.etcd.ownership import CopyOperation
+from espalier.api.etcd.ownership import Unreadable
 from espalier.etcdbackup.copying.copier import Copier
 from espalier.etcdbackup.copying.plan import LATEST
 from espalier.etcdbackup.election import actions, copier, events
@@ -94,11 +94,14 @@ class CopierRun:
     def _seen(self, event: events.CopierEvent | events.Due) -> None:
         if not isinstance(event, events.Observed):
             return
+        epoch = self._settings.predecessor
         if event.marker is None:
-            self._trouble = (
-                f"epoch {self._settings.predecessor} has no first-start marker in {self._parts.source.where}"
-            )
-        elif isinstance(event.operation, CopyOperation):
+            self._trouble = f"epoch {epoch} has no first-start marker in {self._parts.source.where}"
+        elif isinstance(event.marker, Unreadable):
+            self._trouble = f"the first-start marker of epoch {epoch} is not understood: {event.marker.why}"
+        elif isinstance(event.operation, Unreadable):
+            self._trouble = f"the CopyOperation of epoch {epoch} is not understood: {event.operation.why}"
+        else:
             self._trouble = ""
 
     async def _then(self, work: Awaitable[events.CopierEvent]) -> None:

@@ -22,6 +22,7 @@ from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression, Kind
 from espalier.etcdbackup.snapshots.reading import take_stock
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
+from espalier.etcdbackup.snapshotter.continuity import other_history
 from espalier.etcdbackup.snapshotter.full import ALL_KEYS, newest_revision, take_full
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.snapshotter.orders import Inactive, Order, Orders
@@ -83,6 +84,8 @@ class Snapshotter:
         """When the newest snapshot of each kind was taken."""
         self.unstored_since: datetime | None = None
         """Since then there is something that no snapshot has; None where the store has all."""
+        self._was_behind = False
+        """etcd was seen behind the backups, and no full snapshot was stored since."""
 
     @property
     def inactive(self) -> str:
@@ -139,14 +142,19 @@ class Snapshotter:
             self.latest = {one.snapshot.kind: one.snapshot.time for one in stock.latest.members}
         revision, latest = await newest_revision(self._etcd), stock.latest
         if latest is not None and revision < latest.last:
+            self._was_behind = True
             raise Behind(
                 f"etcd has revision {revision}, and its backups in {self._store.where} lead to {latest.last}: what it "
                 "writes now would stand before them; restore it from them, or give it another prefix"
             )
         self._orders.closed = ""
         reason = full_first(self._schedule, latest, self._clock.now())
+        if reason is None and self._was_behind:
+            reason = "etcd was behind its backups: what it wrote since does not follow them"
         if reason is None and latest is not None:
-            return latest.reach
+            reason = await other_history(self._etcd, self._store, latest)
+            if reason is None:
+                return latest.reach
         log.info("a full snapshot is taken first", reason=reason)
         return (await self._full_taken()).snapshot.last
 
@@ -167,6 +175,7 @@ class Snapshotter:
             for order in waiting:
                 order.fail(error)
             raise
+        self._was_behind = False
         self._succeeded(stored, began)
         for order in waiting:
             order.answer(stored)

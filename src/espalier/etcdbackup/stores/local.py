@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import stat
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -52,7 +53,7 @@ class LocalStore:
         self._folder = folder
 
     async def list(self, folder: str = "", *, most: int = MOST_LISTED) -> AsyncGenerator[StoredObject, None]:
-        """See `Store`. Symbolic links are not followed, and are no objects."""
+        """See `Store`. Symbolic links are not followed, and like pipes and sockets are no objects."""
         found = await self._apart(folder, lambda: list(self._walk(folder, most)), limited=False)
         for stored in found:
             yield stored
@@ -199,8 +200,9 @@ class LocalStore:
         try:
             yield temporary, file
         finally:
-            file.close()
             temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what could not be written before can't be now either
+                file.close()
 
     def _temporary(self) -> Path:
         """A path for a new file. What was abandoned there a day ago is removed."""
@@ -236,7 +238,7 @@ class LocalStore:
                     continue
                 path = Path(parent, name)
                 state = path.lstat()
-                if not path.is_symlink():
+                if stat.S_ISREG(state.st_mode):
                     count += 1
                     if count > most:
                         raise Refused(self.where, f"more than {most} files below it", "use a folder of its own")
@@ -253,7 +255,12 @@ class LocalStore:
 
     def _opened(self, key: str) -> BufferedReader:
         try:
-            return open(os.open(self._path(key), os.O_RDONLY | os.O_NOFOLLOW), "rb")
+            # A pipe would have its reader wait for a writer.
+            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.close(descriptor)
+                raise NotFound(self._url(key), "no such object, but something else than a file")
+            return open(descriptor, "rb")
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise NotFound(self._url(key), "no such object") from None
 
@@ -278,7 +285,9 @@ class LocalStore:
             raise Refused(self._url(key), f"{error.strerror}: {error.filename}", "check its owner and mode") from None
         except OSError as error:
             advice = "make room" if error.errno in _FULL else ""
-            kind = Refused if error.errno in (errno.ELOOP, errno.EROFS, errno.ENAMETOOLONG) else Unavailable
+            kind = (
+                Refused if error.errno in (errno.ELOOP, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR) else Unavailable
+            )
             raise kind(self._url(key), error.strerror or str(error), advice) from None
 
 

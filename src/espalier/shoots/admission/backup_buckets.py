@@ -1,18 +1,32 @@
-"""BackupBuckets of the garden, as far as gardenlets write them: pure.
+"""BackupBuckets of the garden, as far as gardenlets write them, and when one may go: pure.
 
 The garden lets a seed read the credentials that its bucket names. So a gardenlet must not choose them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from espalier.api.gardener import names
+from espalier.api.gardener import metadata_keys, names, ownership
 from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
 from espalier.api.violations import Violation
 from espalier.kube.wire import User
 from espalier.shoots.admission import messages, users
+
+
+def is_held(name: str, shoots: Iterable[Shoot]) -> bool:
+    """True if a bucket has the backups of a shoot: those that it serves from now on, or is restored from."""
+    for shoot in shoots:
+        try:
+            owned = ownership.parse(shoot.metadata.annotations.get(metadata_keys.OWNERSHIP))
+        except OwnershipError:
+            return True  # nobody knows
+        if any(epoch is not None and epoch.bucket == name for epoch in (owned.current, owned.last_started)):
+            return True
+    return False
 
 
 def violations(new: BackupBucket, user: User, seed: Seed | None) -> Iterator[Violation]:

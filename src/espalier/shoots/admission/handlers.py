@@ -52,7 +52,7 @@ WEBHOOKS = (
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT),
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT_STATUS, ("UPDATE",), subresource="status"),
     AdmissionWebhook("validate", BackupEntry.resource, VALIDATE_BACKUP_ENTRY, (*WRITES, "DELETE")),
-    AdmissionWebhook("validate", BackupBucket.resource, VALIDATE_BACKUP_BUCKET),
+    AdmissionWebhook("validate", BackupBucket.resource, VALIDATE_BACKUP_BUCKET, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", ShootState.resource, VALIDATE_SHOOT_STATE, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", SECRET, VALIDATE_STATE_PIECE, namespace=names.STATE_NAMESPACE),
 )
@@ -138,7 +138,13 @@ class Admission:
         return AdmissionResponse(False, f"BackupEntry {key} can't be deleted: {messages.ENTRY_HELD}")
 
     def backup_bucket(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Judge a write of a BackupBucket."""
+        """Judge a write of a BackupBucket, and hold it while backups of shoots are in it."""
+        if request.operation == "DELETE":
+            if not self._shoots.synced:
+                return _NOT_READY
+            if not backup_buckets.is_held(request.name, (one.decode(Shoot) for one in self._shoots.list())):
+                return AdmissionResponse()
+            return AdmissionResponse(False, f"BackupBucket {request.name} can't be deleted: {messages.BUCKET_HELD}")
         seed = _typed(self._seeds, users.seed_of(request.user) or "", Seed)
         return self._judge(
             request,

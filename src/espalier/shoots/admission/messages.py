@@ -40,6 +40,7 @@ FORCED = "you may not give up the seed of a shoot that moves; ask an operator of
 SPEC_OF_GARDENLET = "a gardenlet writes the status of its shoots and annotations of ours, never what users ask for"
 BUCKET_NAME = "a gardenlet writes one BackupBucket: that of its own seed, named like the UID of its Seed"
 BUCKET_OF_SEED = "a BackupBucket that a gardenlet writes has what spec.backup of its Seed says"
+BUCKET_HELD = "shoots have their backups there, or are restored from it; move or delete them before"
 STATE_OF_OTHER_SEED = "a gardenlet writes ShootStates of shoots whose newest epoch is its own seed's"
 PIECE_OF_OTHER_SEED = (
     "a gardenlet makes Secrets with the state of shoots whose newest epoch is its own seed's, named"

@@ -15,7 +15,7 @@ RIGHTS = Rights(
     watched=(
         Right((Etcd.resource,), (*FOLLOW, "patch")),
         Right((Etcd.resource,), ("patch",), "status"),
-        Right(OWNED, (*FOLLOW, "create", "patch", "delete")),
+        Right(OWNED, ("get", *FOLLOW, "create", "patch", "delete")),
         Right((PERSISTENT_VOLUME_CLAIM,), (*FOLLOW, "delete")),
         Right((CORE_EVENT,), APPLY),
     ),

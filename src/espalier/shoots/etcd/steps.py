@@ -16,7 +16,7 @@ from espalier.runtime.writer import NameTaken, Writer, found_by_owner
 from espalier.shoots.etcd import names
 from espalier.shoots.etcd.observe import Scope, StatefulSet
 from espalier.shoots.etcd.plan import plan
-from espalier.shoots.etcd.rendering import Rendered
+from espalier.shoots.etcd.rendering import Rendered, selector
 from espalier.shoots.etcd.settings import Unusable, is_copy
 
 
@@ -57,15 +57,20 @@ async def write_objects(ctx: Context) -> Outcome:
 
 
 async def _apply(ctx: Context, one: Rendered) -> None:
-    """Apply an object. Raises `NameTaken` also where another's has none of our labels, so that no cache shows it."""
+    """Apply an object. Where one has none of our labels no cache shows it: its labels are put back if it is ours.
+
+    Raises `NameTaken` for another's.
+    """
     try:
         await ctx.writer.apply(one.resource, one.body, ctx.scope.belongs)
     except Conflict:
         key = Key(ctx.object.namespace, one.name)
         found = await ctx.writer.read(one.resource, key)
-        if found is not None and (holder := ctx.scope.belongs(one.resource, found)):
+        if found is None:
+            raise
+        if holder := ctx.scope.belongs(one.resource, found):
             raise NameTaken(one.resource, key, holder) from None
-        raise
+        await ctx.writer.merge(one.resource, found, {"metadata": {"labels": one.body["metadata"]["labels"]}})
 
 
 async def wait_for_pods(ctx: Context) -> Outcome:
@@ -90,7 +95,11 @@ async def stop_pods(ctx: Context) -> Outcome:
     """Have no pods: what they run has ended before anything else is taken away."""
     live, found = ctx.scope.stateful_set_object, ctx.scope.stateful_set
     if live is None or found is None:
-        return Continue()
+        hidden = await ctx.writer.read(STATEFUL_SET, ctx.object.key)
+        if hidden is None or not ctx.scope.owns(hidden):
+            return Continue()
+        await ctx.writer.merge(STATEFUL_SET, hidden, {"metadata": {"labels": selector(ctx.scope.etcd)}})
+        return Wait("PodsStopping", f"StatefulSet {hidden.name} had lost its labels, by which it is watched")
     if live.metadata.deletion_timestamp is None and found.spec.replicas:
         await ctx.writer.merge(STATEFUL_SET, live, {"spec": {"replicas": 0}})
         return Wait("PodsStopping", "the pods are being ended")

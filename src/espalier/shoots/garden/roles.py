@@ -118,6 +118,8 @@ class Roles:
         made.watch(self._shoots, self._seeds_of)
         made.watch(self._entries, lambda _entry: [one.key for one in self._seeds.list()])
         made.watch(self._pieces, self._seeds_of_piece)
+        for cache in self._roles.values():
+            made.watch(cache, _seeds_named, predicate=_is_edited)
         made.watch(self._buckets, lambda _bucket: [one.key for one in self._seeds.list()])
         return made
 
@@ -187,14 +189,31 @@ class Roles:
         rules = trees(rights)
         if present is None or (present.tree.get("rules") or []) != rules:
             await self._writer.apply(role, _object(role, namespace, name, rules=rules), found_by_owner)
-        if self._roles[binding].get(Key(namespace, name)) is None:
+        subjects = [{"apiGroup": core.ROLE.group, "kind": "User", "name": USER.format(seed=seed)}]
+        bound = self._roles[binding].get(Key(namespace, name))
+        if bound is None or bound.tree.get("subjects") != subjects:
             reference = {"apiGroup": core.ROLE.group, "kind": role.kind, "name": name}
-            subject = {"apiGroup": core.ROLE.group, "kind": "User", "name": USER.format(seed=seed)}
-            body = _object(binding, namespace, name, roleRef=reference, subjects=[subject])
+            body = _object(binding, namespace, name, roleRef=reference, subjects=subjects)
             await self._writer.apply(binding, body, found_by_owner)
 
 
 WRITTEN: tuple[Resource, ...] = (core.ROLE, core.ROLE_BINDING, core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING)
+
+
+def _seeds_named(role: Object) -> list[Key]:
+    """The seed whose Role, or binding of it, this is."""
+    before, _, after = ROLE_OF_GARDENLET.partition("{seed}")
+    if not role.name.startswith(before):
+        return []
+    seed = role.name.removeprefix(before).removesuffix(after)
+    return [Key("", one) for one in dict.fromkeys((seed, seed.removesuffix("-backup")))]
+
+
+def _is_edited(old: Object | None, new: Object | None) -> bool:
+    """True if somebody deleted or changed one: what was granted is granted again, and no more."""
+    if old is None or new is None:
+        return old is not None
+    return any(old.tree.get(field) != new.tree.get(field) for field in ("rules", "subjects"))
 
 
 def _object(resource: Resource, namespace: str, name: str, **fields: object) -> Tree:

@@ -53,6 +53,7 @@ class Backups:
         entries.watch(observer.garden[BackupBucket.resource], self._entries_of_bucket)
         entries.watch(observer.seed[extension_backups.BackupEntry.resource], self._entry_of)
         entries.watch(observer.seed[NAMESPACE], self._entries_in)
+        entries.watch(observer.seed[SECRET], self._entries_of_secret, predicate=lambda _old, new: new is None)
         return [buckets, entries]
 
     def _entry_of(self, found: Object) -> list[Key]:
@@ -70,6 +71,13 @@ class Backups:
     def _entries_in(self, namespace: Object) -> list[Key]:
         cache = self._observer.garden[BackupEntry.resource]
         return [one.key for one in cache.list() if namespace.name in one.name]
+
+    def _entries_of_secret(self, secret: Object) -> list[Key]:
+        """Those whose Secret in a shoot's namespace was deleted, though nothing else of them changed."""
+        if secret.name not in (names.BACKUP_SECRET, names.SOURCE_BACKUP_SECRET):
+            return []
+        cache = self._observer.garden[BackupEntry.resource]
+        return [one.key for one in cache.list() if _technical_id(one.name) == secret.namespace]
 
     # Buckets.
 

@@ -17,7 +17,6 @@ from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.runtime.writer import NameTaken, Precondition, Writer
 from espalier.shoots.gardenlet import rendering
-from espalier.shoots.gardenlet.names import SHOOT_UID
 from espalier.shoots.gardenlet.scope import Scope
 
 SHOWN = ("technicalID", "uid", "seedName", "hibernated", "gardener")
@@ -40,7 +39,7 @@ async def sync(seed: Writer, scope: Scope, read_began: datetime | None, validity
     wanted = _wanted(scope, lease)
     if present is None:
         return await seed.client.create(Cluster.resource, wanted)
-    theirs = present.metadata.annotations.get(SHOOT_UID, "")
+    theirs = scope.holder_of(present)
     if theirs != scope.uid:
         raise NameTaken(Cluster.resource, key, f"of the shoot with UID {theirs or 'none'}")
     return await seed.merge(Cluster.resource, present, wanted, Precondition.UID)

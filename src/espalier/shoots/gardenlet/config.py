@@ -28,5 +28,9 @@ class GardenletConfig:
     nodes_timeout: float = 120.0
     """After a move, the longest wait for nodes to find the new API server, before controllers start that would replace
     silent ones."""
+    care: float = 60.0
+    """Between two questions to the agent of a shoot's etcd about its backups."""
+    bucket_check: float = 600.0
+    """Between two reads of a shoot's bucket with the credentials that another seed would get."""
     retry_for: float = 12 * 3600.0
     """After so long in error an operation is Failed."""

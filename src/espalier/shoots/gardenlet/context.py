@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Protocol
 
+from espalier.api.gardener.etcd import Store
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
@@ -15,13 +17,19 @@ from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
+from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.state.store import ShootStates
 from espalier.shoots.state.stored import StoredState
 
 Call = Callable[[str, str, bytes], Awaitable[bytes]]
 """Calls the etcd agent of a namespace: namespace, path (`copyop/initiate`), body. Raises what a failed call raises."""
+
+ReadBackup = Callable[[Store, Mapping[str, bytes], str], Awaitable[str]]
+"""Reads a small object of an etcd's store with these credentials: the store, files by name, the key below its prefix.
+Gives why it can't be read; empty if it can."""
 
 SilentNodes = Callable[[str, datetime], Awaitable[list[str]]]
 """The nodes of a shoot (by its namespace) that have not renewed their Leases since a moment."""
@@ -55,6 +63,8 @@ class Tools:
     silent_nodes: SilentNodes
     lease_waits: Expiry
     """Which sources' leases this process has waited for: what a crash makes it forget is waited for anew."""
+    read_backup: ReadBackup | None = None
+    """None where nobody can: then buckets are not tried."""
 
 
 @dataclass
@@ -81,3 +91,9 @@ class Context:
     def namespace(self) -> str:
         """The shoot's namespace in the seed."""
         return self.scope.technical_id
+
+    @cached_property
+    def rendered(self) -> tuple[Rendered, ...]:
+        """All extension resources that the shoot shall have: several tasks look at some of them each."""
+        config = self.tools.config
+        return tuple(rendering.extensions(self.scope, config.dns_type, config.domain, config.dns_ttl))

@@ -63,8 +63,8 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
     for resource, cache in observer.seed.items():
         if resource.namespaced or resource == NAMESPACE:
             made.watch(cache, of_namespace)
-        elif resource == Cluster.resource:  # renewed leases are no news
-            made.watch(cache, of_namespace, predicate=lambda old, new: old is None or new is None)
+        elif resource == Cluster.resource:
+            made.watch(cache, of_namespace, predicate=_is_news)
     made.watch(observer.pods, of_namespace, predicate=lambda old, new: old is None or new is None)
     tools.lease_waits.subscribe(made.enqueue)
     return made
@@ -142,7 +142,7 @@ class ShootReconciler:
         live.state = await self._shoot_state(live.shoot)
         if operation is OperationType.RESTORE and scope.is_owner and live.state is not None:
             try:
-                live.stored = await self._tools.states.claim(live.shoot, scope.epoch)
+                live.stored = await self._tools.states.claim(live.shoot, scope.epoch, live.state)
             except (EpochOver, StaleState, UnreadableShootState) as error:
                 return await self._broken(live.shoot, operation, f"{error}")
         return await self._run(live, operation)
@@ -276,6 +276,11 @@ class ShootReconciler:
             )
         except NotFound:
             return
+
+
+def _is_news(old: Object | None, new: Object | None) -> bool:
+    """True if a Cluster comes, goes or loses its marks. Renewed leases are no news."""
+    return old is None or new is None or old.metadata.annotations != new.metadata.annotations
 
 
 def _flow(operation: OperationType) -> Flow[Context]:

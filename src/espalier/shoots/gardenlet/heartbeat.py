@@ -1,6 +1,7 @@
 """Signs of life of a seed: a Lease in the garden, renewed only while the seed's own API server answers.
 
-A gardenlet that can't reach its seed is no sign of a living seed, so it lets the Lease run out.
+A gardenlet that can't reach its seed is no sign of a living seed, so it lets the Lease run out. The Lease also says
+with which times the gardenlet runs, for plans of moves.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from datetime import timedelta
 import structlog
 
 from espalier.api.core import LEASE, NAMESPACE
+from espalier.api.gardener import move_times
 from espalier.api.gardener.leases import micro_time
+from espalier.api.gardener.move_times import MoveTimes
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, KubeError, NotFound
@@ -26,7 +29,10 @@ _log = structlog.get_logger("espalier.heartbeat")
 class Heartbeat:
     """Renews the Lease of a seed until cancelled."""
 
-    def __init__(self, seed_name: str, seed: Client, garden: Client, clock: Clock, period: float) -> None:
+    def __init__(
+        self, seed_name: str, seed: Client, garden: Client, clock: Clock, period: float, times: MoveTimes | None = None
+    ) -> None:
+        self._annotations = {move_times.KEY: times.render()} if times is not None else {}
         self._name, self._seed, self._garden, self._clock, self._period = seed_name, seed, garden, clock, period
 
     async def run(self) -> None:
@@ -49,9 +55,10 @@ class Heartbeat:
             "leaseDurationSeconds": max(1, round(timedelta(seconds=4 * self._period).total_seconds())),
         }
         try:
-            await self._garden.patch(LEASE, self._name, LEASES, patch={"spec": lease}, type=PatchType.MERGE)
+            patch: Tree = {"metadata": {"annotations": self._annotations}, "spec": lease}
+            await self._garden.patch(LEASE, self._name, LEASES, patch=patch, type=PatchType.MERGE)
         except NotFound:
-            metadata = {"name": self._name, "namespace": LEASES}
+            metadata = {"name": self._name, "namespace": LEASES, "annotations": self._annotations}
             try:
                 await self._garden.create(LEASE, {"metadata": metadata, "spec": lease})
             except AlreadyExists:

@@ -6,9 +6,12 @@ from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
+from espalier.api import json_trees
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.ownership import Ownership
@@ -16,7 +19,7 @@ from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.kube.objects import Object
-from espalier.shoots.gardenlet.names import COPIED_EPOCH
+from espalier.shoots.gardenlet.names import COPIED_EPOCH, SHOOT_UID
 from espalier.shoots.secrets.carried import Data
 
 
@@ -114,7 +117,7 @@ class Scope:
         """The typed ShootState."""
         return self.state.decode(ShootState) if self.state is not None else None
 
-    @property
+    @cached_property
     def carried(self) -> dict[str, Data]:
         """The secrets in the ShootState."""
         persisted = self.persisted
@@ -153,9 +156,25 @@ class Scope:
 
     @property
     def leftover_epoch(self) -> int | None:
-        """The epoch of the namespace that is there; None without one."""
-        found = self.namespace or self.cluster
-        if found is None:
-            return None
-        text = found.metadata.annotations.get(metadata_keys.EPOCH, "")
-        return int(text) if text.isdecimal() and len(text) < 16 else 0
+        """The epoch of what is there; None where nothing is, or nothing tells it any longer: the namespace, or what
+        has the same epoch where somebody has removed its mark."""
+        for found in (self.namespace, self.cluster, self.etcd):
+            text = found.metadata.annotations.get(metadata_keys.EPOCH, "") if found is not None else ""
+            if text.isdecimal() and len(text) < 16:
+                return int(text)
+        return None
+
+    def holder_of(self, found: Object) -> str | None:
+        """The UID of the shoot that the namespace or the Cluster is of. One whose mark somebody has removed is of the
+        same shoot as the other, or of that which the Cluster has in it; None where nothing tells it."""
+        marks = [
+            one.metadata.annotations.get(SHOOT_UID) for one in (found, self.namespace, self.cluster) if one is not None
+        ]
+        return next(filter(None, marks), None) or _uid_in(self.cluster)
+
+
+def _uid_in(cluster: Object | None) -> str | None:
+    """The UID that the Shoot in a Cluster has."""
+    shoot = cluster.decode(Cluster).spec.shoot if cluster is not None else None
+    found = (json_trees.decode(bytes(shoot)).get("status") or {}).get("uid") if shoot else None
+    return found if isinstance(found, str) else None

@@ -7,6 +7,7 @@ from typing import cast
 
 from espalier.api import core
 from espalier.api.gardener import SEED_KINDS as KINDS
+from espalier.api.gardener.move_times import MoveTimes
 from espalier.api.gardener.shoot import Shoot
 from espalier.kube.client import Client
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
@@ -14,10 +15,10 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.component import Component, Host
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
-from espalier.shoots.gardenlet import controller, known_states, leases, orphans
+from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans
 from espalier.shoots.gardenlet.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Call, Renderer, SilentNodes, Tools
+from espalier.shoots.gardenlet.context import Call, ReadBackup, Renderer, SilentNodes, Tools
 from espalier.shoots.gardenlet.heartbeat import Heartbeat
 from espalier.shoots.gardenlet.known_states import KnownStates
 from espalier.shoots.gardenlet.names import FIELD_MANAGER
@@ -32,12 +33,14 @@ def component(
     renderer: Renderer,
     call: Call,
     silent_nodes: SilentNodes | None = None,
+    read_backup: ReadBackup | None = None,
     random_keys: bool = True,
 ) -> Component:
     """The component of a process whose manager has the seed's API server.
 
     `garden` reaches the garden, with the rights of this seed. `call` reaches agents of etcd in the seed, `silent_nodes`
-    API servers of shoots. Without `random_keys` keys come from the manager's generator: for simulation only.
+    API servers of shoots, `read_backup` their buckets. Without `random_keys` keys come from the manager's generator:
+    for simulation only.
     """
 
     def build(host: Host) -> None:
@@ -57,6 +60,7 @@ def component(
             states=states,
             silent_nodes=silent_nodes or no_nodes,
             lease_waits=Expiry(),
+            read_backup=read_backup,
         )
         manager.add(caches)
         shoots = controller.controller(observer, tools)
@@ -74,10 +78,12 @@ def component(
             )
         )
         manager.add(leases.controller(observer, tools))
+        manager.add(care.controller(observer, tools, manager.rng))
         manager.add(orphans.controller(observer, tools))
         for made in Backups(observer, tools).controllers():
             manager.add(made)
-        manager.add(Heartbeat(config.seed, host.client, garden, manager.clock, config.heartbeat))
+        times = MoveTimes(config.timing, config.dns_ttl)
+        manager.add(Heartbeat(config.seed, host.client, garden, manager.clock, config.heartbeat, times))
 
     return Component("gardenlet", build, KINDS, RIGHTS)
 

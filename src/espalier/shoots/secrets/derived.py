@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from cryptography.exceptions import InvalidSignature
 
@@ -71,11 +72,12 @@ def outdated(carried: Mapping[str, Data], present: Mapping[str, Data], now: date
     """The names of derived secrets that have to be made. Raises `Broken` where a carried one is not an authority."""
     if not _is_fresh(present.get(names.CA_ETCD), "ca.crt", None, now):
         return NAMES
-    authorities = {**carried, names.CA_ETCD: present[names.CA_ETCD]}
+    secrets = {**carried, names.CA_ETCD: present[names.CA_ETCD]}
+    authorities = {name: authority_of(secrets[name]).certificate for name in {one.ca for one in CERTIFICATES.values()}}
     return tuple(
         name
         for name, one in CERTIFICATES.items()
-        if not _is_fresh(present.get(name), f"{name}.crt", authority_of(authorities[one.ca]), now)
+        if not _is_fresh(present.get(name), f"{name}.crt", authorities[one.ca], now)
     )
 
 
@@ -112,16 +114,24 @@ def _kubeconfig(namespace: str, name: str, ca: Authority, pair: KeyPair) -> byte
     ).to_bytes()
 
 
-def _is_fresh(data: Data | None, key: str, authority: Authority | None, now: datetime) -> bool:
+def _is_fresh(data: Data | None, key: str, authority: bytes | None, now: datetime) -> bool:
     """True if the certificate is there, has a third of its time left, and is signed by the authority."""
     if data is None or key not in data:
         return False
-    pair = KeyPair(data[key], b"")
+    valid = _validity(data[key], authority)
+    return valid is not None and valid[1] - now > (valid[1] - valid[0]) / 3
+
+
+@lru_cache(maxsize=4096)
+def _validity(certificate: bytes, authority: bytes | None) -> tuple[datetime, datetime] | None:
+    """From when until when a certificate is valid; None for one that is not of the authority.
+
+    Remembered, as a gardenlet looks at all certificates of a shoot whenever anything of it changes.
+    """
     try:
-        certificate = pair.x509
+        read = KeyPair(certificate, b"").x509
         if authority is not None:
-            certificate.verify_directly_issued_by(authority.x509)
+            read.verify_directly_issued_by(KeyPair(authority, b"").x509)
     except (ValueError, TypeError, InvalidSignature):
-        return False
-    lifetime = certificate.not_valid_after_utc - certificate.not_valid_before_utc
-    return certificate.not_valid_after_utc - now > lifetime / 3
+        return None
+    return read.not_valid_before_utc, read.not_valid_after_utc

@@ -78,14 +78,16 @@ class ShootStates:
         found = await self.change(shoot, epoch, lambda document: document.add_secrets(secrets))
         return Document(found.raw).secrets
 
-    async def claim(self, shoot: Object, epoch: int) -> StoredState:
+    async def claim(self, shoot: Object, epoch: int, read: Object | None = None) -> StoredState:
         """What is stored, for the gardenlet of a new epoch: from now on, those of earlier epochs write nothing.
 
-        Raises `EpochOver`, and `StaleState` when there is no ShootState.
+        `read` is the ShootState as the caller has just read it: it may be large. Raises `EpochOver`, and `StaleState`
+        when there is no ShootState.
         """
-        if await self.read(shoot) is None:
+        read = read or await self.read(shoot)
+        if read is None:
             raise StaleState(f"there is no ShootState {shoot.key}: nothing is known of the shoot's control plane")
-        found = await self.change(shoot, epoch, lambda _document: None)
+        found = await self.change(shoot, epoch, lambda _document: None, read=read)
         return await StoredState.read(self._client, found)
 
     async def unsynced(self, shoot: Object, resources: Iterable[tuple[type[Extended], Object]]) -> list[StateKey]:
@@ -115,10 +117,14 @@ class ShootStates:
         epoch: int,
         edit: Callable[[Document], None],
         secrets: Callable[[], Iterable[Tree]] = tuple,
+        read: Object | None = None,
     ) -> Object:
-        """Make a change of a ShootState, once more if another write came first. `secrets` are written before it."""
+        """Make a change of a ShootState, once more if another write came first. `secrets` are written before it.
+
+        `read` is the ShootState as the caller has just read it; without it, it is read.
+        """
         for attempt in range(_ATTEMPTS):
-            found = await self.ensure(shoot, epoch)
+            found, read = read or await self.ensure(shoot, epoch), None
             if epoch_of(found) > epoch:
                 raise EpochOver(f"ShootState {found.key} is kept by epoch {epoch_of(found)}; this is epoch {epoch}")
             document = Document(found.raw)

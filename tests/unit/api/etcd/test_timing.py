@@ -75,3 +75,9 @@ def test_whatever_is_accepted_keeps_the_destination_away_until_the_source_has_cl
     assert timing.progress_timeout >= closed
     assert timing.copy_timeout >= timing.snapshot_timeout
     assert timing.lease_wait >= timing.lease_validity + timing.longest_reconcile + timing.clock_skew
+
+
+def test_what_is_much_too_small_is_written_out() -> None:
+    assert "found 1 s, 940.32 s too small; allowed: 941.32 s and more" in refused(copy_timeout=1)
+    assert "found 1200 s, 1596 s too small" in refused(clock_drift=2)
+    assert "validity: it is no time that makes sense here; found -1;" in refused(validity=-1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 import pytest
 
 from espalier.etcdbackup.snapshots.names import Kind, Snapshot
 from espalier.etcdbackup.snapshots.retention import Newest, Policy
+from espalier.etcdbackup.snapshots.writing import DeltaBuilder
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.orders import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
@@ -116,5 +118,38 @@ def test_an_etcd_that_is_behind_its_backups_is_trouble_and_nothing_is_deleted() 
             await asyncio.sleep(HOUR)
             assert "etcd has revision 1, and its backups" in backups.trouble
             assert len(one.bucket.objects) == 4
+
+    simulated(story)
+
+
+def test_an_etcd_that_was_behind_its_backups_is_not_taken_for_what_follows_them() -> None:
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
+        async with backing_up(one) as backups:
+            await asyncio.sleep(MINUTE)
+            assert "etcd has revision 1, and its backups" in backups.trouble
+            last = await one.write(40)
+            await asyncio.sleep(MINUTE)
+            assert not backups.trouble
+        assert (await one.names())[-1] == f"Full-0-{last}"
+
+    simulated(story)
+
+
+def test_no_room_for_temporary_files_is_trouble_and_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_full(*_given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def story(one: Setting) -> None:
+        async with backing_up(one) as backups:
+            await asyncio.sleep(1)
+            with monkeypatch.context() as patched:
+                patched.setattr(DeltaBuilder, "add", is_full)
+                await one.write()
+                await asyncio.sleep(MINUTE)
+                assert "No space left on device" in backups.trouble
+            await asyncio.sleep(MINUTE)
+            assert not backups.trouble
+            assert await one.reach() == 2
 
     simulated(story)

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from espalier.etcdbackup.agent import serving
 from espalier.etcdbackup.agent.http import application
 from espalier.etcdbackup.agent.serving import ServerFiles
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
@@ -154,6 +155,23 @@ async def test_only_who_shows_a_certificate_is_answered(tmp_path: Path) -> None:
         trusting.load_cert_chain(client / "client.crt", client / "client.key")
         status, _ = await asked(port, "/snapshot/full", ssl=trusting)
         assert (status, len(recorder.asked)) == (200, 1)
+
+
+async def test_a_certificate_that_does_not_fit_leaves_the_one_before_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "RELOAD", 0.01)
+    files, client = certificates(tmp_path)
+    context = files.context()
+    trusting = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+    trusting.load_cert_chain(client / "client.crt", client / "client.key")
+    async with served(Recorder(), context=context) as port:
+        reloading = asyncio.create_task(files.reloading(context))
+        await asyncio.sleep(0)
+        files.certificate.write_bytes((client / "client.crt").read_bytes())
+        await asyncio.sleep(0.1)
+        assert (await asked(port, "/healthz", ssl=trusting))[0] == 200
+        reloading.cancel()
 
 
 def test_certificates_that_do_not_fit_are_named(tmp_path: Path) -> None:

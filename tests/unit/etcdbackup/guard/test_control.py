@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from espalier.etcdbackup.guard.child import Child
 from espalier.etcdbackup.guard.control import LONGEST_LINE, Control
@@ -132,6 +135,61 @@ async def test_a_new_agent_is_heard_and_what_the_old_one_sent_is_not() -> None:
             agent.writer.close()
 
 
+async def test_nothing_of_what_an_agent_sent_at_once_is_heard_after_another_one_came() -> None:
+    """Not what was read from its socket already, while etcd started."""
+    async with guard(SLEEPS) as setting:
+        start, starts, may_start, started = setting.child.start, asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def slowly() -> None:
+            starts.set()
+            await may_start.wait()
+            await start()
+            started.set()
+
+        vars(setting.child)["start"] = slowly
+        old = await setting.agent()
+        old.say(id=1, do="start")
+        old.say(id=2, do="open", until=since_boot() + 60)
+        await starts.wait()
+        new = await setting.agent()
+        assert "error" not in await new.ask(id=1, do="shut")
+        may_start.set()
+        await started.wait()
+        assert await new.ask(id=2, do="state") == {"id": 2, "running": True}
+        assert not setting.door.passes
+        for agent in (old, new):
+            agent.writer.close()
+
+
+async def test_etcd_dies_with_its_guard() -> None:
+    """By the kernel: one that nobody guards would let clients in for ever."""
+    with tempfile.TemporaryDirectory(prefix="guard") as name:
+        folder = Path(name)
+        options = {
+            "command": ["/bin/sleep", "60"],
+            "etcd": f"{folder}/etcd.sock",
+            "control": f"{folder}/guard.sock",
+            "host": "127.0.0.1",
+            "port": 0,
+            "liveness": None,
+            "patience": 5,
+        }
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "espalier.etcdbackup.guard", json.dumps(options), stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            assert b"guards" in await process.stdout.readline()
+            agent = Agent(*await asyncio.open_unix_connection(folder / "guard.sock"))
+            assert await agent.ask(id=1, do="start") == {"id": 1, "running": True}
+            process.kill()
+            await process.stdout.read()  # it ends with the last process that has it: the guard, and its etcd
+            await process.wait()
+            agent.writer.close()
+            with contextlib.suppress(ConnectionError):
+                await agent.writer.wait_closed()
+
+
 async def test_what_is_not_understood_is_said_and_changes_nothing() -> None:
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
@@ -159,3 +217,14 @@ async def test_a_program_that_is_not_there_is_named() -> None:
         agent = await setting.agent()
         assert "/nowhere/etcd" in (await agent.ask(id=1, do="start"))["error"]
         agent.writer.close()
+
+
+async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("data")
+    control = Control(Door(tmp_path / "etcd.sock"), Child(SLEEPS, patience=1))
+    with pytest.raises(FileExistsError, match="precious"):
+        await control.listen(precious)
+    assert precious.read_text() == "data"
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        await control.listen(tmp_path / "nowhere" / "guard.sock")

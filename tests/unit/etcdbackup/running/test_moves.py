@@ -365,6 +365,26 @@ def test_lost_data_are_restored_from_backups_and_revisions_raised() -> None:
     moving(story)
 
 
+def test_an_object_that_is_not_understood_is_named_by_agent_and_copy() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        run, copy = source.run, moves.copy(moves.seat())
+        assert run is not None
+        marker = source.bucket.objects["ownership/00000001-first-start.json"].data
+        for key, good, name in (
+            ("ownership/00000001-first-start.json", marker, "first-start marker"),
+            (copy_operation_key(1), None, "CopyOperation"),
+        ):
+            await source.bucket.put(key, b"{")
+            await asyncio.sleep(60)
+            assert f"the {name} of epoch 1 is not understood: it is no" in run.trouble
+            assert f"the {name} of epoch 1 is not understood: it is no" in copy.trouble
+            if good is not None:
+                await source.bucket.put(key, good)
+
+    moving(story)
+
+
 def test_an_etcd_that_had_data_never_starts_empty() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()

@@ -131,6 +131,31 @@ def test_an_etcd_that_is_behind_its_backups_is_not_backed_up() -> None:
     simulated(story)
 
 
+def test_an_etcd_that_has_the_revisions_of_its_backups_with_other_writes_begins_a_set_of_its_own() -> None:
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
+        last = await one.write(40)
+        async with one.running():
+            await asyncio.sleep(1)
+            assert (await one.names())[-1] == f"Full-0-{last}"
+
+    simulated(story)
+
+
+def test_a_last_delta_that_is_damaged_is_not_gone_on_after() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running():
+            await one.write(3)
+            await asyncio.sleep(MINUTE)
+        key = next(key for key in one.bucket.objects if "Incr" in key)
+        await one.bucket.put(key, one.bucket.objects[key].data[:-9])
+        async with one.running():
+            await asyncio.sleep(1)
+            assert (await one.names())[-1] == "Full-0-4"
+
+    simulated(story)
+
+
 def test_while_the_store_is_away_nothing_is_lost_and_nothing_is_gathered() -> None:
     async def story(one: Setting) -> None:
         async with one.running() as snapshotter:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.etcdbackup.stores.errors import Conflict, NotFound, Refused, Unavailable
+from espalier.etcdbackup.stores.errors import Conflict, NotFound, Refused, StoreError, Unavailable
 from espalier.etcdbackup.stores.local import LOCK, UPLOADS, LocalStore
 from espalier.etcdbackup.stores.retries import Retries
 
@@ -51,6 +53,19 @@ async def test_uploads_that_were_abandoned_a_day_ago_are_removed(tmp_path: Path)
     assert (old.exists(), new.exists()) == (False, True)
 
 
+async def test_a_full_disk_is_said_and_the_torn_upload_makes_room(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, before[0][1]))  # the next nearest thing to a disk that is full
+    try:
+        with pytest.raises(StoreError, match="v2/a"):
+            await store.upload("v2/a", chunks(bytes(1 << 12) + b"more"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before[0])
+        signal.signal(signal.SIGXFSZ, before[1])
+    assert not list((tmp_path / UPLOADS).iterdir())
+
+
 async def test_a_link_leads_nowhere(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
@@ -64,6 +79,22 @@ async def test_a_link_leads_nowhere(tmp_path: Path) -> None:
         await store.create("b", b"2")
     await store.put("b", b"3")
     assert secret.read_bytes() == b"secret"
+
+
+async def test_a_pipe_is_no_object_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, retries=Retries(attempt=0.05, retries=0))
+    await store.put("v2/a", b"1")
+    os.mkfifo(tmp_path / "v2" / "pipe")
+    assert [stored.key async for stored in store.list()] == ["v2/a"]
+    with pytest.raises(NotFound):
+        await store.read("v2/pipe", most=9)
+
+
+async def test_a_file_where_the_store_should_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store").write_bytes(b"x")
+    store = LocalStore(tmp_path / "store")
+    with pytest.raises(Refused, match="Not a directory"):
+        [stored async for stored in store.list()]
 
 
 async def test_what_a_folder_says_as_a_file_is_not_found(tmp_path: Path) -> None:

@@ -100,6 +100,15 @@ def test_a_gardenlet_chooses_no_secret_that_the_garden_would_let_it_read() -> No
     assert bucket_refused(User("admin", ("system:masters",)), name="x", secret="of-others") == []
 
 
+def test_a_bucket_is_held_while_a_shoot_needs_its_backups() -> None:
+    """If its seed is dead, nobody makes it again."""
+    restored = [shoot(owned=Ownership().add("a", "x").start(1, "a").add("b", "y"))]
+    assert backup_buckets.is_held("x", restored)
+    assert backup_buckets.is_held("y", restored)
+    assert not backup_buckets.is_held("x", [shoot(owned=Ownership().add("a", "x").add("b", "y").start(2, "b"))])
+    assert not backup_buckets.is_held("z", restored)
+
+
 def test_a_gardenlet_makes_no_shoot_state_of_a_shoot_of_another_seed() -> None:
     """It would choose the keys that the other one deploys."""
 

@@ -257,6 +257,34 @@ def writes(seed: Seed) -> int:
     return sum(number for (verb, *_), number in counted.items() if verb in ("create", "patch", "update", "delete"))
 
 
+@pytest.mark.parametrize("patch", [None, {"spec": {"replicas": 0}}, {"metadata": {"labels": None}}])
+def test_a_stateful_set_that_somebody_deletes_or_edits_is_put_right_and_its_data_is_kept(patch: Tree | None) -> None:
+    async def story(here: Story) -> None:
+        await here.create()
+        await here.becomes(here.is_ready)
+        [claim] = (await here.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items
+        before = (await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree
+        if patch is None:
+            await here.client.delete(STATEFUL_SET, "etcd-main", SHOOT)
+        else:
+            await here.client.patch(STATEFUL_SET, "etcd-main", SHOOT, patch=patch, type=PatchType.MERGE)
+        await asyncio.sleep(120)
+        await here.becomes(here.is_ready)
+        after = (await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree
+        assert (after["spec"], after["metadata"]["labels"]) == (before["spec"], before["metadata"]["labels"])
+        assert [one.metadata.uid for one in (await here.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items] == [
+            claim.metadata.uid
+        ]
+        await here.client.delete(Etcd.resource, "etcd-main", SHOOT)
+        if patch is not None:  # and one that is edited just when its Etcd is deleted is not forgotten
+            await here.client.patch(STATEFUL_SET, "etcd-main", SHOOT, patch=patch, type=PatchType.MERGE)
+        await here.becomes(here.is_gone)
+        assert pod_of(here.seed, "etcd-main-0") is None
+        assert (await here.client.list(STATEFUL_SET, SHOOT)).items == []
+
+    tell(story, agents=Agents(health=200))
+
+
 @pytest.mark.parametrize("labels", [{"name": "etcd"}, {}])
 def test_what_belongs_to_somebody_else_is_left_alone_until_it_is_gone(labels: dict[str, str]) -> None:
     async def story(here: Story) -> None:

@@ -95,6 +95,22 @@ async def test_an_epoch_that_is_over_writes_nothing(world: World) -> None:
 
 
 @told
+async def test_who_claims_what_it_has_just_read_does_not_read_it_again(world: World) -> None:
+    """A destination claims in each of its looks, and states are large."""
+    shoot, states = await world.shoot(), world.states("b")
+    await world.states("a").persist(shoot, [CA], 1)
+    await states.claim(shoot, 2)
+    found = await states.read(shoot)
+    before = reads(world)
+    assert (await states.claim(shoot, 2, found)).secrets == {"ca": CA}
+    assert reads(world) == before
+
+
+def reads(world: World) -> int:
+    return sum(count for (_, what, *_), count in world.garden.server.requests.items() if what == "shootstates")
+
+
+@told
 async def test_a_claim_of_nothing_is_an_error_and_makes_nothing(world: World) -> None:
     with pytest.raises(StaleState, match="there is no ShootState"):
         await world.states("b").claim(await world.shoot(), 2)

@@ -10,10 +10,13 @@ from pathlib import Path
 
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import images
+from espalier.cli import backup_reads
 from espalier.cli.environment.seed_processes.buckets import FolderBuckets, FolderLink
 from espalier.cli.environment.seed_processes.etcd import EtcdProcesses
 from espalier.cli.environment.seed_processes.kubernetes import KubernetesProcesses
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
+from espalier.etcdbackup.stores.local import LocalStore
+from espalier.shoots.gardenlet.context import ReadBackup
 from espalier.shoots.local_provider.backups import Stores
 from espalier.simulator.connections import Link
 from espalier.simulator.pods.in_process import InProcessProgram
@@ -66,6 +69,11 @@ class RealControlPlanes:
         """See `ControlPlanes`."""
         assert isinstance(bucket, FolderLink)  # noqa: S101 - from link_to_buckets
         return FolderBuckets(bucket)
+
+    def read_backup(self, bucket: Link) -> ReadBackup:
+        """See `ControlPlanes`."""
+        assert isinstance(bucket, FolderLink)  # noqa: S101 - from link_to_buckets
+        return backup_reads.through(lambda url, _credentials: LocalStore(bucket.folder / url.removeprefix("file:///")))
 
 
 async def version_of(program: Path) -> str:

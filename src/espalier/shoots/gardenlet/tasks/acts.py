@@ -30,12 +30,16 @@ def act(what: str, *writes: Callable[[], Awaitable[object]]) -> Act:
 
 
 def of_shoot(ctx: Context) -> Belongs:
-    """Whose an object is that has the shoot's UID on it."""
-    uid = ctx.scope.uid
+    """Whose a namespace or a Cluster is, which has the shoot's UID on it."""
+    scope = ctx.scope
 
     def belongs(_resource: Resource, found: Object) -> str:
-        theirs = found.metadata.annotations.get(SHOOT_UID, "")
-        return "" if theirs == uid else f"of the shoot with UID {theirs}" if theirs else "of no shoot"
+        theirs = scope.holder_of(found)
+        if theirs == scope.uid:
+            return ""
+        if theirs:
+            return f"of the shoot with UID {theirs}"
+        return f"of no shoot; if it is this one's, annotate it {SHOOT_UID}={scope.uid}"
 
     return belongs
 

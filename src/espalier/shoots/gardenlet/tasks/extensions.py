@@ -23,7 +23,6 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Precondition
 from espalier.shoots.flow.task import Act, Failure, Verdict
-from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.comparing import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.rendering import Rendered
@@ -40,24 +39,18 @@ Kinds = tuple[type[Extended], ...]
 CONFIRMED = {"confirmation.gardener.cloud/deletion": "true"}
 
 
-def rendered(ctx: Context) -> list[Rendered]:
-    """All extension resources that the shoot shall have."""
-    config = ctx.tools.config
-    return rendering.extensions(ctx.scope, config.dns_type, config.domain, config.dns_ttl)
-
-
 def deploy(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
     """All resources of these kinds are there as rendered, and their extensions have succeeded."""
 
     def look(ctx: Context) -> Verdict:
-        return together(_deployed(ctx, one) for one in rendered(ctx) if one.kind in kinds)
+        return together(_deployed(ctx, one) for one in ctx.rendered if one.kind in kinds)
 
     return look
 
 
 def stale(ctx: Context) -> Verdict:
     """Resources that are no longer rendered are deleted, with what their extensions made for them."""
-    wanted = {(one.kind, one.name) for one in rendered(ctx)}
+    wanted = {(one.kind, one.name) for one in ctx.rendered}
     return together(_deleted(ctx, one) for one in ctx.scope.extensions if (one.kind, one.object.name) not in wanted)
 
 

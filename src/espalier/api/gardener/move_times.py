@@ -1,0 +1,35 @@
+"""What a gardenlet tells of how long a move takes in its seed: in an annotation of its Lease, renewed anyway."""
+
+from __future__ import annotations
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.etcd.timing import Timing, TimingError
+from espalier.api.gardener.metadata_keys import DOMAIN
+
+KEY = DOMAIN + "move-times"
+"""On the Lease of a seed."""
+LARGEST = 4096
+
+
+class MoveTimes(msgspec.Struct, frozen=True, rename="camel"):
+    """The times with which a gardenlet runs, and so the agents beside its etcds."""
+
+    timing: Timing = Timing()
+    dns_ttl: float = 120
+    """Seconds for which resolvers keep the address of an API server."""
+
+    def render(self) -> str:
+        """The annotation."""
+        return msgspec.json.encode(self).decode()
+
+
+def parse(text: str | None) -> MoveTimes | None:
+    """What an annotation says; None where there is none, or nothing that makes sense."""
+    if not text or len(text) > LARGEST:
+        return None
+    try:
+        return json_trees.decode(text.encode(), MoveTimes)
+    except (msgspec.MsgspecError, TimingError):
+        return None

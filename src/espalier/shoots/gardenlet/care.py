@@ -1,0 +1,169 @@
+"""The controller that says how a shoot is: from caches at once, and from its etcd's agent and its bucket now and then.
+
+What is asked for is asked rarely and at times that chance spreads: a gardenlet of many shoots asks evenly. Nothing is
+said of a shoot that is being moved away: its operation tells.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.core import DEPLOYMENT, SECRET, Secret
+from espalier.api.etcd.calls import BackupStatus
+from espalier.api.etcd.ownership import first_start_key
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.responsibility import migrating, seed_of
+from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
+from espalier.api.resource import Key
+from espalier.kube.errors import Conflict, KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.writer import Precondition
+from espalier.shoots.gardenlet.context import Live, Tools
+from espalier.shoots.gardenlet.health import Backups, conditions, merged
+from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.scope import Scope
+
+LARGEST_ANSWER = 64 * 1024
+AGAIN = 60.0
+"""Seconds until a bucket that could not be read is tried again."""
+
+
+@dataclass
+class _Asked:
+    """What is known of one shoot's backups in an epoch, and when it is asked for again."""
+
+    epoch: int
+    agent_due: float
+    bucket_due: float
+    answer: tuple[BackupStatus | None, datetime] | None = None
+    """The agent's, and when it was given."""
+    bucket: tuple[str, bool] | None = None
+    """Why another seed could not read it, and whether that was tried."""
+
+
+def controller(observer: Observer, tools: Tools, rng: random.Random) -> Controller:
+    """The controller of the seed's shoots."""
+    care = Care(observer, tools, rng)
+    made = Controller("shoot-care", care.reconcile, workers=5, rng=rng)
+    made.watch(observer.garden[Shoot.resource])
+
+    def of_namespace(found: Object) -> list[Key]:
+        key = observer.shoot_of(found.namespace)
+        return [key] if key is not None else []
+
+    made.watch(observer.seed[DEPLOYMENT], of_namespace)
+    made.watch(observer.seed[Etcd.resource], of_namespace)
+    return made
+
+
+class Care:
+    """Keeps the conditions of shoots up to date."""
+
+    def __init__(self, observer: Observer, tools: Tools, rng: random.Random) -> None:
+        self._observer, self._tools, self._rng = observer, tools, rng
+        self._asked: dict[Key, _Asked] = {}
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Say how the shoot is, where that has changed."""
+        found = self._observer.shoot(key)
+        if found is None or not self._is_ours(found):
+            self._asked.pop(key, None)
+            return Done()
+        try:
+            scope = self._observer.scope(Live(found, None), self._tools.clock.now())
+        except OwnershipError:
+            return Done()  # its flow says so
+        if not scope.is_owner:
+            return Done()
+        backups = await self._ask(key, scope)
+        status = scope.shoot.status
+        wanted = merged(status.conditions, conditions(scope, backups), scope.now)
+        try:
+            await self._tools.garden.status(
+                Shoot.resource,
+                found,
+                msgspec.structs.replace(status, conditions=wanted),
+                Precondition.VERSION,
+                before=status,
+            )
+        except (Conflict, NotFound) as changed:
+            return Wait("ShootChanged", f"{changed}", after=1)
+        asked = self._asked[key]
+        due = min(asked.agent_due, asked.bucket_due) - self._tools.clock.monotonic()
+        after = self._tools.config.care if backups is None else max(1.0, due)
+        return Wait("CaredFor", "its backups are asked for again", after=after)
+
+    def _is_ours(self, found: Object) -> bool:
+        typed, seed = found.decode(Shoot), self._tools.config.seed
+        is_whole = typed.status.seed_name == seed == seed_of(typed) and typed.status.last_operation is not None
+        return is_whole and not migrating(typed) and not self._observer.claims_another(found)
+
+    async def _ask(self, key: Key, scope: Scope) -> Backups | None:
+        """What is known of backups, asked anew where that is due; None while not all of it is."""
+        now, config = self._tools.clock.monotonic(), self._tools.config
+        asked = self._asked.get(key)
+        if asked is None or asked.epoch != scope.epoch:
+            asked = self._asked[key] = _Asked(scope.epoch, now, self._first(scope, now))
+        etcd = scope.typed_etcd
+        is_new = asked.bucket is None and not scope.is_hibernated and (etcd is None or not etcd.status.ready)
+        if not scope.is_started or is_new:
+            return None
+        if now >= asked.agent_due:
+            asked.agent_due = self._later(config.care)
+            if not scope.is_hibernated:
+                asked.answer = await self._status(scope), self._tools.clock.now()
+        if now >= asked.bucket_due:
+            asked.bucket = await self._bucket(scope) or asked.bucket
+            is_good = asked.bucket is not None and not asked.bucket[0]
+            asked.bucket_due = self._later(config.bucket_check if is_good else min(AGAIN, config.bucket_check))
+        if asked.bucket is None or (asked.answer is None and not scope.is_hibernated):
+            return None
+        status, at = asked.answer or (None, None)
+        return Backups(status, at, *asked.bucket)
+
+    def _first(self, scope: Scope, now: float) -> float:
+        """A bucket is read at once, unless it was before this process: then all of them are not read at a time."""
+        is_known = any(one.type == READY_FOR_DISASTER for one in scope.shoot.status.conditions)
+        return now + self._rng.random() * self._tools.config.bucket_check / 4 if is_known else now
+
+    def _later(self, seconds: float) -> float:
+        return self._tools.clock.monotonic() + seconds * (0.75 + self._rng.random() / 2)
+
+    async def _status(self, scope: Scope) -> BackupStatus | None:
+        try:
+            text = await self._tools.call(scope.technical_id, "backup/status", b"")
+            found = json_trees.decode(text[:LARGEST_ANSWER], BackupStatus)
+        except Exception:  # a call may fail in any way
+            return None
+        return found if found.epoch == scope.epoch else None
+
+    async def _bucket(self, scope: Scope) -> tuple[str, bool] | None:
+        """Why another seed could not read the shoot's bucket, and whether that was tried: one small object is read,
+        with the credentials that the garden has for others. None where the garden can't be asked for them."""
+        read, etcd, bucket = self._tools.read_backup, scope.typed_etcd, scope.bucket
+        store = etcd.spec.backup.store if etcd is not None else None
+        if bucket is None or store is None:
+            return "", False
+        name = bucket.metadata.name
+        reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
+        if reference is None:
+            return f"BackupBucket {name} names no credentials (spec.credentialsRef): no other seed can read it", True
+        where = f"Secret {reference.namespace}/{reference.name} of the garden"
+        try:
+            secret = await self._tools.garden.client.get(SECRET, reference.name, reference.namespace)
+        except NotFound:
+            return f"{where} is not there: no other seed can read bucket {name}", True
+        except KubeError:
+            return None
+        if read is None:
+            return "", False
+        problem = await read(store, secret.decode(Secret).data, first_start_key(scope.epoch))
+        return (f"with {where} bucket {name} can't be read: {problem}", True) if problem else ("", True)

@@ -1,0 +1,129 @@
+"""What the gardenlet says of a shoot's health, as conditions: pure functions of what was observed.
+
+Nothing in them changes while nothing happens: a settled shoot costs no write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+
+from espalier.api.conditions import timestamp
+from espalier.api.etcd.calls import BackupStatus
+from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.shoot import API_SERVER_AVAILABLE, CONTROL_PLANE_HEALTHY, READY_FOR_DISASTER
+from espalier.api.meta import Tree
+from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
+from espalier.shoots.gardenlet.scope import Scope
+
+STORING = 20.0
+"""Seconds that a snapshot takes to be stored, before it is late."""
+
+
+@dataclass(frozen=True)
+class Backups:
+    """What was asked of a shoot's backups, apart from caches."""
+
+    status: BackupStatus | None = None
+    """The answer of its agent; None where there was none."""
+    at: datetime | None = None
+    """When it was given: what had to be stored by then counts, not by now."""
+    unreadable: str = ""
+    """Why who has the garden's credentials can't read them; empty if he can."""
+    is_checked: bool = True
+    """False where nobody could try."""
+
+
+def conditions(scope: Scope, backups: Backups | None) -> list[Condition]:
+    """The conditions of a shoot. Without `backups`, as they were not asked yet, that of backups stays as it is."""
+    found = [_api_server(scope), _control_plane(scope)]
+    if backups is not None:
+        found.append(ready_for_disaster(scope, backups))
+    return found
+
+
+def merged(before: Sequence[Condition], said: Sequence[Condition], now: datetime) -> list[Condition]:
+    """The conditions with those that are said now in their places. What says the same keeps its times."""
+    at = timestamp(now)
+    after = {one.type: one for one in before}
+    for one in said:
+        old = after.get(one.type)
+        same_status = old is not None and old.status == one.status
+        since = old.last_transition_time if old is not None and same_status else at
+        is_same = old is not None and same_status and (old.reason, old.message) == (one.reason, one.message)
+        updated = old.last_update_time if old is not None and is_same else at
+        after[one.type] = msgspec.structs.replace(one, last_transition_time=since, last_update_time=updated)
+    return list(after.values())
+
+
+def _api_server(scope: Scope) -> Condition:
+    if scope.is_hibernated:
+        return Condition(API_SERVER_AVAILABLE, "True", "Hibernated", "the shoot sleeps: its API server is not wanted")
+    if _is_available(scope, API_SERVER):
+        return Condition(API_SERVER_AVAILABLE, "True", "DeploymentAvailable", "")
+    return _unhealthy(scope, API_SERVER_AVAILABLE, "DeploymentNotAvailable", f"{API_SERVER} is not available")
+
+
+def _control_plane(scope: Scope) -> Condition:
+    if scope.is_hibernated:
+        return Condition(
+            CONTROL_PLANE_HEALTHY, "True", "Hibernated", "the shoot sleeps: its control plane is not wanted"
+        )
+    bad = [name for name in (API_SERVER, *CONTROLLERS) if not _is_available(scope, name)]
+    etcd = scope.typed_etcd
+    if etcd is None or not etcd.status.ready:
+        bad.insert(0, "etcd-main")
+    if not bad:
+        return Condition(CONTROL_PLANE_HEALTHY, "True", "ControlPlaneRunning", "")
+    return _unhealthy(scope, CONTROL_PLANE_HEALTHY, "ComponentsNotReady", f"not ready: {', '.join(bad)}")
+
+
+def _unhealthy(scope: Scope, type: str, reason: str, message: str) -> Condition:
+    """While an operation is under way nothing else is to be expected, and one sentence is enough."""
+    last = scope.shoot.status.last_operation
+    if last is not None and not last.finished:
+        return Condition(type, "Progressing", "OperationUnderWay", f"{last.type} is under way")
+    return Condition(type, "False", reason, message)
+
+
+def _is_available(scope: Scope, name: str) -> bool:
+    live = scope.deployments.get(name)
+    status: Tree = (live.tree.get("status") or {}) if live is not None else {}
+    return bool(status.get("availableReplicas", 0) >= 1)
+
+
+def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
+    """True if the shoot could be restored in another seed now, with no more lost than a delta period."""
+
+    def no(reason: str, message: str) -> Condition:
+        return Condition(READY_FOR_DISASTER, "False", reason, message)
+
+    if backups.unreadable:
+        return no("BucketUnreadable", backups.unreadable)
+    can = "the bucket can be read with what another seed gets" if backups.is_checked else "nobody has tried the bucket"
+    if scope.is_hibernated:
+        return Condition(READY_FOR_DISASTER, "True", "Hibernated", f"the shoot sleeps, all is stored; {can}")
+    status = backups.status
+    if status is None:
+        message = "the agent of etcd-main does not say how old its backups are: look if it runs"
+        return Condition(READY_FOR_DISASTER, "Unknown", "AgentUnreachable", message)
+    if status.store_unreadable_since:
+        message = f"the agent of etcd-main can't read its bucket since {status.store_unreadable_since}"
+        return no("StoreUnreadable", f"{message}: what is written since may be lost; its /healthz says why")
+    if not status.latest_full:
+        return no("NoFullSnapshot", "there is no full snapshot yet; the agent's /healthz says why")
+    if _is_late(status, backups.at or scope.now):
+        message = f"what was acknowledged since {status.unstored_since} is in no snapshot"
+        return no("BackupsLate", f"{message}: it would be lost with the seed; the agent's /healthz says why")
+    message = f"what is acknowledged is stored within {status.delta_period:g} s; {can}"
+    return Condition(READY_FOR_DISASTER, "True", "BackupsCurrent", message)
+
+
+def _is_late(status: BackupStatus, at: datetime) -> bool:
+    if not status.unstored_since:
+        return False
+    since = datetime.fromisoformat(status.unstored_since)
+    return at - since > timedelta(seconds=2 * max(status.delta_period, 0) + STORING)

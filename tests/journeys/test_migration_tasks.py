@@ -1,0 +1,133 @@
+"""Single tasks of a move: each of the source's that fails for good, a crash after a wake-up, and the renewed lease."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from espalier.api.gardener import leases
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE
+from espalier.api.resource import Key
+from espalier.kube.errors import ServerFailure
+from espalier.kube.wire import Request, Response, Transport
+from espalier.runtime import virtual
+from tests.support.faults import Interceptor, refusal
+from tests.support.gardens import EPOCH, World, garden
+
+SOURCE = "gardenlet a"
+TASKS: dict[str, tuple[str, str]] = {
+    "Stop controllers": ("PATCH", "/deployments/kube-controller-manager"),
+    "Stop kube-apiserver": ("PATCH", "/deployments/kube-apiserver"),
+    "Migrate extension resources": ("PATCH", "/infrastructures/"),
+    "Remove extension resources": ("DELETE", "/infrastructures/"),
+    "Hand over etcd": ("PATCH", "/etcds/etcd-main"),
+    "Release": ("PATCH", "/shoots/apple"),
+}
+"""The write of each task of the source that writes."""
+
+
+class Writes(Interceptor):
+    """The writes of the source's gardenlet, as it makes them; those that `refused` names fail."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.refused: Callable[[Request], bool] = lambda _request: False
+
+    def of(self, program: str, transport: Transport) -> Transport:
+        """The `wrap` of a garden."""
+        return self(transport) if program == SOURCE else transport
+
+    def fail(self, task: str) -> None:
+        """From now on this task of a move fails. What it comes to may be told in the Shoot's status."""
+        method, path = TASKS[task]
+        self.refused = lambda one: one.method == method and path in one.path and not one.path.endswith("/status")
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if request.method != "GET":
+            if self.refused(request):
+                return refusal(ServerFailure.of("not now"))
+            self.made.append(f"{request.method} {request.path}")
+        return await transport.request(request)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("task", TASKS)
+def test_a_source_that_fails_at_a_task_for_good_is_left_behind_when_that_is_ordered(task: str) -> None:
+    """G43: and cleans up as soon as the task works again, without a call to the infrastructure."""
+    writes = Writes()
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, wrap=writes.of) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            inventory, calls = dict(world.infrastructures.inventory), world.infrastructures.count("create")
+            writes.fail(task)
+            await world.move("b")
+            await world.until(lambda shoot: any(error.task_id == task for error in shoot.status.last_errors))
+            await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+            await world.healthy("b")
+            assert world.witness.serving == {"shoot--dev--apple": "b"}
+            writes.refused = lambda _request: False
+            await world.gone("a")
+            assert world.infrastructures.inventory == inventory
+            assert world.infrastructures.count("create") == calls
+            assert world.infrastructures.count("delete") == 0
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_gardenlet_that_dies_after_it_has_woken_an_etcd_goes_on_and_makes_no_machine() -> None:
+    """G74."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await world.patch({"spec": {"hibernation": {"enabled": True}}})
+            await world.until(lambda shoot: shoot.status.hibernated)
+            inventory, calls = dict(world.infrastructures.inventory), world.infrastructures.count("create")
+            await world.move("b")
+            await world.until(lambda _shoot: is_woken(world), every=0.05)
+            await world.garden.kill(SOURCE)
+            await asyncio.sleep(3)
+            await world.garden.restart(SOURCE)
+            moved = await world.healthy("b")
+            await world.gone("a")
+            assert moved.status.hibernated
+            assert world.witness.serving == {}
+            assert world.infrastructures.inventory == inventory
+            assert world.infrastructures.count("create") == calls
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def is_woken(world: World) -> bool:
+    found = world.seeds["a"].cluster.objects.caches.of(Etcd.resource).get(Key("shoot--dev--apple", "etcd-main"))
+    return found is not None and found.decode(Etcd).spec.replicas == 1
+
+
+def test_a_reconcile_renews_the_lease_before_it_does_anything_else() -> None:
+    """G76: extensions may act on what comes next for the whole validity."""
+    writes = Writes()
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, wrap=writes.of) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(world.timing.lease_renewal / 2)
+            writes.made.clear()
+            asked = world.now()
+            await world.patch({"spec": {"kubernetes": {"version": "1.35.5"}}})
+            await world.until(lambda _shoot: any("deployments" in one for one in writes.made), every=0.05)
+            first = next(one for one in writes.made if "/leases/" not in one)
+            assert "clusters/shoot--dev--apple" in first, writes.made
+            found = await world.seeds["a"].client.get(Cluster.resource, "shoot--dev--apple")
+            expires = leases.expiration(found.decode(Cluster))
+            assert expires is not None
+            assert (expires - asked).total_seconds() >= world.timing.lease_validity
+
+    virtual.run(main, epoch=EPOCH, seed=1)

@@ -1,0 +1,23 @@
+"""`espalier etcd-guard`: what is refused before anything is begun."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from espalier.cli.etcd_guard import etcd_guard
+from espalier.cli.failures import Usage
+
+
+@pytest.mark.parametrize(
+    ("etcd_socket", "control", "said"),
+    [
+        ("/run/e", "/run/./e", "--control: found /run/./e, which is --etcd-socket"),
+        ("/run/e", "/run/" + "g" * 110, "--control: found /run/g+, allowed are up to 107 bytes"),
+    ],
+)
+def test_paths_that_can_not_be_sockets_of_their_own_are_refused(etcd_socket: str, control: str, said: str) -> None:
+    arguments = ["--etcd-socket", etcd_socket, "--control", control, "--", sys.executable]
+    with pytest.raises(Usage, match=said):
+        etcd_guard.main(arguments, standalone_mode=False)

@@ -1,0 +1,53 @@
+"""When the guard is told to let clients in: what decides about ownership runs ahead of what judges the data."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from espalier.etcdbackup.running.agent import _Door
+from espalier.etcdbackup.running.turns import Turns
+from espalier.runtime.clock import SystemClock
+
+
+class Guard:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[float | str] = []
+
+    async def open(self, until: float) -> None:
+        self.told.append(until)
+
+    async def shut(self) -> float:
+        self.told.append("shut")
+        return 0.0
+
+
+async def settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_no_client_is_let_in_to_an_etcd_that_was_not_judged_however_long_it_is_owned() -> None:
+    guard, turns = Guard(), Turns[Any](SystemClock())
+    door = _Door(cast(Any, SimpleNamespace(guard=guard)), turns)
+    running = asyncio.ensure_future(door.run())
+    door.open(100)
+    await settled()
+    assert (guard.told, door.opened_until) == ([], float("-inf"))
+    door.release()
+    await settled()
+    assert (guard.told, door.opened_until) == ([100], 100)
+    door.hold()  # etcd ended, and starts anew
+    door.open(200)
+    await settled()
+    assert (guard.told, door.opened_until) == ([100], float("-inf"))
+    door.shut()
+    door.release()
+    await settled()
+    assert guard.told == [100, "shut"]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await turns.stop()

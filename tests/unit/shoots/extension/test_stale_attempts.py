@@ -1,0 +1,84 @@
+"""An attempt whose resource was changed, or made anew, since it was observed; one that was ended, and writes still."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.crd import crd_of
+from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Conflict
+from espalier.kube.wire import Request
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.fencing import Fenced
+from espalier.runtime.writer import Writer
+from espalier.shoots.extension.attempt import Attempt, Extension, Tools
+from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
+from tests.support.embedded_server import client_of, new_server
+
+KIND = Infrastructure.resource
+PLACE = {"name": "pond", "namespace": "shoot--garden--rose"}
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Infrastructure))
+    await client.create(NAMESPACE, {"metadata": {"name": PLACE["namespace"]}})
+    await client.create(KIND, {"metadata": PLACE, "spec": {"type": "garden"}})
+    yield client
+    await server.close()
+
+
+async def observed(client: Client) -> Attempt[Any]:
+    """An attempt at the resource as it is now."""
+    writer = Writer(client, {})
+    extension: Extension[Any] = Extension(KIND, "garden", cast(Any, None))
+    tools: Tools[Any] = Tools(extension, cast(Any, {}), writer, cast(Any, None), SystemClock(), 60)
+    return Attempt(tools, await client.get(KIND, PLACE["name"], PLACE["namespace"]))
+
+
+async def change(client: Client, patch: dict[str, Any], subresource: str | None = None) -> None:
+    merge = PatchType.MERGE
+    await client.patch(KIND, PLACE["name"], PLACE["namespace"], patch=patch, type=merge, subresource=subresource)
+
+
+BEGUN = {"lastOperation": {"type": "Reconcile", "state": "Processing"}}
+
+
+@pytest.mark.parametrize("present", [{}, BEGUN])
+async def test_what_is_to_be_migrated_by_now_is_not_begun(client: Client, present: dict[str, Any]) -> None:
+    """A cache that was cut off shows the resource as it was; also where the status need not be written."""
+    await change(client, {"status": present}, "status")
+    attempt = await observed(client)
+    await change(client, {"metadata": {"annotations": {keys.OPERATION: keys.MIGRATE}}})
+    with pytest.raises(Conflict):
+        await attempt.write(BEGUN, is_first=True)
+
+
+async def test_a_resource_that_was_made_anew_is_told_nothing_of_the_one_before(client: Client) -> None:
+    attempt = await observed(client)
+    await client.delete(KIND, PLACE["name"], PLACE["namespace"])
+    await client.create(KIND, {"metadata": PLACE, "spec": {"type": "garden"}})
+    with pytest.raises(Conflict, match="is gone, or was made anew"):
+        await attempt.write({"state": {"pond": 1}})
+    assert "status" not in (await client.get(KIND, PLACE["name"], PLACE["namespace"])).tree
+
+
+def test_what_an_ended_operation_writes_still_is_not_sent_and_says_why() -> None:
+    verdicts = [Verdict(math.inf)]
+    fence = GuardFence(Guard(lambda: verdicts[-1], SystemClock(), 60))
+    patch, get = Request("PATCH", "/api/v1/secrets/x"), Request("GET", "/api/v1/secrets/x")
+    fence.check(patch)
+    verdicts.append(Verdict(0, "LeaseExpired", "the lease is over"))
+    fence.check(get)
+    with pytest.raises(Fenced, match="PATCH /api/v1/secrets/x was not sent: the operation was stopped"):
+        fence.check(patch)

@@ -1,0 +1,70 @@
+"""One look at a shoot, for tests of single tasks: a seed that owns it, and what is said to be there."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.kube.objects import Object
+from espalier.runtime.clock import SystemClock
+from espalier.shoots.gardenlet.config import GardenletConfig
+from espalier.shoots.gardenlet.context import Context, Live, Tools
+from espalier.shoots.gardenlet.scope import Scope
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TECHNICAL_ID = "shoot--dev--apple"
+STARTED = Ownership().add("a", "bucket-a").start(1, "a")
+
+
+def an_object(resource: Resource, name: str, namespace: str = "", **parts: Any) -> Object:
+    metadata = {"name": name, "uid": f"uid of {name}", **parts.pop("metadata", {})}
+    if namespace:
+        metadata["namespace"] = namespace
+    return Object(
+        msgspec.json.encode({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **parts})
+    )
+
+
+def shoot(wanted: str = "a", has: str = "a", last: str = "Reconcile Succeeded", **annotations: str) -> Object:
+    kind, state = last.split()
+    status: Tree = {
+        "seedName": has,
+        "technicalID": TECHNICAL_ID,
+        "uid": "1",
+        "lastOperation": {"type": kind, "state": state},
+    }
+    spec = {"provider": {"type": "local"}, "seedName": wanted}
+    metadata = {"uid": "1", "annotations": annotations}
+    return an_object(Shoot.resource, "apple", "garden-dev", metadata=metadata, spec=spec, status=status)
+
+
+def etcd(epoch: int = 1, **annotations: str) -> Object:
+    marks = {metadata_keys.EPOCH: str(epoch), **annotations}
+    return an_object(Etcd.resource, "etcd-main", TECHNICAL_ID, metadata={"annotations": marks}, spec={"replicas": 1})
+
+
+def scope(ownership: Ownership = STARTED, **parts: Any) -> Scope:
+    """The scope of seed `a`: nothing is there but what is named."""
+    nothing: dict[str, Any] = {field.name: None for field in dataclasses.fields(Scope)}
+    empty: dict[str, Any] = {name: {} for name in ("secrets", "deployments", "services", "extension_backup_entries")}
+    known = {"object": shoot(), "now": NOW, "seed_name": "a", "project": "dev", "technical_id": TECHNICAL_ID}
+    empty |= {"extensions": (), "pod_roles": frozenset()}
+    return Scope(**{**nothing, **empty, **known, "ownership": ownership, **parts})
+
+
+def context(of: Scope, operation: OperationType = OperationType.RECONCILE, **tools: Any) -> Context:
+    """What a task gets; of the tools only those that are named."""
+    common = SimpleNamespace(config=GardenletConfig("a", Timing()), clock=SystemClock(), **tools)
+    return Context(of, cast(Tools, common), Live(of.object, of.state), operation)

@@ -1,0 +1,120 @@
+"""Conditions of a shoot: what is said by what was observed, and that nothing is said anew while nothing happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.etcd.calls import BackupStatus
+from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.shoot import API_SERVER_AVAILABLE, CONTROL_PLANE_HEALTHY, Shoot
+from espalier.api.meta import Tree
+from espalier.kube.objects import Object, encode_json
+from espalier.shoots.gardenlet.health import Backups, conditions, merged, ready_for_disaster
+from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
+from espalier.shoots.gardenlet.scope import Scope
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PROGRAMS = (API_SERVER, *CONTROLLERS)
+CURRENT = BackupStatus(1, True, 20, "2026-03-01T11:00:00Z", "2026-03-01T11:59:50Z", "2026-03-01T11:59:55Z")
+
+
+def typed(kind: Any, metadata: Tree, **fields: object) -> Object:
+    tree = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": metadata, **fields}
+    return Object(encode_json(tree))
+
+
+def scope(*, available: tuple[str, ...] = PROGRAMS, etcd: bool = True, state: str = "Succeeded", **spec: Any) -> Scope:
+    status = {"seedName": "east", "lastOperation": {"type": "Reconcile", "state": state, "progress": 100}}
+    shoot = typed(
+        Shoot,
+        {"name": "apple", "namespace": "garden-dev", "uid": "1"},
+        spec={"provider": {"type": "local"}, "seedName": "east", **spec},
+        status=status,
+    )
+    main = typed(Etcd, {"name": "etcd-main"}, spec={"replicas": 1}, status={"ready": etcd})
+    running = {one: Object(encode_json({"status": {"availableReplicas": int(one in available)}})) for one in PROGRAMS}
+    found: dict[str, Any] = dict.fromkeys(Scope.__dataclass_fields__)
+    return Scope(
+        **found
+        | {"object": shoot, "now": NOW, "seed_name": "east", "ownership": Ownership(()), "etcd": main}
+        | {"deployments": running, "pod_roles": frozenset(), "extensions": ()}
+    )
+
+
+def said(of: Scope, backups: Backups | None = None) -> dict[str, tuple[str, str]]:
+    return {one.type: (one.status, one.reason) for one in conditions(of, backups)}
+
+
+def test_a_control_plane_is_healthy_only_with_all_its_parts() -> None:
+    assert said(scope()) == {
+        API_SERVER_AVAILABLE: ("True", "DeploymentAvailable"),
+        CONTROL_PLANE_HEALTHY: ("True", "ControlPlaneRunning"),
+    }
+    for lacking in PROGRAMS:
+        found = said(scope(available=tuple(one for one in PROGRAMS if one != lacking)))
+        assert found[CONTROL_PLANE_HEALTHY] == ("False", "ComponentsNotReady")
+        assert (found[API_SERVER_AVAILABLE][0] == "False") is (lacking == API_SERVER)
+    assert said(scope(etcd=False))[CONTROL_PLANE_HEALTHY][0] == "False"
+
+
+def test_while_an_operation_is_under_way_one_sentence_stands_for_all_that_comes_up() -> None:
+    some, none = scope(available=PROGRAMS[1:], state="Processing"), scope(available=(), etcd=False, state="Processing")
+    assert conditions(some, None)[1] == conditions(none, None)[1]
+    assert said(none)[CONTROL_PLANE_HEALTHY] == ("Progressing", "OperationUnderWay")
+
+
+def test_a_shoot_that_sleeps_wants_nothing() -> None:
+    asleep = scope(available=(), etcd=False, hibernation={"enabled": True})
+    assert {status for status, _ in said(asleep, Backups()).values()} == {"True"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "backups", "status", "reason"),
+    [
+        ({}, {}, "True", "BackupsCurrent"),
+        ({"unstored_since": ""}, {}, "True", "BackupsCurrent"),
+        ({"unstored_since": "2026-03-01T11:58:00Z"}, {}, "False", "BackupsLate"),
+        ({"latest_full": ""}, {}, "False", "NoFullSnapshot"),
+        ({"store_unreadable_since": "2026-03-01T11:58:00Z"}, {}, "False", "StoreUnreadable"),
+        ({}, {"status": None}, "Unknown", "AgentUnreachable"),
+        ({}, {"unreadable": "access denied"}, "False", "BucketUnreadable"),
+    ],
+)
+def test_a_shoot_is_ready_for_disaster_or_it_is_said_why_not(
+    changed: dict[str, Any], backups: dict[str, Any], status: str, reason: str
+) -> None:
+    asked = replace(Backups(msgspec.structs.replace(CURRENT, **changed), NOW), **backups)
+    found = ready_for_disaster(scope(), asked)
+    assert (found.status, found.reason) == (status, reason)
+    assert found.message
+
+
+def test_an_answer_is_not_late_because_it_was_given_a_while_ago() -> None:
+    """It was fresh when it was given; the agent is asked once a minute."""
+    given = NOW - timedelta(minutes=5)
+    answer = msgspec.structs.replace(CURRENT, unstored_since="2026-03-01T11:54:50Z")
+    assert ready_for_disaster(scope(), Backups(answer, given)).status == "True"
+
+
+def test_deltas_that_come_and_go_change_nothing_that_is_said() -> None:
+    first = ready_for_disaster(scope(), Backups(CURRENT, NOW))
+    later = msgspec.structs.replace(CURRENT, latest_delta="2026-03-01T12:30:00Z", unstored_since="")
+    assert ready_for_disaster(scope(), Backups(later, NOW + timedelta(minutes=30))) == first
+
+
+def test_what_says_the_same_keeps_its_times() -> None:
+    was = Condition("A", "True", "Fine", "", "then", "then")
+    other = Condition("B", "True", "Fine", "", "then", "then")
+    assert merged([was, other], [Condition("A", "True", "Fine", "")], NOW) == [was, other]
+    at = "2026-03-01T12:00:00Z"
+    assert merged([was], [Condition("A", "True", "Fine", "more")], NOW) == [
+        Condition("A", "True", "Fine", "more", "then", at)
+    ]
+    assert merged([was], [Condition("A", "False", "Bad", "")], NOW) == [Condition("A", "False", "Bad", "", at, at)]

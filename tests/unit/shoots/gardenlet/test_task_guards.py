@@ -1,0 +1,167 @@
+"""What single tasks refuse to do, whatever the order of the flow is."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import cast
+
+import msgspec
+import pytest
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.crd import crd_of
+from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
+from espalier.api.etcd.ownership import CopyOperation, Status
+from espalier.api.etcd.ownership import Writer as Side
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.infrastructure import Infrastructure
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Continue, Wait
+from espalier.runtime.writer import NameTaken, Writer
+from espalier.shoots.flow.task import Act, Failure
+from espalier.shoots.garden.roles import in_project
+from espalier.shoots.gardenlet import clusters
+from espalier.shoots.gardenlet.controller import ShootReconciler
+from espalier.shoots.gardenlet.names import INITIATED_AT, SHOOT_UID
+from espalier.shoots.gardenlet.scope import Found
+from espalier.shoots.gardenlet.tasks import backups, extensions
+from espalier.shoots.state.stored import StoredState
+from tests.support.embedded_server import client_of, new_server
+from tests.unit.shoots.gardenlet.scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
+
+
+def test_no_etcd_is_deployed_for_an_epoch_of_which_the_garden_does_not_know_that_it_starts() -> None:
+    """The next destination would take the data over from the epoch before."""
+    for epochs in (Ownership().add("a", "bucket-a"), STARTED.add("b", "bucket-b").start(2, "b"), Ownership()):
+        verdict = backups.etcd_deployed(context(scope(epochs)))
+        assert isinstance(verdict, Wait)
+        assert verdict.reason == "NotStarted"
+
+
+def infrastructure(last: str, order: str = "") -> Found:
+    kind, state = last.split()
+    metadata = {"annotations": {metadata_keys.OPERATION: order}} if order else {}
+    status = {"lastOperation": {"type": kind, "state": state}}
+    made = an_object(
+        Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status
+    )
+    return Found(Infrastructure, made)
+
+
+@pytest.mark.parametrize(
+    ("found", "goes"),
+    [
+        (infrastructure("Migrate Succeeded"), True),
+        (infrastructure("Reconcile Succeeded"), False),
+        (infrastructure("Migrate Processing", "migrate"), False),
+        (infrastructure("Migrate Error", "migrate"), False),
+        (infrastructure("Migrate Succeeded", "restore"), False),
+    ],
+)
+def test_a_resource_that_was_not_migrated_is_not_removed_as_its_extension_would_delete_what_it_stands_for(
+    found: Found, goes: bool
+) -> None:
+    verdict = extensions.removed(Infrastructure)(context(scope(extensions=(found,)), OperationType.MIGRATE))
+    assert isinstance(verdict, Act if goes else Wait)
+
+
+def test_a_resource_that_waits_for_a_state_which_the_garden_has_not_gets_no_order() -> None:
+    found = infrastructure("Reconcile Succeeded", metadata_keys.WAIT_FOR_STATE)
+    ctx = context(scope(extensions=(found,)), OperationType.RESTORE)
+    verdict = extensions.deploy(Infrastructure)(ctx)
+    assert isinstance(verdict, Failure)
+    assert "restore the ShootState; nothing is made anew in its place" in verdict.message
+
+
+class Crashes(Writer):
+    """Dies before it gives an order."""
+
+    async def merge(self, *_: object, **__: object) -> Object:
+        raise asyncio.CancelledError
+
+
+async def test_a_resource_has_its_state_before_it_is_told_to_restore_it() -> None:
+    """Else an extension would find none, and make anew what is there."""
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Infrastructure))
+    await client.create(NAMESPACE, {"metadata": {"name": TECHNICAL_ID}})
+    waits = {metadata_keys.OPERATION: metadata_keys.WAIT_FOR_STATE}
+    metadata = {"name": "apple", "namespace": TECHNICAL_ID, "annotations": waits}
+    made = await client.create(Infrastructure.resource, {"metadata": metadata, "spec": {"type": "local"}})
+    parts = scope(extensions=(Found(Infrastructure, made),))
+    for writer, order in ((Crashes(client, {}), metadata_keys.WAIT_FOR_STATE), (Writer(client, {}), "restore")):
+        ctx = context(parts, OperationType.RESTORE, seed=writer)
+        ctx.live.stored = cast(StoredState, SimpleNamespace(state_for=lambda *_: b'{"id":7}'))
+        verdict = extensions.deploy(Infrastructure)(ctx)
+        assert isinstance(verdict, Act)
+        with suppress(asyncio.CancelledError):
+            await verdict.run()
+        found = await client.get(Infrastructure.resource, "apple", TECHNICAL_ID)
+        assert found.tree["status"]["state"] == {"id": 7}
+        assert found.metadata.annotations[metadata_keys.OPERATION] == order
+    await server.close()
+
+
+@pytest.mark.parametrize(
+    ("answered", "status", "is_over"), [(1, Status.READY, True), (1, Status.INITIAL, False), (2, Status.READY, False)]
+)
+async def test_etcd_is_handed_over_once_the_operation_of_its_own_epoch_is_ready(
+    answered: int, status: Status, is_over: bool
+) -> None:
+    asked: list[InitiateCopyOperation] = []
+
+    async def call(_namespace: str, _path: str, body: bytes) -> bytes:
+        asked.append(msgspec.json.decode(body, type=InitiateCopyOperation))
+        return msgspec.json.encode(CopyOperationStatus(1, True, CopyOperation(answered, status, Side.SOURCE)))
+
+    live = etcd(1, **{INITIATED_AT: NOW.isoformat()})
+    verdict = backups.handed_over(context(scope(etcd=live), OperationType.MIGRATE, call=call))
+    assert isinstance(verdict, Act)
+    assert isinstance(await verdict.run(), Continue if is_over else Wait)
+    assert [one.epoch for one in asked] == [1]
+
+
+def test_a_move_is_not_taken_back_once_etcd_was_handed_over() -> None:
+    """It would begin anew from what was there before, or found a second shoot."""
+
+    def operation(live: Object | None) -> object:
+        taken_back = shoot("a", "a", "Migrate Processing")
+        reconciler = ShootReconciler.__new__(ShootReconciler)
+        return reconciler._operation(scope(object=taken_back, etcd=live))
+
+    assert operation(etcd()) is OperationType.RESTORE
+    for found in (operation(etcd(1, **{INITIATED_AT: NOW.isoformat()})), operation(None)):
+        assert getattr(found, "reason", "") == "HandedOver"
+
+
+async def test_the_cluster_of_another_shoot_is_not_written() -> None:
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Cluster))
+    metadata = {"name": TECHNICAL_ID, "annotations": {SHOOT_UID: "2"}}
+    before = await client.create(Cluster.resource, {"metadata": metadata, "spec": {}})
+    with pytest.raises(NameTaken, match="of the shoot with UID 2"):
+        await clusters.sync(Writer(client, {}), scope(), NOW, 120)
+    assert (await client.get(Cluster.resource, TECHNICAL_ID)).resource_version == before.resource_version
+    await server.close()
+
+
+@pytest.mark.parametrize("epochs", [STARTED, STARTED.add("b", "bucket-b")])
+def test_of_two_seeds_the_one_with_the_newest_epoch_has_rights_on_the_shoot_state(epochs: Ownership) -> None:
+    moving = shoot("b", "a", **{metadata_keys.OWNERSHIP: epochs.render()})
+    owner = epochs.current.seed if epochs.current else ""
+    for seed in "ab":
+        rights = in_project(seed, [moving])
+        read = [right.names for right in rights if ShootState.resource in right.resources and "get" in right.verbs]
+        assert read == ([("apple",)] if seed == owner else [])  # without names it would be all
+        assert any(Shoot.resource in right.resources and right.names == ("apple",) for right in rights)
