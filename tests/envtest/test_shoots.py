@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from espalier.assets.component import Component
+from espalier.assets.recipes import ETCD_BEFORE
 from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, Move
 from espalier.shoots.secrets.names import CARRIED
 from tests.support.kubectl import Kubectl
@@ -18,10 +20,13 @@ pytestmark = pytest.mark.envtest
 REPLICAS = 2
 
 
+@pytest.mark.parametrize(
+    "etcd", [pytest.param(None, id="etcd-3.6"), pytest.param(ETCD_BEFORE, id="etcd-3.5", marks=pytest.mark.soak)]
+)
 async def test_a_real_control_plane_moves_with_its_source_and_without_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], etcd: Component | None
 ) -> None:
-    async with real_shoot(tmp_path) as shoot:
+    async with real_shoot(tmp_path, etcd=etcd) as shoot:
         kubectl = await shoot.kubectl("east")
         await deployed(kubectl, "web")
         token = (await kubectl("create", "token", "default", "--duration=1h")).strip()

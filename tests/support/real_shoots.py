@@ -19,6 +19,7 @@ import yaml
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, Secret
 from espalier.api.etcd.timing import Timing
 from espalier.api.resource import Key
+from espalier.assets.component import Component
 from espalier.cli.environment.gardens import Garden, SimulatedSeed
 from espalier.cli.environment.migration_story import TECHNICAL_ID, Story, quick_settings
 from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
@@ -31,6 +32,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.shoots.secrets.names import ADMIN_KUBECONFIG
 from tests.support.control_plane import find_assets, why_no_assets
 from tests.support.kubectl import Kubectl
+from tests.support.real_etcd import built
 
 SEEDS = ("east", "west")
 PATIENCE = 60.0
@@ -157,15 +159,21 @@ class RealShoot:
 
 @asynccontextmanager
 async def real_shoot(
-    folder: Path, timing: Timing = QUICK, *, programs: Callable[[Path], Path] = lambda found: found
+    folder: Path, timing: Timing = QUICK, *, etcd: Component | None = None
 ) -> AsyncIterator[RealShoot]:
-    """A shoot that runs on the first of the seeds. Skips the test where real programs are not built."""
+    """A shoot that runs on the first of the seeds, with another etcd than the newest if one is named.
+
+    Skips the test where real programs are not built.
+    """
     found = find_assets()
+    other = built(etcd) if etcd is not None else None
+    if etcd is not None and other is None:
+        pytest.skip(f"etcd {etcd.version} was not built: run make real-assets")
     if found is None:
         pytest.skip(f"there is no real control plane: {why_no_assets()}")
     settings = quick_settings(timing=timing, nodes_timeout=2)
     async with (
-        RealControlPlanes.with_programs(programs(found)) as planes,
+        RealControlPlanes.with_programs(found, etcd=other and other / "etcd") as planes,
         Garden.run_with(SystemClock(), random.SystemRandom(), SEEDS, settings, control_planes=planes) as garden,
     ):
         told: list[str] = []

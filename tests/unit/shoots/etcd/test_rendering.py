@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from espalier.api.core import CONFIG_MAP, SERVICE, STATEFUL_SET
+from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.meta import OwnerReference, Tree
@@ -74,6 +75,19 @@ def test_the_command_of_the_agent_is_one_that_it_understands(made: Etcd) -> None
     context = etcd_agent.commands[verb].make_context(verb, words)
     assert context.params["cluster"] == "entry/etcd-main"
     assert context.params["epoch"] == int(made.metadata.annotations[metadata_keys.EPOCH])
+
+
+@pytest.mark.parametrize("made", [etcd(), etcd(sourceStore=SOURCE)])
+def test_an_agent_reads_the_times_of_its_garden(made: Etcd) -> None:
+    timing = Timing(lease_wait=300)
+    found = {one.resource: one.body for one in rendered(made, OWNER, timing)}
+    pod = found[STATEFUL_SET]["spec"]["template"]["spec"]
+    agent = next(one for one in pod["containers"] if one["name"] == "backup-restore")
+    _, _, verb, *words = agent["command"]
+    path = etcd_agent.commands[verb].make_context(verb, words).params["timing"]
+    [mount] = [one for one in agent["volumeMounts"] if one["mountPath"] == str(path.parent)]
+    assert {"name": mount["name"], "configMap": {"name": "etcd-main-config"}} in pod["volumes"]
+    assert msgspec.json.decode(found[CONFIG_MAP]["data"][path.name], type=Timing) == timing
 
 
 def test_every_setting_of_backups_reaches_the_agent() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,6 +159,41 @@ def test_a_settled_resource_is_neither_called_for_nor_written() -> None:
         assert len(one.provider.calls) == 2
 
     simulate(story)
+
+
+class SlowPonds(Ponds):
+    """Its ponds fill by themselves, some day."""
+
+    async def reconcile(self, request: Request[Water]) -> Result[Water] | Wait:
+        await request.call(self.provider.dig, request.object.namespace)
+        return Wait("PondFills", "the pond fills", after=1.0)
+
+
+def test_what_is_waited_for_stays_told_while_it_is_looked_at_again() -> None:
+    async def story(simulation: Simulation) -> None:
+        one = await begin(simulation)
+        one.actuator = SlowPonds(one.provider)
+        one.seed.keep_renewing()
+        told = []
+        async with running(one.seed, [one.component()]):
+            await one.make(asks="reconcile")
+            await one.until(lambda tree: description_of(tree) == "the pond fills")
+            found = await one.seed.client.list(POND)
+            watch = one.seed.client.watch(POND, resource_version=found.resource_version)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(60):
+                    async for event in watch:
+                        if event.type == "MODIFIED":
+                            told.append(description_of(event.object.tree))
+        assert len(one.provider.calls) > 50
+        assert set(told) <= {"the pond fills"}
+
+    simulate(story)
+
+
+def description_of(tree: dict[str, Any]) -> str:
+    last = (tree.get("status") or {}).get("lastOperation") or {}
+    return str(last.get("description"))
 
 
 def test_a_failure_is_told_with_its_codes_and_tried_again() -> None:

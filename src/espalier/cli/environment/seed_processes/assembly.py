@@ -27,22 +27,26 @@ VERSION_SECONDS = 30.0
 class RealControlPlanes:
     """See `ControlPlanes`. Schedulers idle: nothing runs the pods that they would place."""
 
-    def __init__(self, home: Path, programs: Path, version: str) -> None:
-        """`programs` is a folder with `environment.programs.CONTROL_PLANE_PROGRAMS`, `version` that of Kubernetes."""
+    def __init__(self, home: Path, programs: Path, version: str, etcd: Path | None = None) -> None:
+        """`programs` is a folder with `environment.programs.CONTROL_PLANE_PROGRAMS`, `version` that of Kubernetes.
+
+        `etcd` runs instead of the one in there.
+        """
         self.version = version
         self._home = home
         self._programs = programs
+        self._etcd = etcd or programs / "etcd"
         self._buckets = home / "buckets"
         self._buckets.mkdir()
         self._seeds = 0
 
     @classmethod
     @asynccontextmanager
-    async def with_programs(cls, programs: Path) -> AsyncIterator[RealControlPlanes]:
+    async def with_programs(cls, programs: Path, *, etcd: Path | None = None) -> AsyncIterator[RealControlPlanes]:
         """Those that keep everything in a temporary folder."""
         version = await version_of(programs / "kube-apiserver")
         with tempfile.TemporaryDirectory(prefix="espalier-", ignore_cleanup_errors=True) as home:
-            yield cls(Path(home), programs, version)
+            yield cls(Path(home), programs, version, etcd)
 
     def link_to_buckets(self, name: str) -> Link:
         """See `ControlPlanes`."""
@@ -52,7 +56,7 @@ class RealControlPlanes:
     def programs(self, bucket: Link, timing: Timing, backups: BackupSettings) -> Mapping[str, InProcessProgram]:
         """See `ControlPlanes`."""
         assert isinstance(bucket, FolderLink)  # noqa: S101 - from link_to_buckets
-        etcd = EtcdProcesses(self._home, self._programs / "etcd", bucket.folder, backups.schedule)
+        etcd = EtcdProcesses(self._home, self._etcd, bucket.folder, backups.schedule)
         kubernetes = KubernetesProcesses(self._home, self._programs, f"v{self.version}")
         return {
             images.program(images.ETCD): etcd.run_etcd,

@@ -25,8 +25,8 @@ class FolderLink(Link):
     def cut(self) -> None:
         """Cut it; idempotent."""
         super().cut()
-        # Not an empty folder: a bucket that can't be reached is no bucket without objects.
-        self._replace(lambda new: new.touch())
+        # A link to itself, which can't be followed: where a file or nothing is, stores find no objects.
+        self._replace(lambda new: new.symlink_to(self.folder))
 
     def restore(self) -> None:
         """Restore it; idempotent."""

@@ -1,0 +1,73 @@
+"""What stands between a container's command and the process that runs it; buckets that are folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from espalier.cli import demo_migration
+from espalier.cli.environment.seed_processes.assembly import version_of
+from espalier.cli.environment.seed_processes.buckets import FolderBuckets, FolderLink
+from espalier.cli.environment.seed_processes.mounts import Folder, Mounts
+from espalier.cli.environment.seed_programs.words import with_flags
+from espalier.cli.failures import Failure
+from espalier.etcdbackup.stores.errors import Refused
+from espalier.etcdbackup.stores.local import LocalStore
+from espalier.shoots.extension import OperationFailed
+
+
+def test_paths_of_mounts_are_replaced_wherever_they_stand_and_no_others(tmp_path: Path) -> None:
+    paths = ("/srv/ca", "/srv/ca-kubelet", "/run/etcd", "/var/etcd/data")
+    mounts = Mounts({path: Folder(tmp_path) for path in paths}, Folder(tmp_path))
+    here = {path: str(folder.path) for path, folder in mounts.folders.items()}
+    assert mounts.here("--client-ca-file=/srv/ca/ca.crt") == f"--client-ca-file={here['/srv/ca']}/ca.crt"
+    assert mounts.here("--kubelet-ca=/srv/ca-kubelet/ca.crt") == f"--kubelet-ca={here['/srv/ca-kubelet']}/ca.crt"
+    assert mounts.here("unix:///run/etcd/client.sock") == f"unix://{here['/run/etcd']}/client.sock"
+    assert mounts.here("data-dir: /var/etcd/data/new\n") == f"data-dir: {here['/var/etcd/data']}/new\n"
+    for other in ("--etcd-prefix=/registry", "/srv/cats", "/run/etcd-main", "/home/run/etcd"):
+        assert mounts.here(other) == other
+
+
+def test_a_folder_goes_with_its_volume(tmp_path: Path) -> None:
+    volume = Folder(tmp_path)
+    (volume.path / "member").mkdir()
+    del volume
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_flags_are_replaced_where_they_stand_and_added_before_another_command() -> None:
+    command = ["run", "--listen=0.0.0.0:8080", "--epoch=1", "--", "etcd", "--listen=:1"]
+    assert with_flags(command, {"listen": "127.0.0.1:0", "timing": "t"}) == [
+        "run", "--listen=127.0.0.1:0", "--epoch=1", "--timing=t", "--", "etcd", "--listen=:1",
+    ]  # fmt: skip
+
+
+async def test_a_bucket_that_is_cut_off_can_not_be_read_and_is_not_empty(tmp_path: Path) -> None:
+    everywhere = tmp_path / "buckets"
+    everywhere.mkdir()
+    link = FolderLink("the network", tmp_path / "seen", everywhere)
+    managed = FolderBuckets(link)
+    await managed.ensure_bucket("file:///b", {})
+    store = LocalStore(link.folder / "b" / "apple" / "1")
+    await store.put("key", b"value")
+    link.cut()
+    with pytest.raises(Refused):
+        await store.head("key")
+    with pytest.raises(OperationFailed, match="no route"):
+        await managed.delete_folder("file:///b", "apple", {})
+    link.restore()
+    assert (await store.read("key", most=10)).data == b"value"
+    await managed.delete_folder("file:///b", "apple", {})
+    assert list((everywhere / "b").iterdir()) == []
+
+
+async def test_a_program_that_is_no_kubernetes_is_refused() -> None:
+    with pytest.raises(ValueError, match="allowed is Kubernetes"):
+        await version_of(Path("/bin/echo"))
+
+
+async def test_the_demonstration_says_how_programs_are_built_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nowhere")
+    with pytest.raises(Failure, match="espalier assets build tests"):
+        await demo_migration.show(real=True)
