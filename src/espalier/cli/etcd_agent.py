@@ -8,6 +8,7 @@ import click
 
 from espalier.cli import etcd_election, flags
 from espalier.cli.commands import Group
+from espalier.cli.failures import Usage
 
 EXIT_CODES = """
 \b
@@ -158,6 +159,8 @@ async def copy(
         answering = etcd_agent_takeover.Answering(listen, server_cert, server_key, client_ca)
         await etcd_agent_takeover.copy(stores, epoch, source_epoch, cluster, timing, answering)
         return
+    if wait_for_final_snapshot_timeout != "0" and not wait_for_final_snapshot:
+        raise Usage("--wait-for-final-snapshot-timeout needs --wait-for-final-snapshot")
     etcd_election.needs_epoch(
         cluster=cluster, timing=timing, source_epoch=source_epoch, listen=listen, server_cert=server_cert,
         server_key=server_key, client_ca=client_ca,

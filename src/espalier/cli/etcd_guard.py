@@ -18,7 +18,14 @@ _LONGEST_PATH = 107
 """Of a unix socket on Linux."""
 
 
-@click.command(cls=Command)
+EXIT_CODES = """
+\b
+Exit codes: 0 ended by SIGTERM or SIGINT · 1 a path or an address can't be used
+(the reason is on standard error) · 2 wrong command line
+"""
+
+
+@click.command(cls=Command, epilog=EXIT_CODES)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, help="etcd and its flags, behind --.")
 @click.option(
     "--listen", default="127.0.0.1:2379", metavar="HOST:PORT", show_default=True,

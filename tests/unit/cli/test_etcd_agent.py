@@ -199,6 +199,7 @@ def test_an_empty_source_is_a_failure(folder: Path, tmp_path: Path, capsys: Capt
         (["verify", "file:///a", "--max-age", "soon"], 2, "--max-age: found 'soon'"),
         (["copy", "file:///a", "file:///b", "--max-backups-to-copy", "0"], 2, "--max-backups-to-copy: found '0'"),
         (["list", "file:///a", "-o", "xml"], 2, "-o: found 'xml'"),
+        (["copy", "file:///a", "file:///b", "--wait-for-final-snapshot-timeout", "5m"], 2, "needs --wait-for-final"),
     ],
 )
 def test_a_wrong_command_line_is_told(words: list[str], code: int, sentence: str, capsys: Captured) -> None:
