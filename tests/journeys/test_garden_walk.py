@@ -12,7 +12,7 @@ from tests.support.garden_walk import Size, Walk
 from tests.support.garden_witnesses import OwnerWitness, unclean
 from tests.support.gardens import EPOCH, garden
 
-SMALL = Size(seeds=3, shoots=3, hours=2, between_wishes=900, between_faults=1800, longest_fault=1200)
+SMALL = Size(seeds=3, shoots=2, hours=1, between_wishes=900, between_faults=1200, longest_fault=900)
 FULL = Size(seeds=5, shoots=50, hours=200, between_wishes=600, between_faults=3600)
 
 
