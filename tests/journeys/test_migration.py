@@ -151,6 +151,20 @@ async def lease(world: World, seed: str) -> float:
     return (await expires(world, seed) - world.now()).total_seconds()
 
 
+def test_looks_that_follow_each_other_at_once_renew_the_lease_once() -> None:
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        await asyncio.sleep(60)
+        before = written(world)
+        for number in range(20):
+            await world.patch({"metadata": {"annotations": {"number": f"{number}"}}})
+            await asyncio.sleep(0.1)
+        assert (written(world) - before)["patch", "clusters", "", GARDENLET] <= 2
+
+    told(story)
+
+
 def test_a_gardenlet_that_is_cut_from_the_garden_lets_the_lease_run_out() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -597,6 +611,8 @@ def test_a_failing_extension_is_told_with_its_task_and_goes_away_with_it() -> No
         shoot = await world.until(lambda shoot: last_of(shoot) == ("Restore", "Error"))
         assert [error.task_id for error in shoot.status.last_errors] == ["Deploy infrastructure"]
         assert world.witness.serving == {"shoot--dev--apple": "b"}  # others go on
+        told_extensions = (await world.seeds["b"].client.get(Cluster.resource, "shoot--dev--apple")).tree["spec"]
+        assert told_extensions["shoot"]["status"]["lastOperation"] == {"type": "Restore", "state": "Processing"}
         world.seeds["b"].troubles.failing.clear()
         shoot = await world.healthy("b")
         assert shoot.status.last_errors == []

@@ -46,7 +46,7 @@ MOST_CONTENTS = 256
 """Contents of one object that are remembered: whoever writes so many others in between makes progress."""
 
 _CHANGES_BY_ITSELF = re.compile(
-    rb'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^"]{0,16}"'  # a time
+    rb'(?<!"leaseExpiration":)"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^"]{0,16}"'  # a time, but for a lease: that is new
     rb'|"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"'  # a uid, another one when it was made anew
     rb'|"resourceVersion":"[^"]*"'
     rb'|"\w*[gG]eneration":\d+'

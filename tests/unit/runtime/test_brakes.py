@@ -119,6 +119,19 @@ def test_the_same_with_another_time_uid_and_generation_is_the_same_and_another_m
     simulate(main)
 
 
+def test_a_lease_that_is_renewed_is_no_repetition() -> None:
+    async def main(_: Simulation) -> None:
+        transport = BrakedTransport(client_of(SmallServer()).transport, Brake())
+        for number in range(3 * BURST):
+            lease = {
+                "metadata": {},
+                "spec": {"leaseExpiration": f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000Z"},
+            }
+            await transport.request(Request("PATCH", PATH, headers=HEADERS, body=msgspec.json.encode(lease)))
+
+    simulate(main)
+
+
 def test_after_a_fight_what_is_repeated_is_held_up_no_longer_though_there_was_progress_all_the_time() -> None:
     brake = Brake()
     passed(brake, [number / 100 for number in range(BURST * 100)])

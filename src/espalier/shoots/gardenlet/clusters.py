@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from espalier.api.gardener import leases
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.operations import OperationState
 from espalier.api.gardener.responsibility import migrating, seed_of
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
@@ -21,6 +22,10 @@ from espalier.shoots.gardenlet.scope import Scope
 
 SHOWN = ("technicalID", "uid", "seedName", "hibernated", "gardener")
 """Of the Shoot's status, what Clusters have: the rest changes all the time and is of no use to extensions."""
+
+
+JUST_NOW = 1 / 24
+"""Part of its validity in which a lease is not renewed again: 5 seconds of 2 minutes."""
 
 
 def may_renew(shoot: Shoot, seed: str) -> bool:
@@ -36,6 +41,8 @@ async def sync(seed: Writer, scope: Scope, read_began: datetime | None, validity
     key = Key("", scope.technical_id)
     present = await seed.read(Cluster.resource, key)
     lease = leases.renewed(read_began, timedelta(seconds=validity)) if read_began is not None else None
+    if present is not None and lease is not None and _is_new(present, lease, validity):
+        lease = None
     wanted = _wanted(scope, lease)
     if present is None:
         return await seed.client.create(Cluster.resource, wanted)
@@ -43,6 +50,14 @@ async def sync(seed: Writer, scope: Scope, read_began: datetime | None, validity
     if theirs != scope.uid:
         raise NameTaken(Cluster.resource, key, f"of the shoot with UID {theirs or 'none'}")
     return await seed.merge(Cluster.resource, present, wanted, Precondition.UID)
+
+
+def _is_new(present: Object, lease: str, validity: float) -> bool:
+    """True if the lease was renewed just now: looks that follow each other at once do not write it each time."""
+    has, would_have = leases.expiration(present.decode(Cluster)), leases.parse_micro_time(lease)
+    if has is None or would_have is None:
+        return False
+    return timedelta() <= would_have - has < timedelta(seconds=validity * JUST_NOW)
 
 
 async def renew(seed: Writer, cluster: Object, read_began: datetime, validity: float) -> None:
@@ -59,7 +74,7 @@ def _wanted(scope: Scope, lease: str | None) -> Tree:
     last = status.get("lastOperation") or {}
     shown = {field: status[field] for field in SHOWN if field in status}
     if last:
-        shown["lastOperation"] = {field: last[field] for field in ("type", "state") if field in last}
+        shown["lastOperation"] = _told(last)
     metadata = {
         field: value
         for field, value in shoot["metadata"].items()
@@ -67,3 +82,11 @@ def _wanted(scope: Scope, lease: str | None) -> Tree:
     }
     body["spec"]["shoot"] = {**shoot, "metadata": metadata, "status": shown}
     return body
+
+
+def _told(last: Tree) -> Tree:
+    """Of the last operation what extensions go by. An error that is tried again is no news: told, it would have every
+    extension try at once, whatever its back-off, and the next error be told as well.
+    """
+    told: Tree = {field: last[field] for field in ("type", "state") if field in last}
+    return {**told, "state": OperationState.PROCESSING} if told.get("state") == OperationState.ERROR else told
