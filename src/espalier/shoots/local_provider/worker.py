@@ -87,7 +87,7 @@ class WorkerActuator:
             raise StateInvalid("status.state: found nothing")
         cloud = await cloud_of(request, self._call, spec.secret_ref, Worker.resource)
         there = await cloud.machines()
-        state = _completed(request.state, there)
+        state = _completed(request.state, there, are_wanted=any(pool.maximum for pool in spec.pools))
         for resource in KINDS:
             for saved in state.of(resource):
                 await self._make(request, resource, saved)
@@ -212,18 +212,21 @@ def _begin(request: Request[WorkerState]) -> tuple[WorkerSpec, str]:
     return spec, network
 
 
-def _completed(state: WorkerState, there: list[VirtualMachine]) -> WorkerState:
+def _completed(state: WorkerState, there: list[VirtualMachine], *, are_wanted: bool) -> WorkerState:
     """The state, and a Machine for each virtual machine of the shoot that it does not know: it was made later.
 
-    Raises `StateInvalid` if all that it knows are gone: it is of another shoot, or of another account.
+    Raises `StateInvalid` if all that it knows are gone: it is of another shoot, or of another account. A shoot that
+    sleeps, or falls asleep, wants none: its source may have deleted them after it saved a state for the last time.
     """
     ids = {objects.provider_id(machine) for machine in there}
     known = set(state.provider_ids)
     if known and not known & ids:
-        raise StateInvalid(
-            f"status.state: none of its {len(known)} machines is in the cloud, and none is made in their place: "
-            "correct the state, or the credentials if they are of another account"
-        )
+        if are_wanted:
+            raise StateInvalid(
+                f"status.state: none of its {len(known)} machines is in the cloud, and none is made in their place: "
+                "correct the state, or the credentials if they are of another account"
+            )
+        state = msgspec.structs.replace(state, machines=[])
     names = {one.name for one in state.machines}
     sets = {one.name: one for one in state.machinesets}
     later: list[Saved] = []

@@ -219,6 +219,34 @@ def test_a_state_of_machines_that_are_all_gone_makes_none() -> None:
     simulate(story)
 
 
+def test_a_shoot_that_falls_asleep_is_restored_though_its_machines_are_gone() -> None:
+    """The source deleted them, and was lost before that was in the state."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        spec = {"class": {"kind": "MachineClass", "name": "c"}, "providerID": "cloud://vm-77"}
+        machines = [{"name": "m", "owner": "s", "content": {"spec": spec}}]
+        state: dict[str, Any] = {
+            "machineclasses": [],
+            "machinedeployments": [],
+            "machinesets": [],
+            "machines": machines,
+        }
+        async with world.extensions("a"):
+            needs = await WORKER.spec_for(world, seed)
+            asleep = {**needs, "pools": [{**pool, "minimum": 0, "maximum": 0} for pool in needs["pools"]]}
+            changes = len(world.changes)
+            await seed.make(Worker.resource, "rose", asleep, asks="restore", state={**state, "machines": machines})
+            await seed.until(Worker.resource, "rose", succeeded("Restore"))
+            await settle(2 * ORPHAN_PERIOD)
+            assert world.changes[changes:] == []
+            assert await names_in(seed, Machine.resource) == []
+
+    simulate(story)
+
+
 def test_an_orphan_is_deleted_after_a_while_and_only_within_the_lease() -> None:
     async def story(simulation: Simulation) -> None:
         world = await new_world(simulation, "a")
