@@ -20,8 +20,8 @@ _LONGEST_PATH = 107
 
 EXIT_CODES = """
 \b
-Exit codes: 0 ended by SIGTERM or SIGINT · 1 a path or an address can't be used
-(the reason is on standard error) · 2 wrong command line
+Exit codes: 0 ended by SIGTERM or SIGINT · 1 a path or an address can't be
+used (the reason is on standard error) · 2 wrong command line
 """
 
 
