@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -38,6 +39,26 @@ def pytest_configure() -> None:
     settings.load_profile("soak" if SOAK in os.environ else "test")
     level = logging.DEBUG if os.environ.get(STORY) else logging.INFO
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+    _LOGGING.update(structlog.get_config())
+    configure = structlog.configure
+
+    def uncached(**settings: Any) -> None:
+        configure(**{**settings, "cache_logger_on_first_use": False})
+
+    structlog.configure = uncached  # type: ignore[assignment]
+
+
+_LOGGING: dict[str, Any] = {}
+"""How tests log. A program that ran in this process may have set another way, and loggers keep what they cached."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """Log as before."""
+    try:
+        return (yield)
+    finally:
+        structlog.configure(**_LOGGING)
 
 
 @pytest.hookimpl(wrapper=True)
