@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 
 from espalier.api import core
-from espalier.api.cloud import CloudRequest, Create, Delete, ListItems, SetRecord
+from espalier.api.cloud import CloudRequest, Create, Delete, ItemKind, ListItems, SetRecord
 from espalier.api.gardener import metadata_keys, names, ownership
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
@@ -22,7 +22,7 @@ from tests.support.fast_etcds import place_of
 from tests.support.garden_users import NAMESPACE, PROJECT
 from tests.support.gardens import World
 
-ITEMS = ("Network", "VirtualMachine", "Record")
+ITEMS: tuple[ItemKind, ...] = ("Network", "VirtualMachine", "Record")
 
 
 class ForgetfulLog(RequestLog):
@@ -85,7 +85,7 @@ async def remains(world: World) -> list[str]:
     found = [
         f"{kind} {item.name} of {item.tags.get(SHOOT_TAG)}, which is no shoot"
         for kind in ITEMS
-        for item in world.cloud.inventory.all(kind)  # type: ignore[arg-type]
+        for item in world.cloud.inventory.all(kind)
         if item.tags.get(SHOOT_TAG) not in at
     ]
     for name, shoot in shoots.items():
@@ -111,8 +111,8 @@ async def remains(world: World) -> list[str]:
     return found
 
 
-def _tagged(world: World, kind: str, technical_id: str) -> int:
-    items = world.cloud.inventory.all(kind)  # type: ignore[arg-type]
+def _tagged(world: World, kind: ItemKind, technical_id: str) -> int:
+    items = world.cloud.inventory.all(kind)
     return sum(1 for item in items if item.tags.get(SHOOT_TAG) == technical_id)
 
 

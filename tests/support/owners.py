@@ -212,6 +212,13 @@ class Seat:
         await self.start_guard()
         await self.start_agent()
 
+    def move_clock(self, seconds: float) -> None:
+        """Have the agent's clock off by so much: that of one which is started later, too."""
+        self.clock = self.folder / "clock"
+        new = self.folder / "clock.new"
+        new.write_text(str(seconds))
+        new.replace(self.clock)  # at once: it is read all the time
+
     async def serves(self) -> None:
         """Wait until its probe says so."""
         await until(self.is_ready, self.logs)
@@ -334,6 +341,11 @@ class Witnesses:
     def count(self, epoch: int) -> int:
         """Answers of an epoch."""
         return sum(of == epoch for *_, of, _ in self.served)
+
+    async def more(self, seat: Seat, number: int) -> None:
+        """Wait until a seat has answered so often from now on."""
+        wanted = self.count(seat.epoch) + number
+        await until(lambda: self.count(seat.epoch) >= wanted, seat.logs)
 
     def _saw(self, began: float, seat: Seat, what: str) -> None:
         self.served.append((began, time.monotonic(), seat.epoch, what))

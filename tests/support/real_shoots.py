@@ -33,6 +33,7 @@ from espalier.shoots.secrets.names import ADMIN_KUBECONFIG
 from tests.support.control_plane import find_assets, why_no_assets
 from tests.support.kubectl import Kubectl
 from tests.support.real_etcd import built
+from tests.support.tasks import running
 
 SEEDS = ("east", "west")
 PATIENCE = 60.0
@@ -66,18 +67,10 @@ class Witnesses:
     @asynccontextmanager
     async def looking(self, garden: Garden) -> AsyncIterator[None]:
         """They ask within the block. They know seeds, not the shoot's name in DNS."""
-        tasks = [
-            asyncio.create_task(self._ask(garden, seed, what, number))
-            for seed in SEEDS
-            for what in ("a write", "a read", "a cached read")
-            for number in (1, 2)
-        ]
-        try:
+        kinds = ("a write", "a read", "a cached read")
+        asking = [self._ask(garden, seed, what, number) for seed in SEEDS for what in kinds for number in (1, 2)]
+        async with running(*asking):
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def check(self, source: str, destination: str, since: float) -> None:
         """Both served since then, and the source nothing any more once the destination had answered."""

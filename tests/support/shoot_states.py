@@ -37,6 +37,7 @@ from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.state import controller
 from espalier.shoots.state.store import ShootStates
 from tests.support.embedded_server import client_of
+from tests.support.tasks import running
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PROJECT, NAME, TECHNICAL_ID = "garden-core", "my-shoot", "shoot--core--my-shoot"
@@ -145,14 +146,9 @@ class World:
         client = Client(wrap(InProcessTransport(self.garden.server)), user_agent="gardenlet", retry=Retry(attempts=1))
         garden, own = Caches(self.garden.client, rng=rng), Caches(self.seeds[seed].client, rng=rng)
         made = controller.controller(garden=client, garden_caches=garden, seed_caches=own, seed=seed, rng=rng)
-        tasks = [asyncio.ensure_future(one) for one in (garden.run(), own.run(), made.run())]
-        await self.settled()
-        try:
+        async with running(garden.run(), own.run(), made.run()):
+            await self.settled()
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     @asynccontextmanager
     async def granting(self) -> AsyncIterator[None]:
@@ -161,14 +157,9 @@ class World:
             await self.garden.client.create(Seed.resource, {"metadata": {"name": seed}, "spec": SEED})
         caches = Caches(self.garden.client, rng=random.Random(1))
         made = Roles(caches, Writer(self.garden.client, {}, "garden")).controller()
-        tasks = [asyncio.ensure_future(one) for one in (caches.run(), made.run())]
-        await self.settled()
-        try:
+        async with running(caches.run(), made.run()):
+            await self.settled()
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def settled(self, seconds: float = SETTLE) -> None:
         await asyncio.sleep(seconds)

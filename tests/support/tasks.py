@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
+
+
+@asynccontextmanager
+async def running(*work: Coroutine[Any, Any, Any]) -> AsyncIterator[None]:
+    """Within the block all of this runs; then it is cancelled, however it ends."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def left_over(before: Collection[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:

@@ -83,20 +83,17 @@ async def test_clocks_that_are_moved_end_nothing_and_open_nothing(tmp_path: Path
     """Deadlines count on the clock that nobody sets; the other one names snapshots, which are found all the same."""
     async with seats(tmp_path, component) as moves:
         source = moves.seat()
-        source.clock = tmp_path / "source"
-        source.clock.write_text("0")
+        source.move_clock(0)
         await moves.begun(source)
         for seconds in (3600, -7200):
-            source.clock.write_text(str(seconds))
-            count = moves.witnesses.count(1)
-            await until(lambda count=count: moves.witnesses.count(1) > count + 100, source.logs)  # type: ignore[misc]
+            source.move_clock(seconds)
+            await moves.witnesses.more(source, 100)
             await until(source.is_ready, source.logs)
             assert (await source.ask("POST", "/snapshot/full"))[0] == 200
 
         await source.initiated()
         destination = moves.seat()
-        destination.clock = tmp_path / "destination"
-        destination.clock.write_text("-86400")
+        destination.move_clock(-86400)
         await moves.taken_over(destination)
         assert await moves.missing(destination) == []
 
@@ -106,14 +103,13 @@ async def test_a_frozen_source_does_not_serve_because_its_clock_was_set_back(
 ) -> None:
     async with seats(tmp_path, component) as moves:
         source = moves.seat()
-        source.clock = tmp_path / "source"
-        source.clock.write_text("0")
+        source.move_clock(0)
         await moves.begun(source)
         thaw = source.freeze()
         destination = moves.seat()
         await moves.taken_over(destination)
         before = moves.witnesses.count(1)
-        source.clock.write_text("-86400")
+        source.move_clock(-86400)
         thaw()
         await until(lambda: source.etcd_pid() is None, source.logs)
         await until(lambda: moves.witnesses.count(2) > 200)
