@@ -1,4 +1,4 @@
-"""A garden in which users wish at random and things break at random: never two owners, and all is whole in the end."""
+"""Random user actions and random faults in a garden: never two owners, and all is healthy in the end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.support.garden_walk import Size, Walk
 from tests.support.garden_witnesses import OwnerWitness, unclean
 from tests.support.gardens import EPOCH, garden
 
-SMALL = Size(seeds=3, shoots=2, hours=1, between_wishes=900, between_faults=1200, longest_fault=900)
-FULL = Size(seeds=5, shoots=50, hours=200, between_wishes=600, between_faults=3600)
+SMALL = Size(seeds=3, shoots=2, hours=1, between_actions=900, between_faults=1200, longest_fault=900)
+FULL = Size(seeds=5, shoots=50, hours=200, between_actions=600, between_faults=3600)
 
 
 def walked(number: int, size: Size) -> Walk:

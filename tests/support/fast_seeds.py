@@ -109,7 +109,7 @@ class Shared:
     with_cloud: bool = False
     """True for the extensions of type `local` and the machine controller manager, instead of fakes."""
     has_clients: bool = False
-    """True if somebody writes to every etcd that serves, whenever that is looked at."""
+    """True if somebody writes to every etcd that serves, at any time."""
     clock_skew: float = 0.0
     """The most by which clocks of two seeds differ."""
     infrastructures: Infrastructures = field(default_factory=Infrastructures)

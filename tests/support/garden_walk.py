@@ -26,12 +26,12 @@ class Size:
     seeds: int
     shoots: int
     hours: float
-    between_wishes: float
+    between_actions: float
     """On average, of all users together."""
     between_faults: float
     longest_fault: float = 2400.0
     quiet: float = 6 * 3600.0
-    """The longest that it takes until all is whole, once nobody wishes anything and nothing is broken."""
+    """The longest time until all is healthy, once users and faults have ended."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Walk:
         """Walk, then repair all, and wait until all is whole. Raises `TimeoutError` with what is not."""
         for name in self._names:
             await self.world.create_shoot(name, self._seed())
-        users = asyncio.create_task(self._often(self.size.between_wishes, self._wish))
+        users = asyncio.create_task(self._often(self.size.between_actions, self._act))
         faults = asyncio.create_task(self._often(self.size.between_faults, self._break))
         await asyncio.sleep(self.size.hours * 3600)
         for task in (users, faults):
@@ -78,7 +78,7 @@ class Walk:
 
     # What users do.
 
-    async def _wish(self) -> None:
+    async def _act(self) -> None:
         name = self.rng.choice(self._names)
         what = "garden"
         try:
@@ -188,8 +188,8 @@ class Walk:
                 await self.world.client.patch(
                     Shoot.resource, one.name, one.namespace, patch=retry, type=PatchType.MERGE
                 )
-            wishes_sleep = shoot.spec.hibernation is not None and shoot.spec.hibernation.enabled
-            if not is_whole(shoot, shoot.spec.seed_name or "") or shoot.status.hibernated != wishes_sleep:
+            hibernates = shoot.spec.hibernation is not None and shoot.spec.hibernation.enabled
+            if not is_whole(shoot, shoot.spec.seed_name or "") or shoot.status.hibernated != hibernates:
                 said = last.description if last is not None else "nothing"
                 errors = [error.description for error in shoot.status.last_errors]
                 left.append(f"{one.name} on {shoot.status.seed_name} -> {shoot.spec.seed_name}: {said} {errors}")

@@ -156,10 +156,10 @@ class Story:
         began, since = clock.monotonic(), clock.now()
         if destroy_source:
             await garden.seeds[source].power_off()
-        wish: Tree = {"spec": {"seedName": destination}}
+        patch: Tree = {"spec": {"seedName": destination}}
         if give_up_source:
-            wish["metadata"] = {"annotations": {metadata_keys.FORCE_RESTORE: "true"}}
-        await garden.client.patch(Shoot.resource, NAME, GARDEN_NAMESPACE, patch=wish, type=PatchType.MERGE)
+            patch["metadata"] = {"annotations": {metadata_keys.FORCE_RESTORE: "true"}}
+        await garden.client.patch(Shoot.resource, NAME, GARDEN_NAMESPACE, patch=patch, type=PatchType.MERGE)
         await self.settled(destination)
         await self._until(self._writes, "the writer is answered again")
         ended = clock.monotonic()

@@ -89,7 +89,7 @@ class Measures:
         self._defragmentation = DEFRAGMENTATION.histogram(registry)
 
     def of_store(self, unreadable: Callable[[], float], deactivation: Callable[[], float]) -> None:
-        """Tell of an epoch's store as well, by what these say whenever somebody looks."""
+        """Tell of an epoch's store as well, by what these return at each scrape."""
         STORE_UNREADABLE.gauge(self.registry).set_function(unreadable)
         DEACTIVATION.gauge(self.registry).set_function(deactivation)
 

@@ -53,7 +53,7 @@ async def sync(seed: Writer, scope: Scope, read_began: datetime | None, validity
 
 
 def _is_new(present: Object, lease: str, validity: float) -> bool:
-    """True if the lease was renewed just now: looks that follow each other at once do not write it each time."""
+    """True if the lease was renewed just now: reconciles that follow each other at once do not write it each time."""
     has, would_have = leases.expiration(present.decode(Cluster)), leases.parse_micro_time(lease)
     if has is None or would_have is None:
         return False

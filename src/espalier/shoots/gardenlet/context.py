@@ -94,6 +94,6 @@ class Context:
 
     @cached_property
     def rendered(self) -> tuple[Rendered, ...]:
-        """All extension resources that the shoot shall have: several tasks look at some of them each."""
+        """All extension resources that the shoot shall have: several tasks read some of them each."""
         config = self.tools.config
         return tuple(rendering.extensions(self.scope, config.dns_type, config.domain, config.dns_ttl))

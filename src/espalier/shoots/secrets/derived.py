@@ -126,7 +126,7 @@ def _is_fresh(data: Data | None, key: str, authority: bytes | None, now: datetim
 def _validity(certificate: bytes, authority: bytes | None) -> tuple[datetime, datetime] | None:
     """From when until when a certificate is valid; None for one that is not of the authority.
 
-    Remembered, as a gardenlet looks at all certificates of a shoot whenever anything of it changes.
+    Remembered, as each reconcile of a shoot asks it of all its certificates.
     """
     try:
         read = KeyPair(certificate, b"").x509
