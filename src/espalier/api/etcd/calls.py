@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -33,8 +33,12 @@ class CopyOperationStatus(msgspec.Struct, frozen=True, rename="camel", omit_defa
     """For people: why the agent can't tell, or what it waits for."""
 
 
+Time: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$")]
+"""RFC 3339; empty: there is none."""
+
+
 class BackupStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer of `backup/status`: what would be lost with the etcd. Times are RFC 3339; empty: there is none."""
+    """The answer of `backup/status`: what would be lost with the etcd."""
 
     epoch: Epoch
     """The agent's own."""
@@ -42,12 +46,12 @@ class BackupStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     """Clients are let in to etcd."""
     delta_period: float
     """Seconds after which what was acknowledged is stored at the latest, while the store takes it."""
-    latest_full: str = ""
-    latest_delta: str = ""
+    latest_full: Time = ""
+    latest_delta: Time = ""
     """When the newest snapshots of each kind were taken. A delta is taken only where something has changed."""
-    unstored_since: str = ""
+    unstored_since: Time = ""
     """Since then something was acknowledged that no snapshot has."""
-    store_unreadable_since: str = ""
+    store_unreadable_since: Time = ""
     deactivates_in: float | None = None
     """Seconds until clients are not let in any more, unless the store can be read again; None while it can."""
     message: str = ""

@@ -111,8 +111,8 @@ def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
         message = "the agent of etcd-main does not say how old its backups are: look if it runs"
         return Condition(READY_FOR_DISASTER, "Unknown", "AgentUnreachable", message)
     if status.store_unreadable_since:
-        message = f"the agent of etcd-main can't read its bucket since {status.store_unreadable_since}"
-        return no("StoreUnreadable", f"{message}: what is written since may be lost; its /healthz says why")
+        message = "the agent of etcd-main can't read its bucket: what is written now may be lost with the seed"
+        return no("StoreUnreadable", f"{message}; its /healthz says why, and since when")
     if not status.latest_full:
         return no("NoFullSnapshot", "there is no full snapshot yet; the agent's /healthz says why")
     if _is_late(status, backups.at or scope.now):
@@ -125,5 +125,8 @@ def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
 def _is_late(status: BackupStatus, at: datetime) -> bool:
     if not status.unstored_since:
         return False
-    since = datetime.fromisoformat(status.unstored_since)
+    try:
+        since = datetime.fromisoformat(status.unstored_since)
+    except ValueError:  # no day of any calendar: what it says can't be relied on
+        return True
     return at - since > timedelta(seconds=2 * max(status.delta_period, 0) + STORING)

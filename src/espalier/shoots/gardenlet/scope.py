@@ -176,5 +176,7 @@ class Scope:
 def _uid_in(cluster: Object | None) -> str | None:
     """The UID that the Shoot in a Cluster has."""
     shoot = cluster.decode(Cluster).spec.shoot if cluster is not None else None
-    found = (json_trees.decode(bytes(shoot)).get("status") or {}).get("uid") if shoot else None
+    tree = json_trees.decode(bytes(shoot)) if shoot else None
+    status = tree.get("status") if isinstance(tree, dict) else None
+    found = status.get("uid") if isinstance(status, dict) else None
     return found if isinstance(found, str) else None

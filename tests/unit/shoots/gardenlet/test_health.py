@@ -81,6 +81,7 @@ def test_a_shoot_that_sleeps_wants_nothing() -> None:
         ({}, {}, "True", "BackupsCurrent"),
         ({"unstored_since": ""}, {}, "True", "BackupsCurrent"),
         ({"unstored_since": "2026-03-01T11:58:00Z"}, {}, "False", "BackupsLate"),
+        ({"unstored_since": "2026-02-30T11:58:00Z"}, {}, "False", "BackupsLate"),
         ({"latest_full": ""}, {}, "False", "NoFullSnapshot"),
         ({"store_unreadable_since": "2026-03-01T11:58:00Z"}, {}, "False", "StoreUnreadable"),
         ({}, {"status": None}, "Unknown", "AgentUnreachable"),
