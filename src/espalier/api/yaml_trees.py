@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -96,6 +97,22 @@ def trees(text: str | bytes, source: str, *, lenient: bool = False) -> list[Any]
     if builder.problems:
         raise ManifestError(builder.problems)
     return found
+
+
+def document(path: Path, most: int) -> Any:
+    """The tree of the one document of a file. Raises `OSError`, and `ValueError` for anything else than one of at most
+    `most` bytes."""
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"found more than {most} bytes")
+    try:
+        found = trees(content, str(path))
+    except ManifestError as error:
+        raise ValueError(str(error)) from None
+    if len(found) != 1:
+        raise ValueError(f"found {len(found)} documents, allowed is one")
+    return found[0]
 
 
 def _sentence(error: yaml.MarkedYAMLError, text: str) -> str:

@@ -84,14 +84,7 @@ def _timing(path: Path | None) -> Timing:
     if path is None:
         return Timing()
     try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST_TIMING + 1)
-        if len(text) > _LARGEST_TIMING:
-            raise Failure(f"--timing: {path} has more than {_LARGEST_TIMING} bytes")
-        trees = list(yaml_trees.trees(text.decode(), str(path)))
-        if len(trees) != 1:
-            raise Failure(f"--timing: {path} has {len(trees)} documents, allowed is one")
-        return msgspec.convert(trees[0], Timing)
+        return msgspec.convert(yaml_trees.document(path, _LARGEST_TIMING), Timing)
     except OSError as error:
         raise Failure(f"--timing: {path}: {error.strerror}") from None
     except TimingError as error:

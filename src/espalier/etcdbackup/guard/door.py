@@ -51,7 +51,10 @@ class Door:
         self._waiting = 0
         """Clients for whom etcd was too busy."""
         self._idle_since = now()
-        """While nobody is connected: since when. A guard before this one took all connections with it."""
+        """While nobody is connected: since when. A guard before this one took all connections with it.
+
+        Silent clients are connected as well: they may answer from what they have read, and need not ask.
+        """
 
     def listen(self, host: str, port: int) -> int:
         """Listen for clients; returns the port. Raises `OSError`."""
@@ -70,12 +73,6 @@ class Door:
     def connections(self) -> int:
         """How many clients are connected."""
         return len(self._connections)
-
-    @property
-    def idle_since(self) -> float | None:
-        """Since then no client is connected; None while one is. Silent clients are connected as well: who is may
-        answer from what it has read, and need not ask."""
-        return None if self._connections else self._idle_since
 
     def open(self, until: float) -> None:
         """Let clients pass until this time. Raises `ValueError` for one that can't be meant."""

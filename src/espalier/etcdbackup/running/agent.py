@@ -206,8 +206,8 @@ class AgentRun:
             marker = self._marker
             if isinstance(event.marker, FirstStart) and marker is not None and not marker.done():
                 marker.set_result(event.marker)
-            has_ended = agent.Phase.HANDING_OVER.value, agent.Phase.HANDED_OVER.value
-            found = "" if self.phase in has_ended else _not_understood(self._settings, event)
+            ended = agent.Phase.HANDING_OVER.value, agent.Phase.HANDED_OVER.value
+            found = "" if self.phase in ended else _not_understood(self._settings, event)
             if found and found != self._found:
                 log.warning("nothing shows that this epoch is the owner", epoch=self._settings.epoch, error=found)
             self._found = found

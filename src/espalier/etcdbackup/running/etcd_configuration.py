@@ -15,7 +15,6 @@ import yaml
 from aiohttp import web
 
 from espalier.api import yaml_trees
-from espalier.api.violations import ManifestError
 from espalier.etcdbackup.restore.members import Membership
 
 _LARGEST = 1 << 16
@@ -47,19 +46,14 @@ class EtcdConfiguration:
         if self.file is None:
             return {}
         try:
-            with self.file.open("rb") as file:
-                content = file.read(_LARGEST + 1)
+            tree = yaml_trees.document(self.file, _LARGEST)
         except OSError as error:
             raise ValueError(f"{self.file}: {error.strerror or error}") from None
-        if len(content) > _LARGEST:
-            raise ValueError(f"{self.file}: found more than {_LARGEST} bytes")
-        try:
-            trees = yaml_trees.trees(content, str(self.file))
-        except ManifestError as error:
-            raise ValueError(str(error)) from None
-        if len(trees) != 1 or not isinstance(trees[0], dict):
+        except ValueError as error:
+            raise ValueError(f"{self.file}: {error}") from None
+        if not isinstance(tree, dict):
             raise ValueError(f"{self.file}: allowed is one document with etcd's settings by name")
-        return trees[0]
+        return tree
 
 
 def add_configuration(application: web.Application, configuration: EtcdConfiguration) -> None:

@@ -286,9 +286,7 @@ class LocalStore:
             raise Refused(self._url(key), f"{error.strerror}: {error.filename}", "check its owner and mode") from None
         except OSError as error:
             advice = "make room" if error.errno in _FULL else ""
-            kind = (
-                Refused if error.errno in (errno.ELOOP, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR) else Unavailable
-            )
+            kind = Refused if error.errno in _REFUSED else Unavailable
             raise kind(self._url(key), error.strerror or str(error), advice) from None
 
 

@@ -69,15 +69,17 @@ class Backups:
         return [one for one in self._observer.garden[BackupEntry.resource].list() if one.name == name]
 
     def _entries_in(self, namespace: Object) -> list[Key]:
-        cache = self._observer.garden[BackupEntry.resource]
-        return [one.key for one in cache.list() if namespace.name in one.name]
+        return self._entries_of(namespace.name)
+
+    def _entries_of(self, technical_id: str) -> list[Key]:
+        entries = self._observer.garden[BackupEntry.resource].list()
+        return [one.key for one in entries if _technical_id(one.name) == technical_id]
 
     def _entries_of_secret(self, secret: Object) -> list[Key]:
         """Those whose Secret in a shoot's namespace was deleted, though nothing else of them changed."""
         if secret.name not in (names.BACKUP_SECRET, names.SOURCE_BACKUP_SECRET):
             return []
-        cache = self._observer.garden[BackupEntry.resource]
-        return [one.key for one in cache.list() if _technical_id(one.name) == secret.namespace]
+        return self._entries_of(secret.namespace)
 
     # Buckets.
 

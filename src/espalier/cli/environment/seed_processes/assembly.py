@@ -55,8 +55,7 @@ class RealControlPlanes:
 
     def programs(self, bucket: Link, timing: Timing, backups: BackupSettings) -> Mapping[str, InProcessProgram]:
         """See `ControlPlanes`."""
-        assert isinstance(bucket, FolderLink)  # noqa: S101 - from link_to_buckets
-        etcd = EtcdProcesses(self._home, self._etcd, bucket.folder, backups.schedule)
+        etcd = EtcdProcesses(self._home, self._etcd, _folder_link(bucket).folder, backups.schedule)
         kubernetes = KubernetesProcesses(self._home, self._programs, f"v{self.version}")
         return {
             images.program(images.ETCD): etcd.run_etcd,
@@ -67,13 +66,18 @@ class RealControlPlanes:
 
     def stores(self, bucket: Link) -> Stores:
         """See `ControlPlanes`."""
-        assert isinstance(bucket, FolderLink)  # noqa: S101 - from link_to_buckets
-        return FolderBuckets(bucket)
+        return FolderBuckets(_folder_link(bucket))
 
     def read_backup(self, bucket: Link) -> ReadBackup:
         """See `ControlPlanes`."""
-        assert isinstance(bucket, FolderLink)  # noqa: S101 - from link_to_buckets
-        return backup_reads.through(lambda url, _credentials: LocalStore(bucket.folder / url.removeprefix("file:///")))
+        folder = _folder_link(bucket).folder
+        return backup_reads.through(lambda url, _credentials: LocalStore(folder / url.removeprefix("file:///")))
+
+
+def _folder_link(bucket: Link) -> FolderLink:
+    """What `link_to_buckets` made."""
+    assert isinstance(bucket, FolderLink)  # noqa: S101 - the garden has no other
+    return bucket
 
 
 async def version_of(program: Path) -> str:

@@ -43,9 +43,10 @@ class EtcdProcesses:
         command = [*ESPALIER, *map(mounts.here, with_flags(words, flags)), "--", str(self.etcd)]
         for word in etcd[1:]:
             if word.startswith(_CONFIGURATION):
-                file = Path(mounts.here(word.removeprefix(_CONFIGURATION)))
-                word = f"{_CONFIGURATION}{mounts.write('etcd.yaml', mounts.here(file.read_text()))}"  # noqa: PLW2901
-            command.append(word)
+                text = Path(mounts.here(word.removeprefix(_CONFIGURATION))).read_text()
+                command.append(f"{_CONFIGURATION}{mounts.write('etcd.yaml', mounts.here(text))}")
+            else:
+                command.append(word)
         port = Words.of(container.arguments).port("listen", CLIENTS)
         return await run_process(container, command, listening=lambda found: container.listen(port, TcpDoor(found)))
 
