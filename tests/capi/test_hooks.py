@@ -93,6 +93,7 @@ def condition(cluster: Cluster, type_: str) -> tuple[str, str]:
     return next(((one.reason, one.message) for one in cluster.status.conditions if one.type == type_), ("", ""))
 
 
+@pytest.mark.soak
 async def test_what_can_not_be_made_in_place_is_refused_by_name_and_nothing_is_replaced(
     real: RealClusterApi, hedge: Key, upgraders: Upgraders
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
@@ -46,9 +47,11 @@ def calls(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def files() -> Iterator[tuple[str, list[str]]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path.relative_to(SOURCE).as_posix(), list(calls(ast.parse(path.read_text())))
+@cache
+def files() -> list[tuple[str, list[str]]]:
+    """Each file with the names that it uses."""
+    paths = sorted(SOURCE.rglob("*.py"))
+    return [(path.relative_to(SOURCE).as_posix(), list(calls(ast.parse(path.read_text())))) for path in paths]
 
 
 def test_nobody_else_reads_yaml() -> None:

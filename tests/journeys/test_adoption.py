@@ -54,6 +54,7 @@ async def patch(env: Environment, name: str, **metadata: object) -> None:
     await env.client.patch(Machine.resource, name, SYSTEM_NAMESPACE, patch=body, type=PatchType.MERGE)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", sampled(SELECTING, 0))
 def test_a_machine_without_owners_is_adopted_and_none_is_made_in_its_place(kind: str) -> None:
     async def story(env: Environment) -> None:
@@ -82,6 +83,7 @@ def test_a_machine_that_is_not_selected_is_adopted_only_once_it_is(kind: str) ->
     live(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", SELECTING)
 def test_a_machine_that_is_being_deleted_is_not_adopted(kind: str) -> None:
     async def story(env: Environment) -> None:

@@ -135,6 +135,7 @@ def test_a_new_password_of_a_mirror_reaches_new_machines_and_replaces_none() -> 
     story(tell)
 
 
+@pytest.mark.soak
 def test_credentials_of_a_mirror_go_where_their_secret_permits() -> None:
     async def refused(env: ManagedEnvironment, server: str) -> None:
         sentence = f"annotation {credentials.SERVERS} with {server}"
@@ -196,6 +197,7 @@ def test_what_an_autoscaler_chooses_is_nobodys_drift() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_proxy_and_an_issuer_reach_every_machine() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         proxy = {"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"}

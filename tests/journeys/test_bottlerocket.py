@@ -115,6 +115,7 @@ def test_a_cluster_with_bottlerocket_lives_and_ends(place: str) -> None:
     told_as(life)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("place", sampled(PLACES, 1))
 def test_machines_with_bottlerocket_have_an_etcd_of_their_own(place: str) -> None:
     async def life(env: ManagedEnvironment) -> None:
@@ -133,6 +134,7 @@ def test_machines_with_bottlerocket_have_an_etcd_of_their_own(place: str) -> Non
     told_as(life)
 
 
+@pytest.mark.soak
 def test_stock_cluster_api_makes_no_bottlerocket_until_the_other_build_is_there() -> None:
     async def life(env: ManagedEnvironment) -> None:
         whole = crd_of(capi.Cluster)
@@ -172,6 +174,7 @@ def test_an_upgrade_in_place_of_bottlerocket_is_refused_by_name_and_replaces_not
     told_as(life)
 
 
+@pytest.mark.soak
 def test_a_mirrors_password_is_permitted_before_machines_are_made() -> None:
     """The Secret may come after the manifest, and permits nothing until it says so."""
 

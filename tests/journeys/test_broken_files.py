@@ -241,6 +241,7 @@ def test_a_disk_that_is_full_at_the_first_start_is_named_and_the_start_goes_well
             env.espalier("down")
 
 
+@pytest.mark.soak
 def test_a_folder_that_can_only_be_read_is_named(env: LocalEnvironment) -> None:
     with mounted('mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', env.home) as namespace:
         inside = LocalEnvironment(env.home, namespace.enter)

@@ -210,6 +210,7 @@ FAULTS: dict[str, tuple[Callable[[Clouds], object], str, str]] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 7, 9, 10))
 def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
     break_, reason, message = FAULTS[fault]
@@ -234,6 +235,7 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
     tell(story)
 
 
+@pytest.mark.soak
 def test_what_a_settled_cluster_loses_is_named_within_a_period_and_its_machines_stay() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
@@ -344,6 +346,7 @@ def test_while_a_zone_that_is_added_is_away_the_cluster_waits_for_the_check() ->
     tell(story, zones=1)
 
 
+@pytest.mark.soak
 def test_machines_go_to_no_zone_in_which_their_config_is_yet_to_be_checked() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
@@ -425,6 +428,7 @@ def test_keys_go_to_no_server_that_their_secret_does_not_permit(annotations: dic
     tell(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("data", "sent"),
     [
@@ -443,6 +447,7 @@ def test_keys_are_for_the_url_that_their_secret_has(data: dict[str, str], sent: 
     tell(story, zones=1)
 
 
+@pytest.mark.soak
 def test_settled_objects_are_asked_for_seldom() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)

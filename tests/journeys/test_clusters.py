@@ -77,6 +77,7 @@ def test_workers_of_a_new_cluster_wait_beside_its_control_plane() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_no_worker_of_a_new_cluster_is_ahead_of_its_control_plane() -> None:
     async def story(env: ManagedEnvironment) -> None:
         def look(_old: Object | None, new: Object | None, _first: bool) -> None:
@@ -127,6 +128,7 @@ def test_the_control_plane_is_upgraded_before_any_worker() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_groups_come_and_go_and_may_lag_behind_the_control_plane() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(workerNodeGroupConfigurations=[*groups(1), {"name": "old", "count": 2}])
@@ -234,6 +236,7 @@ def test_what_is_refused_is_not_half_made() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_paused_cluster_is_left_alone_and_its_status_is_true() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()

@@ -29,6 +29,7 @@ from tests.journeys.managed import GARDEN, NAMESPACE, ManagedEnvironment, manage
 pytestmark = pytest.mark.embedded
 
 
+@pytest.mark.soak
 def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
     """Admission refuses it; who came past admission (webhooks were away) is held by the controller."""
 
@@ -124,6 +125,7 @@ def test_a_finalizer_that_was_taken_away_is_put_back() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["garden-md-0", "garden-md-0-1"])
 def test_once_an_object_of_others_is_gone_the_cluster_that_needs_its_name_goes_on(name: str) -> None:
     """Of any kind: whoever waits for a name is told when it is free."""

@@ -48,6 +48,7 @@ def test_the_same_seed_gives_the_same_history_bit_by_bit() -> None:
     assert first != other
 
 
+@pytest.mark.soak
 def test_a_settled_environment_is_quiet() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -82,6 +83,7 @@ def applies(env: ManagedEnvironment) -> Counter[str]:
     return Counter({name: count for name, count in found.items() if name in kinds})
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("writes", sampled([1, 3, 7, 11, 18, 40, 80], 2, 4))
 def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
     async def main(simulation: Simulation) -> None:
@@ -102,6 +104,7 @@ def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("writes", sampled([1, 3, 10, 40], 2))
 def test_a_manager_that_died_in_an_upgrade_finishes_it(writes: int) -> None:
     async def main(simulation: Simulation) -> None:

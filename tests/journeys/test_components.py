@@ -30,6 +30,7 @@ def test_with_runtime_hooks_a_component_starts_by_the_rights_that_it_declares(na
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
 def test_a_component_needs_no_right_that_it_does_not_declare(name: str) -> None:
     """A cluster is made, upgraded in place and deleted while this component has no other rights than its own."""

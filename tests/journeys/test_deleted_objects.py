@@ -114,6 +114,7 @@ def test_infrastructure_that_somebody_makes_again_by_hand_loses_nothing_that_was
     journey(story)
 
 
+@pytest.mark.soak
 def test_nothing_that_a_cluster_stored_is_kept_after_it() -> None:
     async def story(env: ManagedEnvironment) -> None:
         key = Key(SYSTEM_NAMESPACE, GARDEN.name)

@@ -63,6 +63,7 @@ def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
     virtual.run(story, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_shoot_falls_asleep_without_machines_and_wakes_up_with_its_data() -> None:
     async def story(simulation: virtual.Simulation) -> None:
         settings = quick_settings(random_keys=False)
@@ -103,6 +104,7 @@ async def machines(garden: Garden, seed: str) -> dict[str, str]:
     return {one.name: one.decode(Machine).spec.provider_id for one in found}
 
 
+@pytest.mark.soak
 def test_commands_show_plan_and_make_a_move(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

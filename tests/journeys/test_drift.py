@@ -106,6 +106,7 @@ async def until_said(env: ManagedEnvironment, *, status: str, text: str = "", se
     return said_of(await env.until(is_said, seconds=seconds))
 
 
+@pytest.mark.soak
 def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_demand() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         before = await machines(env.client)
@@ -158,6 +159,7 @@ def test_what_is_deleted_is_missing_and_comes_back_while_drift_is_corrected() ->
     story(tell)
 
 
+@pytest.mark.soak
 def test_what_machines_are_made_of_is_brought_back_only_when_that_is_asked_for() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         changed = {"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"imageRepository": "example.com/mine"}}}}
@@ -213,6 +215,7 @@ def test_drift_is_compared_on_demand() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_patch_is_offered_and_applied_by_consent_alone() -> None:
     """Of a security fix in a later release, to a cluster of an older one; its workers are not made of it."""
 
@@ -250,6 +253,7 @@ def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
     story(tell, isolation=Isolation.GATE)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("varies", sampled([False, True], 1), ids=["one value", "another value each time"])
 def test_repeated_edits_are_corrected_less_and_less_often_and_reported(varies: bool) -> None:
     """Two programs that each want their way would else write as fast as they can, and for ever."""

@@ -102,6 +102,7 @@ async def test_a_server_side_dry_run_warns_of_the_effects_of_a_change(
         } == written
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_a_review_that_somebody_made_up_learns_nothing_of_a_cluster() -> None:
     """The webhooks' port answers whoever reaches it; who is none of the API servers doesn't know the Cluster's uid."""

@@ -75,6 +75,7 @@ def test_what_was_exported_at_any_time_is_made_anew_after_its_deletion(when: str
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_what_comes_from_another_management_cluster_is_not_made_a_second_time() -> None:
     """Its machines may be running there."""
 

@@ -66,6 +66,7 @@ def reason(cluster: Cluster, type_: str) -> str:
     return next(one.reason for one in cluster.status.conditions if one.type == type_)
 
 
+@pytest.mark.soak
 def test_etcd_is_made_before_the_control_plane_which_gets_its_endpoints() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE)
@@ -87,6 +88,7 @@ def test_etcd_is_made_before_the_control_plane_which_gets_its_endpoints() -> Non
     story(tell)
 
 
+@pytest.mark.soak
 def test_another_etcd_is_there_before_the_control_plane_is_replaced() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
@@ -112,6 +114,7 @@ def test_another_etcd_is_there_before_the_control_plane_is_replaced() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_cluster_goes_with_its_etcd_after_its_control_plane() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration={"count": 1})
@@ -145,6 +148,7 @@ def test_stock_cluster_api_is_refused_by_name_until_the_other_build_is_there() -
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_plan_says_that_another_etcd_replaces_the_control_plane() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE)
@@ -222,6 +226,7 @@ def test_a_cluster_is_deleted_while_its_etcd_changes() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_change_that_is_taken_back_before_etcd_was_written_leaves_nothing_behind() -> None:
     async def main(simulation: Simulation) -> None:
         faults = NoEtcd()

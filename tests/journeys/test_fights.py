@@ -177,6 +177,7 @@ def test_these_are_all_kinds_that_the_manager_writes(written: list[Kind]) -> Non
     assert written == KINDS
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize(
     "kind",

@@ -72,6 +72,7 @@ def test_machines_take_hardware_and_others_take_what_they_release() -> None:
     tell(story, hardware.rack())
 
 
+@pytest.mark.soak
 def test_a_cluster_without_enough_hardware_is_not_begun_and_goes_on_when_there_is() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         forge.spec["workerNodeGroupConfigurations"][0]["count"] = 2
@@ -92,6 +93,7 @@ def test_a_cluster_without_enough_hardware_is_not_begun_and_goes_on_when_there_i
     tell(story, hardware.rack())
 
 
+@pytest.mark.soak
 def test_a_cluster_is_not_scaled_beyond_the_hardware_and_runs_on() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()
@@ -112,6 +114,7 @@ def test_a_cluster_is_not_scaled_beyond_the_hardware_and_runs_on() -> None:
     tell(story, hardware.rack(workers=2))
 
 
+@pytest.mark.soak
 def test_a_rolling_upgrade_needs_spare_hardware_and_one_in_place_none() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()
@@ -153,6 +156,7 @@ FAULTS: dict[str, tuple[str, Tree, str]] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 3))
 def test_a_fault_of_hardware_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
     name, spec, message = FAULTS[fault]
@@ -213,6 +217,7 @@ def test_addresses_of_clusters_are_not_those_of_hardware() -> None:
     tell(story, hardware.rack())
 
 
+@pytest.mark.soak
 def test_a_tenant_gets_no_hardware_of_others_and_reads_no_names_of_it() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()
@@ -262,6 +267,7 @@ def test_two_machine_configs_of_a_cluster_share_no_hardware_by_chance() -> None:
     tell(story, hardware.rack(workers=3))
 
 
+@pytest.mark.soak
 def test_without_tinkerbell_its_clusters_wait_and_say_so() -> None:
     name = "hardware.tinkerbell.org"
 

@@ -166,6 +166,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: ascii(" ".join(arguments))[1:60])
 def test_no_command_passes_on_what_steers_a_terminal(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     code, told = ran(monkeypatch, arguments)
@@ -176,6 +177,7 @@ def test_no_command_passes_on_what_steers_a_terminal(arguments: Sequence[str], m
         assert "[/red][bold]" in told, "and what it is, can be seen"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "arguments", [one for one in COMMANDS if one[0] in ("get", "describe", "upgrades", "plan")][:12:3], ids=str
 )

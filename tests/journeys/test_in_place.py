@@ -99,6 +99,7 @@ def test_control_plane_nodes_go_one_by_one_and_before_all_workers() -> None:
     journey(story, control_planes=3)
 
 
+@pytest.mark.soak
 def test_workers_that_wait_for_the_control_plane_are_not_told_to_be_replaced() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         upgraders.hanging.add(((await machines(env, control_plane=True))[0].name, "kubeadm-upgrader"))
@@ -153,6 +154,7 @@ def test_a_failing_node_stops_the_sequence_is_told_at_all_levels_and_goes_on_whe
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.soak
 def test_no_drain_where_the_other_nodes_are_full() -> None:
     """Two workers with 4 CPUs each: what runs on the first has no room on the second."""
 

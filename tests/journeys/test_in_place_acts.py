@@ -97,6 +97,7 @@ async def is_upgraded(env: ManagedEnvironment, watcher: Watcher, version: str = 
     assert (watcher.left(), watcher.versions()) == ([], {version})
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_its_machine_is_deleted(where: tuple[str, Moment], *, worker: bool) -> None:
     async def delete(env: ManagedEnvironment, _upgraders: Upgraders, node: str) -> None:
@@ -110,6 +111,7 @@ def test_its_machine_is_deleted(where: tuple[str, Moment], *, worker: bool) -> N
     acted(delete, where, worker=worker, end=end, expected=("Machine ", "nodes "))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
 def test_its_node_is_rebooted(where: tuple[str, Moment]) -> None:
     """The pod went down with it: the kubelet says so when it is back."""
@@ -129,6 +131,7 @@ def test_its_node_is_rebooted(where: tuple[str, Moment]) -> None:
     acted(reboot, where, worker=False)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
 def test_the_cluster_is_paused_and_goes_on(where: tuple[str, Moment], *, worker: bool) -> None:
     async def pause(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
@@ -173,6 +176,7 @@ def test_the_cluster_is_deleted(where: tuple[str, Moment], *, worker: bool) -> N
     acted(delete, where, worker=worker, end=end, expected=("Machine ", "nodes "))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
 def test_somebody_writes_node_upgrades_for_the_other_control_plane_nodes(where: tuple[str, Moment]) -> None:
     """Both writers want the same; the watcher sees to it that never two nodes are in work."""

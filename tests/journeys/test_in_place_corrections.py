@@ -46,6 +46,7 @@ def reasons(*names: str) -> Callable[[Tree], bool]:
     return lambda tree: in_place.ready(tree)["reason"] in names
 
 
+@pytest.mark.soak
 def test_a_pod_that_can_not_pull_its_image_gets_the_corrected_one() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
@@ -146,6 +147,7 @@ def test_a_node_that_is_new_is_noted_on_its_machine_although_the_spec_was_edited
     in_place.journey(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("when", sampled(["while a step runs", "after a step failed"], 0))
 def test_no_right_stays_in_a_cluster_when_a_machine_goes_in_the_middle(when: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -202,6 +204,7 @@ class Refused(Interceptor):
         return response
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", sampled(["NodeUpgrade", "ControlPlaneUpgrade"], 0))
 def test_an_upgrade_by_hand_is_taken_up_without_a_conflict(kind: str) -> None:
     refused = Refused()

@@ -37,6 +37,7 @@ def creation(
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("seconds", "control_planes"),
     sampled([(0.05, 1), (0.5, 1), (0.8, 1), (1.0, 1), (1.5, 1), (0.2, 3), (1.2, 3)], 3),

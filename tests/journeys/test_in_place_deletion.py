@@ -78,6 +78,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("node", "container", "moment", "owners"),
     sampled([(*moment, owners) for owners in ("in order", "at once") for moment in MOMENTS], 1),
@@ -165,6 +166,7 @@ def test_an_upgrade_that_is_said_to_be_of_another_cluster_has_the_first_one_left
     in_place.journey(story)
 
 
+@pytest.mark.soak
 def test_an_upgrade_by_hand_that_outlives_its_cluster_asks_nobody_and_goes_when_it_is_deleted() -> None:
     asked = Asked()
 

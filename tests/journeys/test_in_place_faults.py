@@ -55,6 +55,7 @@ def each_goes_on(recording: Recording, chosen: Iterable[int], *, outage: float =
             raise
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.soak) for share in range(1, SHARES))])
 def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_upgrade(share: int) -> None:
     recording = undisturbed(1, 1)
@@ -75,6 +76,7 @@ def test_so_it_is_when_the_next_manager_finds_the_workload_cluster_unreachable(f
     each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 36], outage=OUTAGE)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("loss", Loss)
 @pytest.mark.parametrize(("machines", "begins"), sampled([((1, 1), 1), ((1, 1), 2), ((3, 2), 1)], 0))
 def test_a_write_that_is_lost_or_whose_answer_is_lost_is_made_good(

@@ -266,6 +266,7 @@ async def everything(env: ManagedEnvironment, **change: Any) -> dict[str, NodeUp
     return seen
 
 
+@pytest.mark.soak
 def test_machines_are_marked_for_the_hooks_and_never_more_than_asked_for() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         control_plane = (await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree
@@ -277,6 +278,7 @@ def test_machines_are_marked_for_the_hooks_and_never_more_than_asked_for() -> No
     journey(story)
 
 
+@pytest.mark.soak
 def test_every_machine_is_updated_by_a_node_upgrade_that_goes_when_cluster_api_took_note() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -321,6 +323,7 @@ def test_the_annotation_of_the_other_way_set_by_hand_begins_nothing_and_an_event
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_step_that_fails_is_told_to_cluster_api_and_goes_on_when_it_is_repaired() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = await outdated_worker(env)
@@ -359,6 +362,7 @@ def test_nothing_is_asked_of_cluster_api_before_it_knows_the_hooks() -> None:
     journey(story, discovered=False)
 
 
+@pytest.mark.soak
 def test_a_control_plane_of_one_is_refused_with_what_helps() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)

@@ -61,6 +61,7 @@ WORKER_CHANGES: list[tuple[Tree, str]] = [
 ]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("with_version", [False, True])
 def test_what_can_not_be_changed_in_place_is_refused_at_admission_with_its_name_and_ways_on(with_version: bool) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -89,6 +90,7 @@ def test_what_can_not_be_changed_in_place_is_refused_at_admission_with_its_name_
     journey(story)
 
 
+@pytest.mark.soak
 def test_everything_that_can_not_be_changed_in_place_is_told_at_once() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         with pytest.raises(ApiError) as refused:
@@ -111,6 +113,7 @@ CERTIFICATE: Tree = {"certSans": ["garden.example"]}
 TAINTED: Tree = {"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("change", "back", "condition", "field"),
     [
@@ -159,6 +162,7 @@ def test_a_change_that_came_past_admission_is_refused_before_anything_is_touched
     journey(story, kubernetesVersion="1.34")
 
 
+@pytest.mark.soak
 def test_what_was_refused_is_done_when_the_fallback_is_set() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -247,6 +251,7 @@ def test_a_worker_that_is_replaced_meanwhile_is_upgraded_as_well() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_cluster_is_deleted_in_the_middle_of_an_upgrade() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         upgraders.failing["garden", "kubeadm-upgrader"] = "no"
@@ -283,6 +288,7 @@ def test_somebody_may_pause_between_two_nodes() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_pods_that_hold_a_drain_are_named_at_all_levels_while_they_do() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0].name
@@ -306,6 +312,7 @@ async def hold_drain(env: ManagedEnvironment, node: str, note: str | None) -> No
     await reach(env).client.patch(NODE, node, patch=patch, type=PatchType.MERGE)
 
 
+@pytest.mark.soak
 def test_a_paused_cluster_is_paused_before_its_next_node() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]

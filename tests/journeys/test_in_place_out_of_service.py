@@ -26,6 +26,7 @@ UNREACHABLE = "waiting for the API server of workload cluster garden to answer"
 CONTAINERS = [step.container for step in (COPY, KUBEADM, DONE)]
 
 
+@pytest.mark.soak
 def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
         await asyncio.sleep(CALM)
@@ -41,6 +42,7 @@ def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
     tell(ready_cluster(1, 2), story)
 
 
+@pytest.mark.soak
 def test_nodes_that_are_not_ready_count_among_those_that_may_be_missing() -> None:
     many = {"type": "InPlace", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}}
 
@@ -96,6 +98,7 @@ def test_a_kubelet_that_stays_silent_is_told_at_all_levels_with_the_step(step: s
     tell(ready_cluster(1, 2), story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("step", sampled(CONTAINERS, 1))
 def test_a_workload_cluster_that_stays_unreachable_is_told_at_all_levels_with_the_step(step: str) -> None:
     far = Far()
@@ -119,6 +122,7 @@ def test_a_workload_cluster_that_stays_unreachable_is_told_at_all_levels_with_th
     tell(ready_cluster(1, 2), story, wrap=far)
 
 
+@pytest.mark.soak
 def test_a_manager_that_does_not_reach_the_workload_cluster_takes_back_nothing_of_what_another_one_saw() -> None:
     recording, far = undisturbed(1, 1), Far()
     number = next(

@@ -41,6 +41,7 @@ async def garden(home: Path) -> AsyncIterator[ManagedEnvironment]:
         yield env
 
 
+@pytest.mark.soak
 async def test_a_cluster_is_upgraded_by_the_program_even_when_that_is_killed(tmp_path: Path) -> None:
     async with garden(tmp_path) as env:
         before = await identities(env)

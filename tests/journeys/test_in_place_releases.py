@@ -44,6 +44,7 @@ async def kubeadm_config(env: ManagedEnvironment) -> Any:
     return json.loads(found.tree["data"]["ClusterConfiguration"])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("control_planes", "workers"), sampled([(1, 1), (3, 2)], 0))
 def test_releases_of_this_build_are_upgraded_in_place_one_after_the_other(control_planes: int, workers: int) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -68,6 +69,7 @@ def test_releases_of_this_build_are_upgraded_in_place_one_after_the_other(contro
     journey(story, control_planes=control_planes, workers=workers, eksaVersion="v0.24.2")
 
 
+@pytest.mark.soak
 def test_an_audit_policy_reaches_every_control_plane_node() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -142,6 +144,7 @@ def test_the_image_of_etcd_and_a_feature_gate_of_kubeadm_arrive() -> None:
     journey(story, workers=1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_worker", sampled([False, True], 0), ids=["control-plane", "worker"])
 def test_a_machine_whose_kubeadm_config_is_gone_is_named_and_its_change_is_not_called_done(is_worker: bool) -> None:
     """What its node lacks is not known; a machine that is deleted then is replaced, and all goes on."""

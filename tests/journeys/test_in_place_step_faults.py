@@ -77,6 +77,7 @@ ALL_STEPS = [pytest.param((3, 2), "every", marks=pytest.mark.soak)]
 EXPLORED = ALL_STEPS if EXPLORE in os.environ else []
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + ALL_STEPS)
 def test_a_pod_that_somebody_deletes_at_any_step_is_made_anew(machines: tuple[int, int], step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
@@ -88,6 +89,7 @@ def test_a_pod_that_somebody_deletes_at_any_step_is_made_anew(machines: tuple[in
     tell(ready_cluster(*machines), story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + EXPLORED)
 def test_a_kubelet_that_is_silent_for_long_at_any_step_is_waited_for(machines: tuple[int, int], step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
@@ -123,6 +125,7 @@ def test_a_workload_cluster_that_is_cut_off_at_any_step_is_found_again(machines:
     tell(ready_cluster(*machines), story, wrap=far)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("machines", "step"), SAMPLE)
 def test_a_program_that_is_killed_at_any_step_is_told_at_all_levels_and_tried_again_when_asked_for(
     machines: tuple[int, int], step: str

@@ -54,6 +54,7 @@ async def goes_back(env: ManagedEnvironment, before: dict[str, str]) -> None:
     assert await marks(env) == []
 
 
+@pytest.mark.soak
 def test_its_image_is_missing() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -70,6 +71,7 @@ def test_its_image_is_missing() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("step", sampled(["components-copier", "cni-plugins-upgrader"], 0))
 def test_a_step_before_kubeadm_fails(step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -83,6 +85,7 @@ def test_a_step_before_kubeadm_fails(step: str) -> None:
     journey(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("kubernetes", "claim"), sampled([("1.35", ""), ("1.36", ""), ("1.35", "somebody 1")], 0, 2))
 def test_what_kubeadm_config_had_is_there_again_for_machines_that_join(kubernetes: str, claim: str) -> None:
     """Whatever somebody writes into the claim."""
@@ -132,6 +135,7 @@ def paths(changes: Tree) -> set[str]:
     return {one["path"] for one in changes.get("files", ())} | set(changes.get("removedFiles", ()))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_deleted", sampled([False, True], 1))
 @pytest.mark.parametrize("step", sampled(["drainer", "kubelet-kubectl-upgrader", "done"], 2))
 def test_flags_and_files_that_kubeadm_brought_are_taken_from_the_node_again(step: str, *, is_deleted: bool) -> None:

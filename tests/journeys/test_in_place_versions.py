@@ -174,6 +174,7 @@ def test_a_release_that_changes_no_machine_touches_no_node() -> None:
     journey(story, eksaVersion="v0.25.0")
 
 
+@pytest.mark.soak
 def test_a_release_and_a_version_are_changed_in_one_write(tmp_path: Path) -> None:
     releases, _ = with_next_patch("1.34", tmp_path)
 
@@ -188,6 +189,7 @@ def test_a_release_and_a_version_are_changed_in_one_write(tmp_path: Path) -> Non
     journey(story, releases, eksaVersion=NEWEST.version)
 
 
+@pytest.mark.soak
 def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_named() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         more = {"certSans": ["garden.example"]}
@@ -201,6 +203,7 @@ def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_na
     journey(story, eksaVersion="v0.25.1")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_exact", [True, False])
 def test_a_release_with_which_nothing_was_made_can_be_taken_back(is_exact: bool) -> None:
     """Whether the rest is as it was before, or something else is asked for as well."""
@@ -221,6 +224,7 @@ def test_a_release_with_which_nothing_was_made_can_be_taken_back(is_exact: bool)
     journey(story, eksaVersion="v0.25.1")
 
 
+@pytest.mark.soak
 def test_a_release_with_which_anything_was_made_can_not_be_taken_back() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await env.change(eksaVersion="v0.26.0")
@@ -237,6 +241,7 @@ def test_a_release_with_which_anything_was_made_can_not_be_taken_back() -> None:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("at_first", "then", "said"),
     [
@@ -265,6 +270,7 @@ def test_etcd_on_machines_of_its_own_is_refused() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_groups_may_be_upgraded_in_other_ways_than_the_control_plane() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)

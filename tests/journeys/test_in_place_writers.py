@@ -47,6 +47,7 @@ async def completed(env: ManagedEnvironment, name: str) -> None:
     )
 
 
+@pytest.mark.soak
 def test_three_node_upgrades_by_hand_are_made_one_after_the_other() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -89,6 +90,7 @@ async def says(env: ManagedEnvironment, name: str, reason: str) -> str:
     return str(ready(found)["message"])
 
 
+@pytest.mark.soak
 def test_three_control_plane_upgrades_by_hand_of_one_control_plane_touch_one_node_at_a_time() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -109,6 +111,7 @@ def test_three_control_plane_upgrades_by_hand_of_one_control_plane_touch_one_nod
     journey(story, control_planes=3)
 
 
+@pytest.mark.soak
 def test_a_node_upgrade_by_hand_waits_for_the_other_members_to_be_well() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -122,6 +125,7 @@ def test_a_node_upgrade_by_hand_waits_for_the_other_members_to_be_well() -> None
     journey(story, control_planes=3)
 
 
+@pytest.mark.soak
 def test_who_has_claimed_the_control_plane_and_goes_makes_way() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -156,6 +160,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.soak
 def test_what_nobody_would_carry_out_is_refused() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
@@ -176,6 +181,7 @@ def test_what_nobody_would_carry_out_is_refused() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_node_upgrade_that_somebody_calls_completed_is_not_believed() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
@@ -206,6 +212,7 @@ def test_a_node_upgrade_that_somebody_calls_completed_is_not_believed() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0]
@@ -247,6 +254,7 @@ def test_a_node_upgrade_in_the_way_makes_way_as_soon_as_it_is_deleted() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_an_upgrade_that_somebody_else_made_under_the_managers_name_is_named() -> None:
     """It asks for something else, so nothing comes of it; deleted, the manager makes its own."""
 
@@ -289,6 +297,7 @@ def test_an_upgrade_that_somebody_made_his_own_and_deleted_is_made_anew() -> Non
     journey(story)
 
 
+@pytest.mark.soak
 def test_somebody_who_takes_the_claim_away_has_no_second_node_upgraded() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -356,6 +365,7 @@ def test_the_claim_of_a_node_upgrade_by_hand_goes_with_it() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_pause_of_a_persons_own_stays() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name

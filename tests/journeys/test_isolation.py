@@ -137,6 +137,7 @@ def test_a_later_manager_writes_nothing_but_statuses_to_many_steady_clusters(man
     upgrade_of_the_manager(many, Isolation.LAYERS, then)
 
 
+@pytest.mark.soak
 def test_the_same_holds_with_the_gate_alone_until_a_cluster_is_changed(many: Steady) -> None:
     upgrade_of_the_manager(many, Isolation.GATE, scaling_replaces_all_of_its_machines_and_no_others)
 
@@ -170,6 +171,7 @@ def test_the_gate_alone_holds_for_what_it_made_itself() -> None:
 garden = Garden(partial(managed_environment, isolation=Isolation.GATE), plant, back_up)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", sampled(STORIES, 2))
 def test_what_happened_without_a_manager_is_seen_by_the_later_one(name: str) -> None:
     garden.tell(STORIES[name]())
@@ -211,6 +213,7 @@ def test_changing_back_in_the_middle_does_not_close_the_gate_on_a_half_changed_e
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("edited", [{}, {"observedGeneration": 77, "phase": "Failed", "ready": False}])
 def test_a_status_that_was_wiped_or_edited_is_put_right_at_once_and_nothing_else_is_written(
     edited: Tree,
@@ -237,6 +240,7 @@ def _without_times(status: Tree) -> Tree:
     return status | {"conditions": [one | {"lastTransitionTime": ""} for one in status["conditions"]]}
 
 
+@pytest.mark.soak
 def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_moves_no_machine() -> None:
     async def main(simulation: Simulation) -> None:
         async with garden.restored(simulation) as (env, backup):
@@ -269,6 +273,7 @@ def synced(cluster: Cluster) -> dict[str, str]:
     return {one.status: one.message for one in cluster.status.conditions if one.type == names.SYNCED}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_changed", sampled([False, True], 0), ids=["settled", "while it was changed"])
 def test_a_cluster_that_was_restored_without_its_cluster_api_objects_says_so_and_is_made_anew_on_demand(
     *, is_changed: bool
@@ -297,6 +302,7 @@ def test_a_cluster_that_was_restored_without_its_cluster_api_objects_says_so_and
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_cluster_whose_cluster_api_objects_are_deleted_during_a_change_is_not_made_anew_in_silence() -> None:
     """It would be Ready, with nothing in it."""
 

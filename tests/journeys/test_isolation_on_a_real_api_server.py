@@ -40,7 +40,7 @@ async def stores(control_plane: ControlPlane) -> AsyncIterator[MemoryStores]:
         await delete_all(env)
 
 
-@pytest.mark.parametrize("name", sampled(isolation_stories.STORIES, 0, 3, 4))
+@pytest.mark.parametrize("name", sampled(isolation_stories.STORIES, 0))
 async def test_what_happened_without_a_manager_is_seen_by_the_later_one(
     control_plane: ControlPlane, stores: MemoryStores, name: str
 ) -> None:
@@ -68,7 +68,7 @@ async def uprooted(control_plane: ControlPlane, stores: MemoryStores) -> AsyncIt
 
 
 @pytest.mark.usefixtures("uprooted")
-@pytest.mark.parametrize("name", sampled(linked_stories.STORIES, 0, 3, 5))
+@pytest.mark.parametrize("name", sampled(linked_stories.STORIES, 0))
 async def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_one(
     control_plane: ControlPlane, stores: MemoryStores, name: str
 ) -> None:
@@ -93,6 +93,7 @@ async def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_an
             await backup.is_left_alone(env)
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("uprooted")
 async def test_a_restore_with_linked_objects_and_a_secret_opens_no_gate(
     control_plane: ControlPlane, stores: MemoryStores, tmp_path: Path

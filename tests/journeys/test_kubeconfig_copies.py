@@ -93,6 +93,7 @@ def test_a_copy_comes_back_at_once_for_who_takes_the_note_of_it_away() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "content",
     sampled([{}, {"data": {"mine": "bWluZQ=="}}, value(b"mine"), {"type": "example.com/own"}, {"immutable": True}], 2),
@@ -217,6 +218,7 @@ def test_a_copy_whose_write_was_unanswered_is_recognized_as_ours() -> None:
     journey(story, wrap=LosesAnswers())
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("purpose", "labels"),
     sampled(itertools.product(["kubeconfig", "ca"], [{"cluster.x-k8s.io/cluster-name": "garden"}, {}]), 3),
@@ -242,6 +244,7 @@ def test_a_left_over_secret_is_handed_to_nobody_and_stops_the_cluster_before_any
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_kubeconfig_that_is_not_of_this_cluster_is_neither_copied_nor_used() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()

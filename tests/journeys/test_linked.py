@@ -56,10 +56,12 @@ def test_what_happened_to_linked_objects_without_a_manager_is_seen_by_the_later_
     garden.tell(STORIES[name]())
 
 
+@pytest.mark.soak
 def test_with_layers_a_changed_secret_is_written_to_its_carriers_alone_as_well() -> None:
     garden.tell(STORIES["a secret is changed"](), Isolation.LAYERS)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("namespaces", sampled([((),), (("default",),)], 0), ids=["all namespaces", "one namespace"])
 def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(namespaces: Sequence[str]) -> None:
     """That it needs no others, the environment says at its end. ConfigMaps of the system are read in any case."""
@@ -138,6 +140,7 @@ def test_without_its_key_a_manager_writes_what_carries_credentials_once_more_and
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("writes", sampled([1, 2, 3], 1))
 def test_credentials_that_were_half_written_are_finished_without_anything_else(writes: int) -> None:
     """The manager died after so many writes, and the next one would make machines of something else."""
@@ -167,6 +170,7 @@ def test_credentials_that_were_half_written_are_finished_without_anything_else(w
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_credentials_and_a_change_together_are_reconciled_as_a_change() -> None:
     async def main(simulation: Simulation) -> None:
         async with gated(simulation.clock) as env:
@@ -179,6 +183,7 @@ def test_credentials_and_a_change_together_are_reconciled_as_a_change() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_plan_says_that_a_changed_secret_changes_what_carries_it_alone() -> None:
     async def main(simulation: Simulation) -> None:
         async with gated(simulation.clock) as env:

@@ -74,6 +74,7 @@ async def ready_again(env: ManagedEnvironment, seconds: float = SOON) -> Cluster
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("isolation", sampled(Isolation, 0))
 @pytest.mark.parametrize(
     "change",
@@ -103,6 +104,7 @@ def test_a_lost_cni_is_there_again_after_any_change_of_the_cluster(
     story(tell, isolation=isolation)
 
 
+@pytest.mark.soak
 def test_a_cluster_that_eks_anywhere_made_gets_a_lost_cni_back_as_well() -> None:
     """It wrote no mark of what it installed."""
 
@@ -274,6 +276,7 @@ def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_when_a_lost_cni_can_not_be_installed_again_the_cluster_says_why_and_goes_on_once_it_can() -> None:
     async def main(simulation: Simulation) -> None:
         refusing = Refusing()

@@ -80,6 +80,7 @@ def garden() -> Kept:
     return virtual.run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("writes", "workers_too"),
     sampled(
@@ -160,6 +161,7 @@ async def refuses(env: Environment) -> None:
     workload.client.transport = Undeletable()(workload.client.transport)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("happens", sampled([stops, refuses], 0))
 @pytest.mark.parametrize(
     ("deletion", "gone_after"),

@@ -116,6 +116,7 @@ async def pause(env: ManagedEnvironment, key: Key, value: str | None = "true") -
     await set_metadata(env, key, annotations={PAUSED_ANNOTATION: value})
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
 def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(webhooks: bool) -> None:
     async def tell(env: ManagedEnvironment) -> None:
@@ -172,6 +173,7 @@ def test_without_the_configmap_the_oldest_record_counts_and_no_other_is_accepted
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_configmap_that_names_nobody_leaves_clusters_as_they_are_and_makes_none() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -203,6 +205,7 @@ async def events(env: ManagedEnvironment) -> list[str]:
     return [one.tree["message"] for one in found if one.tree["involvedObject"]["kind"] == "ConfigMap"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
@@ -238,6 +241,7 @@ def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
@@ -301,6 +305,7 @@ def test_the_record_that_comes_later_is_judged_as_one_that_was_there(
     story(tell)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("version", "managed_by", "sentence"), LATE, ids=["ahead", "behind"])
 def test_a_made_cluster_goes_on_under_a_record_that_does_not_fit_and_says_so(
     version: str, managed_by: str, sentence: str
@@ -357,6 +362,7 @@ def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_t
     story(tell)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
 def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks: bool) -> None:
     async def tell(env: ManagedEnvironment) -> None:
@@ -384,6 +390,7 @@ def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -399,6 +406,7 @@ def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -
     story(tell)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("others", [[], [CLUSTER_FINALIZER]], ids=["alone", "beside that of Clusters"])
 def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[str]) -> None:
     """Records of EKS Anywhere have the finalizer of Clusters as well."""
@@ -452,6 +460,7 @@ def test_what_the_management_cluster_links_is_no_other_clusters(webhooks: bool) 
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_datacenter_that_an_earlier_manager_took_is_given_back_to_the_management_cluster() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -475,6 +484,7 @@ def test_a_datacenter_that_an_earlier_manager_took_is_given_back_to_the_manageme
     story(tell)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("paused", [False, True], ids=["both look after it", "one is paused"])
 def test_clusters_of_a_namespace_share_a_datacenter_and_it_goes_with_the_last_of_them(paused: bool) -> None:
     async def tell(env: ManagedEnvironment) -> None:

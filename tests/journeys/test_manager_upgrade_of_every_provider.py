@@ -137,6 +137,7 @@ async def stays_of_its_release(env: ManagedEnvironment, key: Key) -> None:
     assert all(machines_before[name] <= machines_after[name] for name in machines_before)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_is_a_settled_cluster_of_each_provider(kind: str) -> None:
     """None is skipped: who registers a provider adds a sample (`tests/support/every_provider.py`)."""
@@ -146,10 +147,12 @@ def test_there_is_a_settled_cluster_of_each_provider(kind: str) -> None:
     assert found.tree["status"]["ready"]
 
 
+@pytest.mark.soak
 def test_a_later_manager_writes_nothing_but_statuses_to_clusters_of_every_provider() -> None:
     upgrade(Isolation.LAYERS)
 
 
+@pytest.mark.soak
 def test_with_the_gate_alone_a_later_manager_writes_nothing_but_statuses_to_clusters_of_every_provider() -> None:
     upgrade(Isolation.GATE)
 

@@ -40,7 +40,7 @@ from tests.support.audit import Asked, following, requests_of
 from tests.support.control_plane import ControlPlane, find_assets, why_no_assets
 from tests.support.real_api_server import managed_on
 
-pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.envtest, pytest.mark.soak, pytest.mark.asyncio(loop_scope="session")]
 
 CLUSTERS = int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "50"))
 """How many there are; two hundred take five minutes."""

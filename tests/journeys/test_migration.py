@@ -242,6 +242,7 @@ def test_a_source_that_comes_back_cleans_up_without_a_call_to_the_provider() -> 
     told(story)
 
 
+@pytest.mark.soak
 def test_a_seed_that_is_merely_slow_is_not_given_up() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -257,6 +258,7 @@ def test_a_seed_that_is_merely_slow_is_not_given_up() -> None:
     told(story)
 
 
+@pytest.mark.soak
 def test_an_outage_of_the_garden_is_no_silence_of_seeds() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -293,6 +295,7 @@ def test_a_gardenlet_that_is_cut_from_its_seed_begins_nothing_and_says_so() -> N
     told(story)
 
 
+@pytest.mark.soak
 def test_a_seed_whose_gardenlet_is_cut_from_it_for_long_is_given_up_and_cleans_up_afterwards() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -309,6 +312,7 @@ def test_a_seed_whose_gardenlet_is_cut_from_it_for_long_is_given_up_and_cleans_u
     told(story)
 
 
+@pytest.mark.soak
 def test_a_source_without_its_bucket_passes_the_shoot_on_after_its_time() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -343,6 +347,7 @@ def test_a_shoot_of_which_the_state_is_lost_is_not_made_anew() -> None:
     told(story)
 
 
+@pytest.mark.soak
 def test_a_destination_that_dies_is_given_up_for_another_one() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -381,6 +386,7 @@ class OneLook(Interceptor):
         return await transport.request(request)
 
 
+@pytest.mark.soak
 def test_no_task_of_a_source_acts_by_what_was_read_before_the_task() -> None:
     look = OneLook()
 
@@ -474,6 +480,7 @@ def test_a_destination_that_never_started_is_passed_over_on_the_way_back() -> No
     told(story)
 
 
+@pytest.mark.soak
 def test_a_move_that_has_begun_is_restored_where_it_came_from_if_nothing_was_handed_over() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -534,6 +541,7 @@ def test_a_shoot_that_is_deleted_leaves_nothing() -> None:
     told(story)
 
 
+@pytest.mark.soak
 def test_a_shoot_that_is_deleted_in_the_middle_of_a_move_leaves_nothing_in_either_seed() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -566,6 +574,7 @@ def test_a_new_shoot_gets_a_seed_and_waits_where_there_is_none() -> None:
     told(story)
 
 
+@pytest.mark.soak
 def test_a_source_that_comes_back_after_its_shoot_was_deleted_cleans_up() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -602,6 +611,7 @@ def test_an_error_against_which_repeating_does_not_help_ends_until_somebody_asks
     told(story)
 
 
+@pytest.mark.soak
 def test_a_failing_extension_is_told_with_its_task_and_goes_away_with_it() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()

@@ -34,6 +34,7 @@ def test_a_program_killed_in_a_move_goes_on(first: int, after: bool) -> None:
     moves(first, after, move)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("first", "after"), sampled(PLACES, 17))
 def test_a_program_killed_in_the_bad_case_goes_on(first: int, after: bool) -> None:
     async def move(world: World, source: str, destination: str) -> None:
@@ -88,6 +89,7 @@ async def last_epoch(world: World) -> tuple[str, bool]:
     return current.seed, current.started
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("first", "after"), sampled(PLACES, 13))
 def test_a_program_killed_in_creation_or_deletion_goes_on(first: int, after: bool) -> None:
     async def main(simulation: virtual.Simulation) -> None:

@@ -143,6 +143,7 @@ def test_a_node_upgrade_written_by_hand_is_carried_out_and_leaves_nothing_behind
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_node_upgrade_that_was_completed_leaves_the_pod_of_the_next_one_alone() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
@@ -304,6 +305,7 @@ def test_a_node_upgrade_that_is_deleted_lets_the_running_step_end_and_gives_the_
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_failed_node_upgrade_that_is_deleted_leaves_no_cordoned_node() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
@@ -320,6 +322,7 @@ def test_a_failed_node_upgrade_that_is_deleted_leaves_no_cordoned_node() -> None
     journey(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("change", "reason", "message"),
     [

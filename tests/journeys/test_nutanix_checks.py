@@ -113,6 +113,7 @@ FAULTS: dict[str, tuple[Callable[[Prism], object], str, str]] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 1, 5))
 def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
     break_, reason, message = FAULTS[fault]
@@ -138,6 +139,7 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_prism_central_that_goes_away_stops_nothing_that_is_settled() -> None:
     async def story(env: ManagedEnvironment, prism: Prism, quarry: PlannedSteps) -> None:
         await apply(quarry)
@@ -154,6 +156,7 @@ def test_a_prism_central_that_goes_away_stops_nothing_that_is_settled() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_new_password_is_used_by_the_next_login() -> None:
     async def story(env: ManagedEnvironment, prism: Prism, quarry: PlannedSteps) -> None:
         await apply(quarry)
@@ -167,6 +170,7 @@ def test_a_new_password_is_used_by_the_next_login() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "annotations",
     sampled(
@@ -191,6 +195,7 @@ def test_credentials_go_to_no_server_that_their_secret_does_not_permit(annotatio
     tell(story)
 
 
+@pytest.mark.soak
 def test_settled_objects_are_asked_for_seldom() -> None:
     async def story(env: ManagedEnvironment, prism: Prism, quarry: PlannedSteps) -> None:
         await apply(quarry)
@@ -203,6 +208,7 @@ def test_settled_objects_are_asked_for_seldom() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_two_servers_need_two_machine_configs() -> None:
     async def story(env: ManagedEnvironment, prism: Prism, quarry: PlannedSteps) -> None:
         await apply(quarry)

@@ -267,6 +267,7 @@ async def delete(env: ManagedEnvironment) -> None:
     assert gone.index("OrchardCluster") < gone.index("OrchardZone")
 
 
+@pytest.mark.soak
 def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock, providers=ORCHARD, kinds=KINDS) as env:

@@ -171,6 +171,7 @@ def generated(folder: Path, text: str, *flags: str) -> list[Tree]:
     return list(yaml.safe_load_all(result.out))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("flags", sampled([((),), (("-o", "json"),)], 1))
 def test_a_reader_who_left_does_not_make_a_change_nothing(env: LocalEnvironment, flags: Sequence[str]) -> None:
     """As of `espalier plan -f FILE | head -1` under pipefail."""
@@ -181,6 +182,7 @@ def test_a_reader_who_left_does_not_make_a_change_nothing(env: LocalEnvironment,
     assert result == CommandResult(1, "", "")
 
 
+@pytest.mark.soak
 def test_output_that_can_not_be_written_is_an_error_and_no_change(env: LocalEnvironment) -> None:
     with Path("/dev/full").open("wb") as full:
         result = env.into(full.fileno(), "plan", "-f", "-", stdin=EXAMPLE)

@@ -57,6 +57,7 @@ CHANGES: dict[str, tuple[Tree, Tree]] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("change", sampled(CHANGES, 0, 1, 4))
 def test_machines_are_upgraded_in_place_or_replaced_as_planned(change: str) -> None:
     strategy, wanted = CHANGES[change]
@@ -134,6 +135,7 @@ async def as_it_is(env: ManagedEnvironment, **manager: FrontEnd) -> Preview:
     return await env.preview(GARDEN, [], **manager)
 
 
+@pytest.mark.soak
 def test_hooks_are_planned_as_they_are_answered() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         written, by_hooks = await generations(env), {"front_end": FrontEnd.HOOKS}

@@ -48,6 +48,7 @@ def test_every_provider_has_a_life() -> None:
     }
 
 
+@pytest.mark.soak
 @told_of(LIVES, 1)
 def test_a_cluster_lives_and_ends(life: ProviderLife) -> None:
     async def story(steps: PlannedSteps) -> None:
@@ -59,6 +60,7 @@ def test_a_cluster_lives_and_ends(life: ProviderLife) -> None:
     tell(life, story)
 
 
+@pytest.mark.soak
 @told_of(LIVES, *range(len(LIVES)))
 def test_a_cluster_that_waits_for_what_an_administrator_brings_takes_its_objects_along(life: ProviderLife) -> None:
     """Also those that it names: another attempt would meet them, and be refused for what can't be changed in them."""
@@ -77,6 +79,7 @@ def test_a_cluster_that_waits_for_what_an_administrator_brings_takes_its_objects
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 @told_of(LIVES, 1)
 def test_machines_are_upgraded_in_place_and_refuse_what_cant_be(life: ProviderLife) -> None:
     async def story(steps: PlannedSteps) -> None:
@@ -95,6 +98,7 @@ def test_machines_are_upgraded_in_place_and_refuse_what_cant_be(life: ProviderLi
     tell(life, story)
 
 
+@pytest.mark.soak
 @told_of((one for one in LIVES if one.external_etcd), 0)
 def test_a_cluster_has_an_etcd_of_its_own(life: ProviderLife) -> None:
     async def story(steps: PlannedSteps) -> None:

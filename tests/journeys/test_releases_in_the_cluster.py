@@ -112,6 +112,7 @@ def distro(name: str, *, etcd: str) -> Tree:
     return tree
 
 
+@pytest.mark.soak
 def test_a_manager_with_other_files_under_the_same_names_moves_nobody(tmp_path: Path) -> None:
     other = folder(tmp_path / "other", (FILE, "etcd:v3.6.6-eks-1-35-1", "etcd:v3.6.7-eks-1-35-1"))
     store, stores = MemoryStore(), MemoryStores()
@@ -142,6 +143,7 @@ def test_a_manager_with_other_files_under_the_same_names_moves_nobody(tmp_path: 
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
     store, stores = MemoryStore(), MemoryStores()
 
@@ -303,6 +305,7 @@ def test_bundles_can_not_be_edited_under_their_clusters() -> None:
     story(tell)
 
 
+@pytest.mark.soak
 def test_bundles_that_were_edited_all_the_same_do_not_take_clusters_to_another_kubernetes_version() -> None:
     """Where nobody refused it: the definition was an earlier one, and no webhook was registered."""
 
@@ -340,6 +343,7 @@ KINDS_OF_RELEASES = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("what", KINDS_OF_RELEASES)
 def test_what_clusters_are_made_of_can_not_be_deleted(what: str) -> None:
     resource, name, namespace = KINDS_OF_RELEASES[what]
@@ -405,6 +409,7 @@ def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_mad
     story(tell)
 
 
+@pytest.mark.soak
 def test_a_cluster_of_an_earlier_manager_is_taken_over_with_what_it_is_made_of() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()

@@ -199,6 +199,7 @@ def test_every_right_is_used(namespaces: Sequence[str]) -> None:
     assert {str(grant) for grant in granted - used} == {str(grant) for grant in ELSEWHERE}
 
 
+@pytest.mark.soak
 def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_none() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await everything(env)

@@ -108,6 +108,7 @@ def test_a_node_waits_for_its_network_and_the_machine_says_so() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("first", sampled(range(len(list(manifest("garden", 1, 2)))), 0, 2, 4))
 def test_whatever_object_is_seen_last_the_cluster_comes_up(first: int) -> None:
@@ -144,6 +145,7 @@ def test_workers_are_scaled_out_and_in() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
     async def story(simulation: Simulation) -> None:
@@ -223,6 +225,7 @@ def test_labels_reach_machines_in_place() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_a_deleted_cluster_leaves_nothing_behind() -> None:
     async def story(simulation: Simulation) -> None:
@@ -310,6 +313,7 @@ def test_what_was_asked_of_a_machine_while_its_cluster_was_paused_is_done_afterw
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_the_same_seed_gives_the_same_environment_bit_by_bit() -> None:
     def history(seed: int) -> list[tuple[int, bytes]]:
@@ -334,6 +338,7 @@ def test_the_same_seed_gives_the_same_environment_bit_by_bit() -> None:
     assert first != other
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("writes", sampled([1, 4, 9, 14, 20, 27, 35, 44, 54, 65, 77, 90], 7))
 def test_an_environment_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:

@@ -86,6 +86,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_machines_get_on_another_device_and_other_addresses_and_new_credentials_replace_none() -> None:
     async def life(env: ManagedEnvironment) -> None:
         glacier = Glacier(env)
@@ -113,6 +114,7 @@ def test_credentials_are_sent_to_no_device_that_the_secret_does_not_permit() -> 
     told_as(life)
 
 
+@pytest.mark.soak
 def test_a_pool_is_of_the_cluster_that_named_it_first() -> None:
     async def life(env: ManagedEnvironment) -> None:
         glacier = Glacier(env)

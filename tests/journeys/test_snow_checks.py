@@ -149,6 +149,7 @@ FAULTS: dict[str, tuple[Answers | LookUpError, str]] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 3, 5, 8))
 def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
     answer, message = FAULTS[fault]
@@ -194,6 +195,7 @@ def test_what_one_device_lacks_is_named_while_another_is_away() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_device_that_goes_away_stops_nothing_that_is_settled() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await glacier.make()
@@ -214,6 +216,7 @@ def test_a_device_that_goes_away_stops_nothing_that_is_settled() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_device_that_hangs_holds_up_no_cluster_on_another() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         devices.hangs.add(DEVICE)
@@ -232,6 +235,7 @@ def test_a_device_that_hangs_holds_up_no_cluster_on_another() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_an_image_that_is_deleted_under_way_is_named_and_replaces_nothing() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await glacier.make()
@@ -323,6 +327,7 @@ def test_keys_go_to_no_device_that_their_secret_does_not_permit(annotations: dic
     tell(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("reason", sampled(["CertificateNotVerified", "LoginRefused"], 1))
 def test_a_secret_that_is_not_right_holds_up_no_cluster_with_another_on_the_same_device(reason: str) -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:

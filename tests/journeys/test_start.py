@@ -177,6 +177,7 @@ UNLISTED = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("case", sampled(UNLISTED, 2))
 def test_a_kind_that_can_not_be_listed_is_waited_for_and_named(case: str) -> None:
     """Nobody is managed from half of what there is: the manager does not even stand for election."""
@@ -194,6 +195,7 @@ def test_a_kind_that_can_not_be_listed_is_waited_for_and_named(case: str) -> Non
     story(unlisted.before, tell)
 
 
+@pytest.mark.soak
 def test_an_api_server_that_is_away_is_waited_for() -> None:
     away = Away()
 
@@ -323,6 +325,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("case", sampled(REFUSED, 0))
 def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: str) -> None:
     """Those who are, are told which object is missing and why, and left alone; and all goes on once it is taken."""
@@ -366,6 +369,7 @@ def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: s
     story(before_start, tell, refused.wrap)
 
 
+@pytest.mark.soak
 def test_a_cluster_whose_release_could_not_be_installed_reports_it() -> None:
     async def before_start(client: Client) -> None:
         await no_releases(client)

@@ -22,6 +22,7 @@ MANY = 2
 """Seeds that are always the same, the shorter one in every run; `make soak` goes on from there."""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", sampled(range(MANY), 1))
 def test_a_random_history_ends_well_or_says_what_helps(seed: int) -> None:
     tell(seed)

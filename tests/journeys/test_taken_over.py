@@ -65,6 +65,7 @@ def test_the_copy_was_taken_in_the_middle(stored: Stored) -> None:
     assert len(machines(stored, ROLLING)) == 4
 
 
+@pytest.mark.soak
 def test_an_upgrade_in_place_is_ended_with_the_same_machines(stored: Stored) -> None:
     before, nodes = machines(stored, GARDEN), _nodes(stored)
 
@@ -116,6 +117,7 @@ def test_a_rollout_is_ended(stored: Stored) -> None:
     go_on(stored, story)
 
 
+@pytest.mark.soak
 def test_a_cluster_of_which_nothing_is_asked_gets_no_write_but_of_statuses(stored: Stored) -> None:
     before = machines(stored, SETTLED)
 

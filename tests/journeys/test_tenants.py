@@ -45,6 +45,7 @@ def embedded(seed: int) -> None:
     run(main, epoch=EPOCH, seed=seed)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("seed", sampled([1, 2], 0))
 def test_a_tenant_harms_no_other_whatever_he_tries(seed: int) -> None:

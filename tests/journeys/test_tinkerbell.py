@@ -62,6 +62,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any], *, planes: int = 1, w
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.soak
 def test_machines_are_made_by_a_workflow_and_carry_their_pool() -> None:
     async def life(env: ManagedEnvironment) -> None:
         forge = Forge(env)
@@ -97,6 +98,7 @@ def test_without_spare_hardware_machines_are_upgraded_where_they_stand() -> None
     told_as(life)
 
 
+@pytest.mark.soak
 def test_a_single_machine_is_a_cluster_and_is_upgraded_where_it_stands() -> None:
     async def life(env: ManagedEnvironment) -> None:
         forge = Forge(env)

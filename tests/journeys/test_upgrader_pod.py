@@ -142,6 +142,7 @@ async def kubelet_version(here: Environment) -> str:
     return str(found.tree["status"]["nodeInfo"]["kubeletVersion"])
 
 
+@pytest.mark.soak
 async def test_a_node_is_upgraded_by_the_program_in_a_pod(tmp_path: Path) -> None:
     async with node(tmp_path) as here:
         await upgrade(here, "upgrader")

@@ -126,6 +126,7 @@ def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_clus
     journey(story)
 
 
+@pytest.mark.soak
 def test_each_of_two_clusters_has_the_components_of_its_own_release() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.25.1")
@@ -225,6 +226,7 @@ def test_a_new_cluster_can_not_name_bundles() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await bring(env, "v0.27.0")
@@ -281,6 +283,7 @@ def test_an_upgrade_of_kubernetes_is_taken_back_before_any_machine_has_it() -> N
     journey(story)
 
 
+@pytest.mark.soak
 def test_a_hasty_operator_waits_for_machines_and_for_releases() -> None:
     """Three upgrades in a row, while machines take their time: each begins where the one before it ended."""
 
@@ -305,6 +308,7 @@ def test_a_hasty_operator_waits_for_machines_and_for_releases() -> None:
     journey(story)
 
 
+@pytest.mark.soak
 def test_kubernetes_goes_a_minor_further_when_all_machines_have_the_one_before() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(kubernetesVersion="1.34")

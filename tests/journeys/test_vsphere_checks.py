@@ -154,6 +154,7 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
     tell(story)
 
 
+@pytest.mark.soak
 def test_a_vcenter_that_goes_away_stops_nothing_that_is_settled() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await apply(vineyard)
@@ -218,6 +219,7 @@ def test_credentials_go_to_no_server_that_their_secret_does_not_permit(annotatio
     tell(story)
 
 
+@pytest.mark.soak
 def test_what_nobody_uses_is_not_asked_for_and_settled_objects_seldom() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         of_machines = [tree for tree in vineyard.trees if tree["kind"] == MACHINES.kind]
@@ -235,6 +237,7 @@ def test_what_nobody_uses_is_not_asked_for_and_settled_objects_seldom() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_two_datacenters_need_two_machine_configs() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await apply(vineyard)
@@ -280,6 +283,7 @@ def test_a_second_cluster_waits_until_its_own_address_was_asked_for() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_two_clusters_do_not_share_an_address() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await apply(vineyard)
@@ -297,6 +301,7 @@ def test_two_clusters_do_not_share_an_address() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 def test_machines_are_cloned_from_no_template_that_was_checked_for_another_kubernetes_version() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await apply(vineyard)
@@ -327,6 +332,7 @@ def test_a_template_that_is_left_out_is_looked_up() -> None:
     tell(story)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_named", sampled([False, True], 1), ids=["left out", "a pattern"])
 def test_neither_another_template_nor_a_lost_status_replaces_machines(is_named: bool) -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:

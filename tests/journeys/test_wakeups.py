@@ -91,6 +91,7 @@ async def made(env: Environment, objects: Iterable[tuple[Resource, Tree]]) -> No
         await env.client.create(resource, body)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("first", sampled(range(8), 0, 3, 6))
 def test_whatever_of_a_cluster_is_missing_those_that_are_there_have_done_what_they_can(first: int) -> None:
@@ -108,6 +109,7 @@ def test_whatever_of_a_cluster_is_missing_those_that_are_there_have_done_what_th
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 def test_nobody_sleeps_through_an_upgrade_a_scaling_or_a_pause() -> None:
     async def story(env: Environment) -> None:
@@ -128,6 +130,7 @@ def test_nobody_sleeps_through_an_upgrade_a_scaling_or_a_pause() -> None:
     simulate(story)
 
 
+@pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("resource", [KubeadmConfig.resource, DockerMachine.resource], ids=lambda one: str(one.kind))
 def test_what_a_waiting_machine_consists_of_comes_back_when_somebody_removes_it(resource: Resource) -> None:
