@@ -13,6 +13,7 @@ from typing import TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 
 from espalier.etcd.client import Client
+from espalier.etcd.errors import Unavailable
 from espalier.etcdbackup.snapshots.reading import take_stock
 from espalier.etcdbackup.snapshots.sets import Inventory
 from espalier.etcdbackup.snapshots.verification import verify
@@ -37,6 +38,7 @@ class Setting:
 
     simulation: Simulation
     member: Member
+    transport: MemoryTransport
     client: Client
     bucket: MemoryStore
     store: FaultyStore
@@ -70,6 +72,18 @@ class Setting:
             revision = await self.client.put(b"/registry/%d" % (self._written % 50), b"value %d" % self._written)
         return revision
 
+    def cut_streams(self) -> None:
+        """End the watches, as a connection that breaks does."""
+        for stream in vars(self.transport)["_streams"]:
+            vars(stream)["_responses"].put_nowait(Unavailable("the connection broke"))
+
+    async def lose_all_data(self) -> None:
+        """Another etcd is in its place at once, without data and with the same name."""
+        lost, self.member = self.member, Member(MemoryStorage(), self.simulation.clock, self.simulation.random)
+        await self.member.start()
+        vars(self.transport)["_member"] = self.member
+        await lost.close()
+
     async def stock(self) -> Inventory:
         return await take_stock(self.bucket)
 
@@ -100,11 +114,14 @@ def simulated(story: Callable[[Setting], Awaitable[T]], schedule: Schedule | Non
         member = Member(MemoryStorage(), simulation.clock, simulation.random)
         await member.start()
         bucket = MemoryStore(simulation.clock, where="s3://backups/etcd-main")
+        transport = MemoryTransport(member)
+        client = Client(transport, rng=random.Random(1))
+        setting = Setting(
+            simulation, member, transport, client, bucket, FaultyStore(bucket), schedule=schedule or Schedule()
+        )
         try:
-            client = Client(MemoryTransport(member), rng=random.Random(1))
-            setting = Setting(simulation, member, client, bucket, FaultyStore(bucket), schedule=schedule or Schedule())
             return await story(setting)
         finally:
-            await member.close()
+            await setting.member.close()
 
     return run(told, epoch=MORNING, seed=1)

@@ -100,9 +100,19 @@ async def verify(
 @etcd_agent.command(epilog=EXIT_CODES)
 @click.argument("source", help=STORE)
 @click.argument("target", help=STORE)
-@click.option("--max-backups-to-copy", type=flags.Number(1, 10**6), metavar="N", help="So many sets. Default: all.")
 @click.option(
-    "--max-backup-age", type=flags.Number(1, 36500), metavar="DAYS", help="Sets younger than that, and the latest."
+    "--max-backups-to-copy",
+    type=flags.NumberOrAll(10**6),
+    default=-1,
+    metavar="N",
+    help="So many sets. Default: -1, all.",
+)
+@click.option(
+    "--max-backup-age",
+    type=flags.NumberOrAll(36500),
+    default=-1,
+    metavar="DAYS",
+    help="Sets younger than that, and the latest. Default: -1, of any age.",
 )
 @click.option(
     "--max-parallel-copy-operations", type=flags.Number(1, 100), default=4, metavar="N", show_default=True,
@@ -298,6 +308,7 @@ async def restore(
 @click.option("--etcd-config", type=flags.FILE, metavar="FILE", help="etcd's configuration, which /config completes.")
 @click.option("--guard", type=flags.FILE, metavar="PATH", help="Unix socket of `espalier etcd-guard --control`.")
 @etcd_election.membership
+@etcd_election.needs_data_directory
 async def run(
     *,
     store: str,

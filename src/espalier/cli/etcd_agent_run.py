@@ -21,6 +21,8 @@ from espalier.etcdbackup.agent import process
 from espalier.etcdbackup.agent.backups import Settings
 from espalier.etcdbackup.agent.serving import ServerFiles
 from espalier.etcdbackup.election import agent
+from espalier.etcdbackup.restore.data_directory import check_is_of_etcd
+from espalier.etcdbackup.restore.errors import RestoreError
 from espalier.etcdbackup.restore.members import membership
 from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration, add_configuration
 from espalier.etcdbackup.running.initialization import Initialization, add_initialization
@@ -89,11 +91,15 @@ async def run(given: RunFlags) -> None:
         output.say(f"backs up {options.etcd} into {store.where}; answers on {scheme}://{_shown(options.host)}:{port}")
 
     try:
+        if options.tls is not None:
+            options.tls.read()  # what can't be used now is said now, and not tried for ever
+        if given.data_dir is not None:
+            check_is_of_etcd(given.data_dir)
         if ownership is None:
             await process.run(options, store, SystemClock(), stop, listening)
         else:
             await run_agent(options, ownership, store, SystemClock(), stop, listening)
-    except (OSError, ValueError, CertificateError) as error:
+    except (OSError, ValueError, CertificateError, RestoreError) as error:
         raise Failure(str(error)) from None
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -107,7 +113,12 @@ def _options(given: RunFlags) -> process.Options:
         if "," in given.etcd:
             raise Usage(f"--endpoints: found {given.etcd}, allowed is one: the member beside which this runs")
         tls = TlsFiles(given.cacert, given.cert, given.key) if given.cacert or given.cert or given.key else None
-        endpoint(given.etcd, tls=tls is not None)
+        if not endpoint(given.etcd, tls=tls is not None).tls and tls is not None:
+            flag = next(name for name in ("cacert", "cert", "key") if getattr(given, name))
+            raise Usage(
+                f"--{flag}: --endpoints {given.etcd} is without TLS, so that nobody would look at it; "
+                "write https:// or unixs://, or leave the flag out"
+            )
         return process.Options(
             given.etcd,
             tls,

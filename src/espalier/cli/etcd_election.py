@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
-import msgspec
+from click.core import ParameterSource
 
-from espalier.api import yaml_trees
-from espalier.api.etcd.timing import Timing, TimingError
+from espalier.api.etcd.timing import Timing
 from espalier.cli import flags
-from espalier.cli.failures import Failure, Usage
+from espalier.cli.election_times import read_times
+from espalier.cli.failures import Usage
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 _MOST_EPOCHS = 2**53
-_LARGEST_TIMING = 1 << 16
+_MEMBERSHIP = ("name", "initial_cluster", "initial_cluster_token", "initial_advertise_peer_urls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,10 @@ def membership(command: Decorated) -> Decorated:
 
 
 def election(epoch: int, cluster: str, timing: Path | None) -> ElectionFlags:
-    """What these flags mean together. Raises `Usage`, and `Failure` for the file."""
+    """What these flags mean together. Raises `Usage`, also for what the file has."""
     if not cluster:
         raise Usage("--cluster must be given with --epoch: the technical ID and UID of the shoot, say")
-    return ElectionFlags(epoch, cluster, _timing(timing))
+    return ElectionFlags(epoch, cluster, read_times(timing))
 
 
 def needs_epoch(**given: object) -> None:
@@ -80,14 +81,15 @@ def needs_epoch(**given: object) -> None:
             raise Usage(f"--{name.replace('_', '-')} needs --epoch")
 
 
-def _timing(path: Path | None) -> Timing:
-    if path is None:
-        return Timing()
-    try:
-        return msgspec.convert(yaml_trees.document(path, _LARGEST_TIMING), Timing)
-    except OSError as error:
-        raise Failure(f"--timing: {path}: {error.strerror}") from None
-    except TimingError as error:
-        raise Failure(f"--timing: {path}:\n{error}") from None
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise Failure(f"--timing: {path}: {error}") from None
+def needs_data_directory(command: Decorated) -> Decorated:
+    """Refuse flags of `membership` that are given without `--data-dir`: nothing would ask for them."""
+
+    @functools.wraps(command)
+    def checked(**given: Any) -> Any:
+        context = click.get_current_context()
+        for name in _MEMBERSHIP:
+            if given["data_dir"] is None and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise Usage(f"--{name.replace('_', '-')} needs --data-dir: it says for which member data are restored")
+        return command(**given)
+
+    return cast(Decorated, checked)

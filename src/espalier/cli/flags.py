@@ -58,6 +58,29 @@ class Number(click.ParamType[float]):
         raise click.BadParameter(f"found {value!r}, allowed is {allowed}", ctx, param)
 
 
+class NumberOrAll(click.ParamType[int | None]):
+    """A whole number from 1 on; or None, written as -1, where there is no limit."""
+
+    name = "number"
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        """The number that a text says."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = 0
+        if number == -1:
+            return None
+        if 1 <= number <= self.most:
+            return number
+        raise click.BadParameter(
+            f"found {value!r}, allowed is a whole number from 1 to {self.most}, or -1: all", ctx, param
+        )
+
+
 class Connection(msgspec.Struct, frozen=True):
     """API server to talk to."""
 

@@ -7,15 +7,12 @@ import random
 from pathlib import Path
 
 import click
-import msgspec
 
-from espalier.api import json_trees
 from espalier.api.core import SECRET, Secret
-from espalier.api.etcd.timing import Timing, TimingError
 from espalier.cli import backup_reads, flags, gardening, lasting, processes
 from espalier.cli.commands import Command
+from espalier.cli.election_times import read_times
 from espalier.cli.etcd_agent_calls import over_http
-from espalier.cli.failures import Usage
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig, find_access
@@ -81,7 +78,7 @@ async def gardenlet(
     Example:
       espalier gardenlet --seed a --kubeconfig a.yaml --garden-kubeconfig g.yaml
     """
-    config = GardenletConfig(seed, timing=read_timing(timing), domain=domain, dns_type=dns_type)
+    config = GardenletConfig(seed, timing=read_times(timing), domain=domain, dns_type=dns_type)
     lasting.settle_in()
     logs.setup(level=log_level)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
@@ -123,17 +120,3 @@ async def gardenlet(
     finally:
         await to_garden.close()
         await client.close()
-
-
-def read_timing(file: Path | None) -> Timing:
-    """The times in a file; the defaults without one. Raises `Usage` with all that is wrong."""
-    if file is None:
-        return Timing()
-    try:
-        return json_trees.decode(file.read_bytes(), Timing)
-    except OSError as error:
-        raise Usage(f"--timing: cannot read {file}: {error.strerror}") from None
-    except TimingError as error:
-        raise Usage(f"--timing: {file}: {error}") from None
-    except msgspec.MsgspecError as error:
-        raise Usage(f"--timing: {file}: {error}; allowed is JSON as docs/migration.md has it") from None

@@ -79,6 +79,8 @@ class Watch:
         """Of the member that was connected to last."""
         self.store_revision = 0
         """The revision of that member's store when the watch was opened there."""
+        self.openings = 0
+        """How often it was opened: after a connection broke, a member may have other data than before."""
 
     @property
     def revision(self) -> int:
@@ -207,6 +209,7 @@ class Watch:
         if created.canceled:
             raise _ended(created)
         self.cluster_id, self.store_revision = created.header.cluster_id, created.header.revision
+        self.openings += 1
         if not self._start:
             # From here on, the place is known, and nothing is missed when the connection breaks before any event.
             self._revisions.advance(created.header.revision)

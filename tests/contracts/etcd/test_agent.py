@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD, ETCD_BEFORE
-from espalier.etcd.client import Client
+from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import Compacted, EtcdError, Unavailable
 from espalier.etcd.requests import FROM_KEY, DeleteRange, Put, Txn
 from espalier.etcd.results import Event, KeyValue
 from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.etcdbackup.snapshotter.full import newest_revision
 from espalier.etcdbackup.stores.local import LocalStore
-from tests.support.agents import running_agent
+from tests.support.agents import AgentProcess, running_agent
 from tests.support.real_etcd import RealEtcd, built, real_cluster, real_etcd
 from tests.support.restored_etcd import OF_TESTS, everything
 from tests.support.sampling import sampled
@@ -170,3 +170,76 @@ async def test_two_members_that_follow_take_no_snapshots(tmp_path: Path) -> None
                 with suppress(EtcdError):
                     await client.put(b"/after", b"the change")
             await follower.ask("/snapshot/full", until_taken=True)
+
+
+async def leading_of(members: list[RealEtcd]) -> int:
+    """Which of the members leads, once one does."""
+    while True:
+        for at, member in enumerate(members):
+            with suppress(EtcdError):
+                async with member.client(timeout=2.0) as client:
+                    if (await client.status()).leads:
+                        return at
+        await asyncio.sleep(0.05)
+
+
+async def stored_by_the_leader(members: list[RealEtcd], agents: list[AgentProcess]) -> None:
+    """Have the agent of whoever leads store all that was acknowledged."""
+    while True:
+        status, _ = await agents[await leading_of(members)].answer("/snapshot/delta", method="POST")
+        if status == 200:
+            return
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(20))
+async def test_whichever_of_three_members_leads_and_is_killed_all_that_was_stored_is_restored(
+    seed: int, tmp_path: Path
+) -> None:
+    rng, store = random.Random(seed), f"file://{tmp_path}/store"
+    async with AsyncExitStack() as stack:
+        members = await stack.enter_async_context(real_cluster(programs_of(ETCD), tmp_path))
+        endpoints = [member.endpoint for member in members]
+        client = await stack.enter_async_context(connect(*endpoints, timeout=20.0))
+        agents = [
+            await stack.enter_async_context(running_agent(store, endpoint, tmp_path / f"agent-{at}.log", *FLAGS))
+            for at, endpoint in enumerate(endpoints)
+        ]
+        load, stored = Load(client, rng), 0
+        watching = asyncio.create_task(load.watched())
+        for _ in range(5):
+            for _ in range(rng.randrange(5, 40)):
+                await load.write()
+            at = await leading_of(members)
+            match rng.randrange(4):
+                case 0:
+                    async with members[(at + 1) % 3].client() as other, members[at].client() as leading:
+                        with suppress(EtcdError):
+                            await leading.move_leader((await other.status()).header.member_id)
+                case 1:
+                    await members[at].kill()
+                    for _ in range(rng.randrange(10)):
+                        await load.write()
+                    await members[at].start()
+                case 2:
+                    await agents[at].kill()
+                    await agents[at].start()
+                case _:
+                    before = load.acknowledged
+                    await stored_by_the_leader(members, agents)
+                    stored = max(stored, before)
+        before = load.acknowledged
+        await stored_by_the_leader(members, agents)
+        stored = max(stored, before)
+        last = await load.seen_all()
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+    target = tmp_path / "target"
+    target.mkdir()
+    done = await restore(LocalStore(tmp_path / "store"), target / "data", Options(members=OF_TESTS, bump=0))
+    assert stored <= done.contents.revision <= last
+    assert done.is_whole
+    async with real_etcd(programs_of(ETCD), target) as etcd, etcd.client() as client:
+        assert await everything(client) == load.at(done.contents.revision)

@@ -171,6 +171,14 @@ def test_a_set_is_copied_and_not_twice(folder: Path, tmp_path: Path, capsys: Cap
     assert run(["etcd-agent", "verify", target]) == 0
 
 
+def test_all_sets_are_copied_when_their_number_is_that_of_etcdbrctl(
+    folder: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    command = ["etcd-agent", "copy", filled(folder, *OLD, *NEW), f"file://{tmp_path}/copy"]
+    assert run([*command, "--max-backups-to-copy", "-1", "--max-backup-age", "-1"]) == 0
+    assert "copied 5 snapshots" in capsys.readouterr().out
+
+
 def test_a_final_snapshot_that_does_not_come_is_told_after_the_copy(
     folder: Path, tmp_path: Path, capsys: Captured
 ) -> None:
@@ -197,7 +205,8 @@ def test_an_empty_source_is_a_failure(folder: Path, tmp_path: Path, capsys: Capt
         (["list", "bucket"], 2, "STORE: found 'bucket', allowed is s3://bucket/prefix"),
         (["list", "s3://key:secret@bucket"], 2, "credentials come from files"),
         (["verify", "file:///a", "--max-age", "soon"], 2, "--max-age: found 'soon'"),
-        (["copy", "file:///a", "file:///b", "--max-backups-to-copy", "0"], 2, "--max-backups-to-copy: found '0'"),
+        (["copy", "file:///a", "file:///b", "--max-backups-to-copy", "0"], 2, "from 1 to 1000000, or -1: all"),
+        (["copy", "file:///a", "file:///b", "--max-backup-age", "-2"], 2, "--max-backup-age: found '-2'"),
         (["list", "file:///a", "-o", "xml"], 2, "-o: found 'xml'"),
         (["copy", "file:///a", "file:///b", "--wait-for-final-snapshot-timeout", "5m"], 2, "needs --wait-for-final"),
     ],

@@ -14,9 +14,9 @@ from espalier.api.gardener.move_times import MoveTimes
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
+from espalier.cli.election_times import read_times
 from espalier.cli.failures import Usage
 from espalier.cli.garden import config_of
-from espalier.cli.gardenlet import read_timing
 from espalier.cli.shoot_moves import failure, has_settled, standing
 from espalier.cli.shoot_plan import Plan, Seen, bad_case, good_case
 from espalier.kube.objects import Object, encode_json
@@ -134,11 +134,11 @@ def test_times_that_are_not_safe_are_refused_at_the_start(tmp_path: Path) -> Non
     file = tmp_path / "timing.json"
     file.write_text('{"validity": 1}')
     with pytest.raises(Usage, match=r"validity: .* too small"):
-        read_timing(file)
+        read_times(file)
     file.write_text('{"vality": 15}')
     with pytest.raises(Usage, match="vality"):
-        read_timing(file)
+        read_times(file)
     with pytest.raises(Usage, match="cannot read"):
-        read_timing(file.with_name("none"))
+        read_times(file.with_name("none"))
     with pytest.raises(Usage, match="--give-up-after: found 30s, allowed is --heartbeat-grace"):
         config_of("40s", "30s")

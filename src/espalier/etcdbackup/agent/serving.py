@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -28,7 +29,11 @@ class ServerFiles:
         """A context with what the files hold now. Raises `ValueError` for what can't be read or does not fit."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._load(context)
+        context.options |= ssl.OP_NO_TICKET  # who resumes a session shows no certificate
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            raise ValueError(f"{self.certificate} and {self.key}: {error}") from None
         if self.client_authority is not None:
             try:
                 context.load_verify_locations(self.client_authority)
@@ -38,30 +43,30 @@ class ServerFiles:
         return context
 
     async def reloading(self, context: ssl.SSLContext) -> NoReturn:
-        """Load the certificate again when its files change, until cancelled. One that does not fit is left alone."""
+        """Have connections to come use the files again when these change, until cancelled. Files that do not fit are
+        left alone."""
         known = self._changed()
         while True:
             await asyncio.sleep(RELOAD)
             if (now := self._changed()) == known:
                 continue
             try:
-                self._load(context)
+                renewed = self.context()
             except ValueError as error:
-                log.warning("the new certificate is not used", error=str(error))
+                log.warning("the new certificates are not used", error=str(error))
             else:
                 known = now
-                log.info("the certificate was loaded again")
-
-    def _load(self, context: ssl.SSLContext) -> None:
-        try:
-            # A context forgets its key when it is given a certificate that does not fit: tried elsewhere first.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
-            context.load_cert_chain(self.certificate, self.key)
-        except (OSError, ssl.SSLError) as error:
-            raise ValueError(f"{self.certificate} and {self.key}: {error}") from None
+                # A context forgets no authority: each handshake is given another context instead.
+                context.sni_callback = partial(_hand_over, renewed)
+                log.info("certificates were loaded again")
 
     def _changed(self) -> tuple[int, ...]:
+        files = (self.certificate, self.key, self.client_authority)
         try:
-            return tuple(path.stat().st_mtime_ns for path in (self.certificate, self.key))
+            return tuple(path.stat().st_mtime_ns for path in files if path is not None)
         except OSError:
             return ()
+
+
+def _hand_over(renewed: ssl.SSLContext, handshake: ssl.SSLObject, _name: str | None, _before: ssl.SSLContext) -> None:
+    handshake.context = renewed

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -37,10 +38,21 @@ class Control:
         child.ended = self._ended
         self._agent: asyncio.StreamWriter | None = None
         self._server: asyncio.Server | None = None
+        self._held: int | None = None
+        """Descriptor of a lock, which the kernel lets go when this process ends."""
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def listen(self, path: Path) -> None:
-        """Listen. One that was left by a guard before is replaced, and nothing else. Raises `OSError`."""
+        """Listen. One that was left by a guard before is replaced, and nothing else. Raises `OSError`: also where that
+        guard lives, for its agent would be told of this one's etcd."""
+        self._held = _hold(path.with_name(f"{path.name}.lock"))
+        try:
+            await self._bind(path)
+        except OSError:
+            self._let_go()
+            raise
+
+    async def _bind(self, path: Path) -> None:
         if os.path.lexists(path) and not stat.S_ISSOCK(path.lstat().st_mode):
             raise FileExistsError(errno.EEXIST, "there is something else than a socket", str(path))
         path.unlink(missing_ok=True)
@@ -63,6 +75,12 @@ class Control:
             self._server.close()
         if self._agent is not None:
             self._agent.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            os.close(held)
 
     async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         before, self._agent = self._agent, writer
@@ -116,3 +134,14 @@ class Control:
         if writer is not None and not writer.is_closing():
             with contextlib.suppress(ConnectionError):
                 writer.write(json.dumps(what).encode() + b"\n")
+
+
+def _hold(path: Path) -> int:
+    """Lock a file for as long as its descriptor is open. Raises `OSError`."""
+    held = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        raise OSError(errno.EADDRINUSE, "another guard lives and has this socket; end it first", str(path)) from None
+    return held

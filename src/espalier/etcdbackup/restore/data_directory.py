@@ -13,6 +13,8 @@ from pathlib import Path
 
 from espalier.etcdbackup.restore.errors import NotWritten, Occupied
 
+MEMBER = Path("member")
+"""In a data directory: all that etcd keeps."""
 DATABASE = Path("member/snap/db")
 """In a data directory."""
 WAL = Path("member/wal")
@@ -57,6 +59,21 @@ class SideFolder:
         return self._replaced
 
 
+def check_is_of_etcd(folder: Path) -> None:
+    """Raise `Occupied` unless this may become, or is, a data directory: it is missing, empty, or has etcd's `member`.
+
+    What is restored takes the place of all that is in it.
+    """
+    folder = folder.absolute()
+    if folder == folder.parent:
+        raise Occupied(f"{folder} can't be a data directory: another one is made beside it, and takes its name")
+    if _has_content(folder) and not (folder / MEMBER).is_dir():
+        raise Occupied(
+            f"{folder} is not empty, and has no folder {MEMBER}: no etcd wrote it; give a folder of its own, "
+            "on a volume one below its top"
+        )
+
+
 @contextmanager
 def side_folder(target: Path, *, replace: bool) -> Iterator[SideFolder]:
     """Make a data directory; without `put_in_place`, nothing is left of it.
@@ -92,6 +109,7 @@ def _held(target: Path, replaced: Path, *, replace: bool) -> Iterator[None]:
         return
     if not replace:
         raise Occupied(f"{target} has data already; restore elsewhere, or say that they are replaced (--replace)")
+    check_is_of_etcd(target)
     if os.path.lexists(replaced):
         raise Occupied(f"{replaced} keeps what was replaced before; delete it, or move it away")
     database = target / DATABASE

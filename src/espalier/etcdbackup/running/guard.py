@@ -37,6 +37,8 @@ class GuardClient:
         self._not_running = asyncio.Event()
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._number = 0
+        self.trouble = ""
+        """Why the guard can't be reached; empty while it is."""
         self._may_run = True
         """False once etcd was said to have ended, until it is started: a guard that was away is told so."""
 
@@ -46,12 +48,20 @@ class GuardClient:
             while True:
                 try:
                     reader, writer = await asyncio.open_unix_connection(self._path, limit=LONGEST_LINE)
-                except OSError:
+                except OSError as error:
+                    self._not_reached(error)
                     await asyncio.sleep(AGAIN)
                     continue
+                self.trouble = ""
                 await self._listened(reader, writer)
         finally:
             self._lost()
+
+    def _not_reached(self, error: OSError) -> None:
+        trouble = f"the guard of etcd is not reached at {self._path}: {error.strerror or error}"
+        if trouble != self.trouble:
+            log.warning("nothing can be done with etcd before its guard is there", error=trouble)
+        self.trouble = trouble
 
     async def is_running(self) -> bool:
         """See `Guard`."""

@@ -70,7 +70,7 @@ async def run_agent(
             run.backups,
             store,
             measures,
-            lambda: run.trouble,
+            lambda: run.trouble and (guard.trouble or run.trouble),
             timeout=options.snapshot_timeout,
             warning=lambda: run.warning,
         )

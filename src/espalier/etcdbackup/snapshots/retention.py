@@ -1,6 +1,7 @@
 """Which snapshots are no longer needed, by the two policies of etcd-backup-restore; the times are UTC.
 
-Never part of it: what the latest set consists of. Whoever deletes must know that nobody copies from the store now.
+Never part of it: what the latest set consists of, and for a week what an earlier history ended with. Whoever deletes
+must know that nobody copies from the store now.
 """
 
 from __future__ import annotations
@@ -8,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 
+from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet, StoredChunk, StoredSnapshot
 
 DAILY_DAYS = 7
 """Days before today of which one full snapshot each is kept."""
 WEEKLY_WEEKS = 4
 """Weeks before those of which one each is kept."""
+LAST_OF_A_HISTORY = timedelta(days=7)
+"""How long the last set before a loss is kept whole, from the full snapshot on that begins the next one."""
+LOSS = 10**9
+"""Revisions that a restore skips where writes may be lost (`restore.plan.BUMP`, and etcd's documentation). No etcd
+writes as many between two full snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,8 @@ def unneeded(
     """What may be deleted, oldest first; deltas go before the full snapshot that they need.
 
     Deltas of all sets but the latest go once they are older than `delta_retention`, and a full snapshot stays as long
-    as one of its deltas does. A full snapshot without content counts as none: nothing is deleted because of it.
+    as one of its deltas does. A full snapshot without content counts as none: nothing is deleted because of it. A set
+    that the next one does not go on from stays whole for a week: it may have what the next one lacks.
     """
     sets = [one for one in stock.sets if one.full.size]
     if not sets:
@@ -51,14 +60,34 @@ def unneeded(
     oldest = now - delta_retention
     found: list[StoredSnapshot | StoredChunk] = [one for one in stock.stray if one.snapshot.time <= oldest]
     latest = sets[-1]
+    ends = _ends_of_histories(sets, stock, now)
     for one in stock.sets:
         if one.full.order >= latest.full.order:
             break
+        if one.full.key in ends:
+            continue
         deltas = [delta for delta in one.deltas if delta.snapshot.time <= oldest]
         found += deltas
         if one.full.key not in kept and len(deltas) == len(one.deltas):
             found.append(one.full)
     return found + _chunks(stock, latest)
+
+
+def _ends_of_histories(sets: list[SnapshotSet], stock: Inventory, now: datetime) -> set[str]:
+    """Keys of the full snapshots of sets that the next one does not go on from, if that was begun within a week.
+
+    Deltas that lead across the next full snapshot prove that it goes on. A set without deltas may have had them: of
+    those, only what is followed by revisions that a restore skipped is the end of a history.
+    """
+    deltas = tuple(stored for stored in stock.snapshots if stored.snapshot.kind is Kind.DELTA)
+    found = set()
+    for one, following in pairwise(sets):
+        begun = following.full.snapshot
+        reach = SnapshotSet(one.full, deltas).reach if one.deltas else one.full.snapshot.last
+        is_end = reach < begun.last if one.deltas else begun.last - reach >= LOSS
+        if is_end and now - begun.time < LAST_OF_A_HISTORY:
+            found.add(one.full.key)
+    return found
 
 
 def _kept(sets: list[SnapshotSet], policy: Policy, now: datetime) -> set[str]:

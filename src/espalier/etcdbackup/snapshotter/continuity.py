@@ -3,68 +3,97 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from espalier.etcd.client import Client
 from espalier.etcd.errors import Compacted
+from espalier.etcd.results import Event
 from espalier.etcdbackup.snapshots import reading
 from espalier.etcdbackup.snapshots.deltas import DELETE
-from espalier.etcdbackup.snapshots.sets import SnapshotSet, StoredSnapshot
-from espalier.etcdbackup.snapshotter.full import ALL_KEYS
+from espalier.etcdbackup.snapshots.sets import SnapshotSet
+from espalier.etcdbackup.snapshotter.full import ALL_KEYS, newest_revision
 from espalier.etcdbackup.stores.errors import Corrupt, NotFound
 from espalier.etcdbackup.stores.store import Store
 
 PATIENCE = 10.0
 """Seconds for a revision that etcd has; one that was compacted just now may have left nothing."""
 
-_Write = tuple[bool, bytes, bytes]
+Write = tuple[bool, bytes, bytes]
 """Whether it is a deletion, the key, the value."""
 
 
-async def other_history(etcd: Client, store: Store, latest: SnapshotSet) -> str | None:
-    """Why deltas must not go on after a set that etcd's revision has reached; None if nothing speaks against it.
+class Incomparable(Exception):
+    """Nothing shows that etcd is still the one whose writes were stored."""
 
-    An etcd that lost its data and was written to since has the revisions of its backups as well, with other writes. The
-    last revision of the last delta is compared. A set without deltas is not, nor is a revision that was compacted: then
-    the deltas that would follow are gone, too. Raises `EtcdError`, `StoreError`.
+
+class OtherHistory(Incomparable):
+    """It is not: etcd lost its data, or is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastWrites:
+    """The writes of one revision, the last one that is known. An etcd that has them has what came before."""
+
+    revision: int
+    writes: frozenset[Write]
+
+    @staticmethod
+    def of(events: Iterable[Event]) -> LastWrites | None:
+        """Of what a watch returned; None of nothing."""
+        found = tuple(events)
+        if not found:
+            return None
+        return LastWrites(found[-1].item.mod_revision, _writes(found, found[-1].item.mod_revision))
+
+
+async def last_stored(store: Store, latest: SnapshotSet) -> LastWrites:
+    """The last writes of a set. Raises `StoreError`, and `Incomparable` where its last delta can't be read, and where
+    it has none: what is in a full snapshot is known only to who reads all of it.
     """
     if not latest.chain:
-        return None
-    last = latest.chain[-1]
+        raise Incomparable(f"{latest.full.name} has no delta after it, with which etcd could be compared")
+    last, revision = latest.chain[-1], latest.reach
+    writes: set[Write] = set()
     try:
-        stored = await _stored(store, last, latest.reach)
+        async with aclosing(reading.events(store, last)) as batches:
+            async for batch in batches:
+                for one in batch:
+                    kept = one.etcd_event.kv
+                    if kept is not None and kept.mod_revision == revision:
+                        writes.add((one.etcd_event.type == DELETE, kept.key, kept.value))
     except (Corrupt, NotFound) as error:
-        return f"the last delta can't be read: {error}"
+        raise Incomparable(f"the last delta can't be read: {error}") from None
+    return LastWrites(revision, frozenset(writes))
+
+
+async def compare(etcd: Client, known: LastWrites) -> None:
+    """Return if etcd has these writes at their revision. Raises `Incomparable`, `OtherHistory` and `EtcdError`."""
+    revision = await newest_revision(etcd)
+    if revision < known.revision:
+        raise OtherHistory(f"etcd has revision {revision}, and had {known.revision}")
     try:
         async with asyncio.timeout(PATIENCE):
-            found = await _found(etcd, latest.reach)
+            found = await _found(etcd, known.revision)
     except (Compacted, TimeoutError):
-        return None
-    if found == stored:
-        return None
-    return f"etcd has other writes at revision {latest.reach} than {last.name}: it is another etcd, or lost its data"
+        raise Incomparable(f"revision {known.revision} was compacted, so that it can't be compared") from None
+    if found != known.writes:
+        raise OtherHistory(
+            f"etcd has other writes at revision {known.revision} than were stored: it is another etcd, or lost its data"
+        )
 
 
-async def _stored(store: Store, delta: StoredSnapshot, revision: int) -> set[_Write]:
-    """The writes of a revision that a delta has."""
-    writes: set[_Write] = set()
-    async with aclosing(reading.events(store, delta)) as batches:
-        async for batch in batches:
-            for one in batch:
-                kept = one.etcd_event.kv
-                if kept is not None and kept.mod_revision == revision:
-                    writes.add((one.etcd_event.type == DELETE, kept.key, kept.value))
-    return writes
-
-
-async def _found(etcd: Client, revision: int) -> set[_Write]:
+async def _found(etcd: Client, revision: int) -> frozenset[Write]:
     """The writes of a revision that etcd has. Raises `EtcdError`, such as `Compacted`."""
     async with etcd.watch(*ALL_KEYS, start_revision=revision, patience=PATIENCE) as watch:
         async for changes in watch:
             if changes.events:
-                return {
-                    (one.type == "DELETE", one.item.key, one.item.value)
-                    for one in changes.events
-                    if one.item.mod_revision == revision
-                }
-    return set()
+                return _writes(changes.events, revision)
+    return frozenset()
+
+
+def _writes(events: Iterable[Event], revision: int) -> frozenset[Write]:
+    return frozenset(
+        (one.type == "DELETE", one.item.key, one.item.value) for one in events if one.item.mod_revision == revision
+    )

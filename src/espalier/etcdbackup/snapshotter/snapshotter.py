@@ -21,8 +21,14 @@ from espalier.etcd.watch import Changes
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression, Kind
 from espalier.etcdbackup.snapshots.reading import take_stock
-from espalier.etcdbackup.snapshots.sets import StoredSnapshot
-from espalier.etcdbackup.snapshotter.continuity import other_history
+from espalier.etcdbackup.snapshots.sets import SnapshotSet, StoredSnapshot
+from espalier.etcdbackup.snapshotter.continuity import (
+    Incomparable,
+    LastWrites,
+    OtherHistory,
+    compare,
+    last_stored,
+)
 from espalier.etcdbackup.snapshotter.full import ALL_KEYS, newest_revision, take_full
 from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.snapshotter.orders import Inactive, Order, Orders
@@ -44,7 +50,8 @@ _EXPECTED = (EtcdError, StoreError, Malformed)
 
 
 class Behind(Exception):
-    """etcd has an older revision than its backups: it was restored from an older one, or it is another etcd."""
+    """etcd has no more revisions than its backups, and other ones or older: it was restored from an older backup, or
+    it is another etcd."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,8 @@ class Snapshotter:
         """Since then there is something that no snapshot has; None where the store has all."""
         self._was_behind = False
         """etcd was seen behind the backups, and no full snapshot was stored since."""
+        self._known: LastWrites | None = None
+        """By which an etcd is known again to which the connection broke."""
 
     @property
     def inactive(self) -> str:
@@ -128,6 +137,9 @@ class Snapshotter:
                 except Compacted as error:
                     log.warning("revisions were compacted before a delta had them", last=last, compacted=error.revision)
                     last = (await self._full_taken()).snapshot.last
+                except Incomparable as error:
+                    log.warning("etcd is looked at anew", reason=str(error))
+                    last = await self._begun()
         except Exception as error:
             reason = str(error)
             raise
@@ -141,22 +153,44 @@ class Snapshotter:
         if stock.latest is not None:
             self.latest = {one.snapshot.kind: one.snapshot.time for one in stock.latest.members}
         revision, latest = await newest_revision(self._etcd), stock.latest
-        if latest is not None and revision < latest.last:
+        if latest is not None and (revision < latest.last or (self._was_behind and revision == latest.last)):
             self._was_behind = True
             raise Behind(
                 f"etcd has revision {revision}, and its backups in {self._store.where} lead to {latest.last}: what it "
                 "writes now would stand before them; restore it from them, or give it another prefix"
             )
-        self._orders.closed = ""
         reason = full_first(self._schedule, latest, self._clock.now())
         if reason is None and self._was_behind:
             reason = "etcd was behind its backups: what it wrote since does not follow them"
         if reason is None and latest is not None:
-            reason = await other_history(self._etcd, self._store, latest)
-            if reason is None:
-                return latest.reach
+            reason = await self._difference(latest, revision)
+        self._orders.closed = ""
+        if reason is None and latest is not None:
+            return latest.reach
         log.info("a full snapshot is taken first", reason=reason)
+        self._known = None
         return (await self._full_taken()).snapshot.last
+
+    async def _difference(self, latest: SnapshotSet, revision: int) -> str | None:
+        """Why deltas must not go on after a set that etcd's revision has reached; None where they may.
+
+        Raises `EtcdError`, `StoreError`, and `Behind` for an etcd that would write the next revision of the set: its
+        deltas would seem to follow those of the set.
+        """
+        try:
+            self._known = await last_stored(self._store, latest)
+            await compare(self._etcd, self._known)
+        except OtherHistory as error:
+            if revision <= latest.last:
+                self._was_behind = True
+                raise Behind(
+                    f"{error}; it is not backed up before it has more revisions than its backups in "
+                    f"{self._store.where}: restore it from them, or give it another prefix"
+                ) from None
+            return str(error)
+        except Incomparable as error:
+            return str(error)
+        return None
 
     # --- Full snapshots -------------------------------------------------------------------------------------------
 
@@ -184,7 +218,9 @@ class Snapshotter:
     # --- Deltas, and full snapshots meanwhile -----------------------------------------------------------------------
 
     async def _followed(self, last: int) -> NoReturn:
-        """Store what comes after a revision. Raises `EtcdError`, such as `Compacted`."""
+        """Store what comes after a revision. Raises `EtcdError`, such as `Compacted`, and `Incomparable` when a
+        connection broke behind which there is another etcd, or may be.
+        """
         async with AsyncExitStack() as stack:
             pending = stack.enter_context(closing(Pending(self._clock, self._schedule, self._compression, last)))
             watch = None
@@ -193,6 +229,7 @@ class Snapshotter:
                 watch = await stack.enter_async_context(opened)
             tasks = await stack.enter_async_context(_Tasks())
             full_due = following(self._schedule.full, self._clock.now())
+            openings = watch.openings if watch is not None else 0
             while True:
                 if tasks.full is None and self._is_due(Kind.FULL, self._clock.now() >= full_due):
                     full_due = following(self._schedule.full, self._clock.now())
@@ -205,10 +242,29 @@ class Snapshotter:
                     full, tasks.full = tasks.full, None
                     if (error := full.exception()) is not None and not isinstance(error, _EXPECTED):
                         raise error
+                while watch is not None and watch.openings != openings:
+                    openings = watch.openings
+                    await self._check_is_the_same(pending)
                 if tasks.change is not None and tasks.change.done() and not pending.is_sealed:
                     change, tasks.change = tasks.change, None
-                    await pending.add(change.result())
+                    changes = change.result()
+                    self._known = LastWrites.of(changes.events) or self._known
+                    await pending.add(changes)
                 await self._delta(pending, watch.store_revision if watch is not None else 0)
+
+    async def _check_is_the_same(self, pending: Pending) -> None:
+        """Raise `Incomparable` unless this is the etcd whose changes are pending: what was seen of it is stored then.
+
+        Raises `EtcdError`.
+        """
+        try:
+            if self._known is None:
+                raise Incomparable("nothing was written since the full snapshot that could be compared")
+            await compare(self._etcd, self._known)
+        except Incomparable:
+            if not pending.is_empty:
+                await self._delta_stored(pending)
+            raise
 
     def _is_due(self, kind: Kind, is_time: bool) -> bool:
         """A snapshot is to be taken now: its time has come, somebody wants it, or the last try failed a while ago."""

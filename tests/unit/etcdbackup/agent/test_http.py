@@ -174,6 +174,29 @@ async def test_a_certificate_that_does_not_fit_leaves_the_one_before_at_work(
         reloading.cancel()
 
 
+async def test_an_authority_that_was_exchanged_is_the_only_one_whose_clients_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "RELOAD", 0.01)
+    (tmp_path / "later").mkdir()
+    files, client = certificates(tmp_path)
+    _, later = certificates(tmp_path / "later")
+    context = files.context()
+    old, new = (ssl.create_default_context(cafile=tmp_path / "ca.crt") for _ in range(2))
+    old.load_cert_chain(client / "client.crt", client / "client.key")
+    new.load_cert_chain(later / "client.crt", later / "client.key")
+    async with served(Recorder(), context=context) as port:
+        reloading = asyncio.create_task(files.reloading(context))
+        assert (await asked(port, "/healthz", ssl=old))[0] == 200
+        assert files.client_authority is not None
+        files.client_authority.write_bytes((later / "ca.crt").read_bytes())
+        await asyncio.sleep(0.1)
+        assert (await asked(port, "/healthz", ssl=new))[0] == 200
+        with pytest.raises(aiohttp.ClientError):
+            await asked(port, "/healthz", ssl=old)
+        reloading.cancel()
+
+
 def test_certificates_that_do_not_fit_are_named(tmp_path: Path) -> None:
     files, _ = certificates(tmp_path)
     other = ServerFiles(files.certificate, tmp_path / "client.key")

@@ -212,6 +212,26 @@ async def test_the_socket_is_its_owners_alone() -> None:
         assert stat.S_IMODE(setting.path.stat().st_mode) == 0o600
 
 
+async def test_a_second_guard_does_not_take_the_agent_of_one_that_lives() -> None:
+    async with guard(SLEEPS) as setting:
+        agent = await setting.agent()
+        other = Control(Door(setting.path.with_name("other.sock")), Child(SLEEPS, patience=1))
+        with pytest.raises(OSError, match=r"another guard lives and has this socket; end it first.*guard\.sock"):
+            await other.listen(setting.path)
+        assert await agent.ask(id=1, do="state") == {"id": 1, "running": False}
+        agent.writer.close()
+
+
+async def test_the_socket_of_a_guard_that_is_gone_is_taken() -> None:
+    with tempfile.TemporaryDirectory(prefix="guard") as name:
+        path = Path(name) / "guard.sock"
+        for _ in range(2):
+            control = Control(Door(Path(name) / "etcd.sock"), Child(SLEEPS, patience=1))
+            await control.listen(path)
+            control.close()
+            await asyncio.sleep(0)
+
+
 async def test_a_program_that_is_not_there_is_named() -> None:
     async with guard(["/nowhere/etcd"]) as setting:
         agent = await setting.agent()

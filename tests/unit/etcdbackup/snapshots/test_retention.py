@@ -70,7 +70,7 @@ def test_the_only_set_is_kept_however_old_it_is() -> None:
 
 def test_deltas_go_before_their_full_snapshot_and_those_of_the_latest_set_stay() -> None:
     old = NOW - timedelta(days=50)
-    first, of_first, second, of_second = full(old, 10), delta(old, 11, 20), full(NOW, 21), delta(NOW, 22, 30)
+    first, of_first, second, of_second = full(old, 10), delta(old, 11, 20), full(NOW, 20), delta(NOW, 21, 30)
     found = stock(first, of_first, second, of_second)
     assert gone(found, Exponential()) == [of_first.key, first.key]
     assert gone(found, Newest(2)) == [of_first.key]
@@ -79,9 +79,39 @@ def test_deltas_go_before_their_full_snapshot_and_those_of_the_latest_set_stay()
 def test_deltas_within_their_retention_stay_and_so_does_what_they_need() -> None:
     at = NOW - timedelta(hours=2)
     first, early, late = full(at, 10), delta(at, 11, 15), delta(NOW - timedelta(minutes=5), 16, 20)
-    found = stock(first, early, late, full(NOW, 21))
+    found = stock(first, early, late, full(NOW, 20))
     assert gone(found, Newest(1), retention=timedelta(hours=1)) == [early.key]
     assert gone(found, Newest(1), retention=timedelta(minutes=1)) == [early.key, late.key, first.key]
+
+
+WEEK = timedelta(days=7)
+
+
+@pytest.mark.parametrize("policy", [Exponential(), Newest(1)], ids=["exponential", "by count"])
+@pytest.mark.parametrize("after", [21 + 10**9, 41], ids=["revisions were skipped", "another history"])
+def test_what_was_stored_before_a_loss_stays_whole_for_a_week(policy: Policy, after: int) -> None:
+    """Those who find that something is missing can restore it elsewhere, with the last delta that there is."""
+    lost, begun = NOW - WEEK - timedelta(days=2), NOW - WEEK + timedelta(minutes=1)
+    first, of_first = full(lost, 10), delta(lost, 11, 20)
+    restored, later = full(begun, after), [full(begun + timedelta(days=day), after + day) for day in (1, 2)]
+    deltas = [delta(one.time, one.last, one.last + 1) for one in (restored, later[0])]
+    found = stock(first, of_first, restored, *later, *deltas)
+    assert not {first.key, of_first.key} & set(gone(found, policy))
+    assert {first.key, of_first.key} <= set(gone(found, Newest(1), NOW + timedelta(minutes=2)))
+
+
+def test_a_full_snapshot_before_skipped_revisions_stays_as_well() -> None:
+    lost, begun = NOW - timedelta(hours=9), NOW - timedelta(hours=8)
+    found = stock(full(lost, 10), full(begun, 10 + 10**9), full(NOW, 12 + 10**9))
+    assert gone(found, Newest(1)) == [full(begun, 10 + 10**9).key]
+    assert gone(found, Newest(1), begun + WEEK) == [full(lost, 10).key, full(begun, 10 + 10**9).key]
+
+
+def test_a_full_snapshot_that_was_taken_while_deltas_went_on_makes_those_before_it_unneeded() -> None:
+    before, middle = full(NOW - timedelta(hours=1), 10), full(NOW, 25)
+    until = [before, delta(NOW - timedelta(minutes=30), 11, 20), middle]
+    assert gone(stock(*until), Newest(2)) == [], "not before a delta leads across it"
+    assert gone(stock(*until, delta(NOW, 21, 30)), Newest(2)) == [until[1].key]
 
 
 def test_a_full_snapshot_without_content_is_no_reason_to_delete_the_one_before() -> None:

@@ -142,6 +142,98 @@ def test_an_etcd_that_has_the_revisions_of_its_backups_with_other_writes_begins_
     simulated(story)
 
 
+def test_a_full_snapshot_alone_is_not_gone_on_after_for_nothing_of_it_can_be_compared() -> None:
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(10, 88_000_000))
+        last = await one.write(40)
+        async with one.running():
+            await asyncio.sleep(1)
+            assert await one.names() == ["Full-0-10", f"Full-0-{last}"]
+
+    simulated(story)
+
+
+def test_a_last_write_that_was_compacted_is_not_gone_on_after() -> None:
+    """Also where the next one was not: etcd would tell all that comes after it."""
+
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
+        last = await one.write(40)
+        await one.client.compact(21)
+        async with one.running():
+            await asyncio.sleep(1)
+            assert (await one.names())[-1] == f"Full-0-{last}"
+
+    simulated(story)
+
+
+def test_an_etcd_with_other_writes_is_not_backed_up_before_it_has_more_of_them_than_its_backups() -> None:
+    """Its deltas would fit behind those of the other one, were the full snapshot between them lost."""
+
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
+        await one.write(19)
+        with pytest.raises(Behind, match="other writes at revision 20"):
+            await one.snapshotter().run()
+        await one.write()
+        async with one.running():
+            await asyncio.sleep(1)
+            assert (await one.names())[-1] == "Full-0-21"
+
+    simulated(story)
+
+
+def test_an_etcd_that_lost_its_data_under_an_agent_does_not_go_on_after_what_it_had() -> None:
+    """It was away for less than a second, so nothing but its watch ended; what the agent had seen is stored."""
+
+    async def story(one: Setting) -> None:
+        running = asyncio.create_task(one.snapshotter().run())
+        await asyncio.sleep(1)
+        await one.write(5)
+        await asyncio.sleep(MINUTE)
+        await one.write(2)
+        await asyncio.sleep(1)
+        await one.lose_all_data()
+        with pytest.raises(Behind, match=r"etcd has revision 1, and its backups in \S+ lead to 8"):
+            await running
+        assert await one.names() == ["Full-0-1", "Incr-2-6", "Incr-7-8"]
+
+    simulated(story)
+
+
+def test_an_etcd_that_lost_its_data_and_was_written_to_at_once_begins_a_set_of_its_own() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running():
+            await asyncio.sleep(1)
+            await one.write(5)
+            await asyncio.sleep(MINUTE)
+            await one.lose_all_data()
+            last = await one.write(30)
+            await asyncio.sleep(MINUTE)
+            assert (await one.names())[:2] == ["Full-0-1", "Incr-2-6"]
+            latest = (await one.stock()).latest
+            assert latest is not None
+            assert latest.full.snapshot.last > 6
+            assert await one.reach() == last
+
+    simulated(story)
+
+
+def test_a_watch_that_was_cut_goes_on_where_it_was() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running():
+            await asyncio.sleep(1)
+            await one.write(5)
+            await asyncio.sleep(MINUTE)
+            one.cut_streams()
+            await one.write(5)
+            await asyncio.sleep(MINUTE)
+            assert await one.reach() == 11
+            assert len((await one.stock()).sets) == 1
+
+    simulated(story)
+
+
 def test_a_last_delta_that_is_damaged_is_not_gone_on_after() -> None:
     async def story(one: Setting) -> None:
         async with one.running():

@@ -1,0 +1,87 @@
+"""`espalier etcd-agent run`: what is refused before anything is begun, and what is said while it waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from espalier.cli.main import run
+from espalier.etcd.client import connect
+from espalier.etcdbackup.running.guard import GuardClient
+
+Captured = pytest.CaptureFixture[str]
+OWNER = ("--epoch", "1", "--cluster", "shoot--a--b/1")
+
+
+def refused(tmp_path: Path, capsys: Captured, *flags: str, code: int = 2) -> str:
+    assert run(["etcd-agent", "run", f"file://{tmp_path}/store", *flags]) == code
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("validty: 20", ["validty: there is no such time; did you mean validity?; found 20; allowed: pollPeriod, "]),
+        ("validity: soon", ['validity: it is no number; found "soon"; allowed: a number of seconds, such as 15']),
+        ("validity: true", ["validity: it is no number; found true"]),
+        ("[15]", ["no times; found [15]; allowed: fields with seconds, such as validity: 15"]),
+        ('{"validity": 5, "leaseWait": 1}', ["validity: one failed read would", "leaseWait: extensions of"]),
+        ("validity: [", ["this is not YAML"]),
+        ("a: 1\n" * 20000, ["found more than 65536 bytes"]),
+    ],
+)
+def test_times_that_are_wrong_are_a_wrong_command_line_and_are_named(
+    tmp_path: Path, capsys: Captured, text: str, sentences: Sequence[str]
+) -> None:
+    times = tmp_path / "timing.yaml"
+    times.write_text(text)
+    said = refused(tmp_path, capsys, *OWNER, "--timing", str(times))
+    for sentence in sentences:
+        assert f"--timing: {times}: " in said
+        assert sentence in said
+
+
+def test_times_that_are_not_there_are_named(tmp_path: Path, capsys: Captured) -> None:
+    said = refused(tmp_path, capsys, *OWNER, "--timing", str(tmp_path / "none"))
+    assert f"--timing: cannot read {tmp_path}/none: No such file" in said
+
+
+@pytest.mark.parametrize("flag", ["--name", "--initial-cluster", "--initial-cluster-token"])
+def test_a_member_without_a_data_directory_is_refused(tmp_path: Path, capsys: Captured, flag: str) -> None:
+    assert f"{flag} needs --data-dir" in refused(tmp_path, capsys, flag, "a")
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:2379", "unix:///run/etcd.sock"])
+def test_an_authority_for_an_endpoint_without_tls_is_refused(tmp_path: Path, capsys: Captured, endpoint: str) -> None:
+    said = refused(tmp_path, capsys, "--endpoints", endpoint, "--cacert", str(tmp_path / "ca.crt"))
+    assert f"--cacert: --endpoints {endpoint} is without TLS" in said
+
+
+def test_an_authority_that_is_none_is_told_at_once(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "ca.crt").write_text("none")
+    flags = ("--endpoints", "https://127.0.0.1:2379", "--cacert", str(tmp_path / "ca.crt"))
+    assert f"{tmp_path}/ca.crt holds no PEM certificate" in refused(tmp_path, capsys, *flags, code=1)
+
+
+def test_a_folder_that_no_etcd_wrote_is_not_restored_into(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "data").write_text("")
+    said = refused(tmp_path, capsys, "--data-dir", str(tmp_path / "precious"), code=1)
+    assert f"{tmp_path}/precious is not empty, and has no folder member: no etcd wrote it" in said
+    assert "/ can't be a data directory" in refused(tmp_path, capsys, "--data-dir", "/", code=1)
+    command = ["etcd-agent", "restore", f"file://{tmp_path}/store", "--data-dir", str(tmp_path / "precious")]
+    assert run([*command, "--replace"]) == 1
+
+
+async def test_a_guard_that_is_not_there_is_told(tmp_path: Path) -> None:
+    async with connect("http://127.0.0.1:1") as etcd:
+        guard = GuardClient(tmp_path / "guard.sock", etcd)
+        running = asyncio.create_task(guard.run())
+        while not guard.trouble:  # noqa: ASYNC110 - nothing else tells it
+            await asyncio.sleep(0)
+        assert guard.trouble == f"the guard of etcd is not reached at {tmp_path}/guard.sock: No such file or directory"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
