@@ -202,13 +202,17 @@ async def real_shoot(
         RealControlPlanes.with_programs(found, etcd=other and other / "etcd") as planes,
         Garden.run_with(SystemClock(), random.SystemRandom(), SEEDS, settings, control_planes=planes) as garden,
     ):
-        told: list[str] = []
-        shoot = RealShoot(garden, planes, Story(garden, told.append, version=planes.version), found / "kubectl", folder)
+        told: dict[str, float] = {}  # when each was told first
+
+        def tell(text: str) -> None:
+            told.setdefault(text, time.monotonic())
+
+        shoot = RealShoot(garden, planes, Story(garden, tell, version=planes.version), found / "kubectl", folder)
         try:
             async with shoot.story.begun(SEEDS[0]), shoot.witnesses.looking(garden):
                 yield shoot
         except BaseException:
-            print(shoot.logs())
+            print(shoot.logs(), *(f"{at:.1f} {text}" for text, at in told.items()), sep="\n")
             raise
 
 

@@ -29,6 +29,7 @@ from espalier.cli.environment.control_planes import ControlPlanes, InProcessCont
 from espalier.cli.environment.management import install_definitions
 from espalier.cli.environment.seed_programs.assembly import SeedPrograms, agent_calls, shoot_client
 from espalier.cli.environment.seed_programs.machine_controller_manager import MachineControllers
+from espalier.cli.shoot_apis import ConnectedShootAPIs
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
@@ -244,8 +245,8 @@ class SimulatedSeed(GardenSeed):
             self.config,
             to_garden=to_garden,
             call=agent_calls(self.cluster, link=self.links.seed),
-            silent_nodes=gardening.nodes_that_are_silent(self._shoot_of_gardenlet),
             read_backup=self._garden.control_planes.read_backup(self.links.bucket),
+            shoots=ConnectedShootAPIs(self._shoot_of_gardenlet),
             random_keys=self._garden.settings.random_keys,
         )
 
