@@ -164,11 +164,15 @@ class RealShoot:
                 return time.monotonic()
             await asyncio.sleep(0.1)
 
-    def kill(self, seed: str, pod: str, container: str) -> None:
-        """`kill -9` of a container, whatever is appended to its pod's name. Raises `KeyError` if it does not run."""
+    def kill(self, seed: str, pod: str, container: str) -> bool:
+        """`kill -9` of a container, by the beginning of its pod's name; False if it does not run."""
         cluster = self.seed(seed).cluster
-        found = [one.key for one in cluster.workload.cache(POD).list() if one.namespace == TECHNICAL_ID]
-        cluster.kill(next((key for key in found if key.name.startswith(pod)), Key(TECHNICAL_ID, pod)), container)
+        for found in cluster.workload.cache(POD).list():
+            if found.namespace == TECHNICAL_ID and found.name.startswith(pod):
+                with suppress(KeyError):
+                    cluster.kill(found.key, container)
+                    return True
+        return False
 
     def client(self) -> Client:
         """A client by the shoot's name in DNS."""
