@@ -215,5 +215,5 @@ FAULTS: dict[str, Fault] = {
     "power": Walk.power,
     "gardenlet": Walk.gardenlet,
     "extensions": Walk.extensions,
-    **{f"network to {name}": cut(name) for name in ("garden", "seed", "bucket", "cloud")},
+    **{f"network to {name}": cut(name) for name in ("garden", "seed", "extensions", "bucket", "cloud")},
 }

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import msgspec
 import pytest
 import yaml
 
-from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, Secret
+from espalier.api.core import CONFIG_MAP, NAMESPACE, POD, SECRET, Secret
 from espalier.api.etcd.timing import Timing
+from espalier.api.gardener import metadata_keys, ownership
 from espalier.api.resource import Key
 from espalier.assets.component import Component
 from espalier.cli.environment.gardens import Garden, SimulatedSeed
@@ -79,6 +81,13 @@ class Witnesses:
         late = [one for one in moved if one[2] == source and one[1] > first]
         assert not late, f"seed {source} still answered after {destination} had at {first}: {late}"
 
+    def check_cloud(self, garden: Garden, source: str, destination: str, since: datetime) -> None:
+        """The cloud heard nothing of the source any more, once it had heard of the destination."""
+        first = min((one.at for one in garden.cloud.log.of(since, f"seed {destination}")), default=None)
+        assert first is not None, f"seed {destination} never called the cloud"
+        late = [str(one) for one in garden.cloud.log.of(first, f"seed {source}")]
+        assert not late, f"seed {source} still called the cloud after {destination} had at {first}: {late}"
+
     def count(self, seed: str, since: float = 0) -> int:
         """Answers of a seed."""
         return sum(one[2] == seed and one[0] >= since for one in self.served)
@@ -137,6 +146,34 @@ class RealShoot:
         assert isinstance(found, SimulatedSeed)
         return found
 
+    async def reaches(self, task: str) -> None:
+        """Wait until the operation of the shoot is at a task, and waits there."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                last = (await self.story.shoot()).status.last_operation
+                if last is not None and not last.finished and task in last.description:
+                    return
+                await asyncio.sleep(0.02)
+
+    async def owned(self, seed: str) -> float:
+        """Wait until a seed has taken the shoot over, in the garden's own words; the moment at which it had."""
+        while True:
+            annotations = (await self.story.shoot()).metadata.annotations
+            current = ownership.parse(annotations.get(metadata_keys.OWNERSHIP)).current
+            if current is not None and current.seed == seed and current.started:
+                return time.monotonic()
+            await asyncio.sleep(0.1)
+
+    def kill(self, seed: str, pod: str, container: str) -> bool:
+        """`kill -9` of a container, by the beginning of its pod's name; False if it does not run."""
+        cluster = self.seed(seed).cluster
+        for found in cluster.workload.cache(POD).list():
+            if found.namespace == TECHNICAL_ID and found.name.startswith(pod):
+                with suppress(KeyError):
+                    cluster.kill(found.key, container)
+                    return True
+        return False
+
     def client(self) -> Client:
         """A client by the shoot's name in DNS."""
         return self.garden.shoot(TECHNICAL_ID)
@@ -169,13 +206,17 @@ async def real_shoot(
         RealControlPlanes.with_programs(found, etcd=other and other / "etcd") as planes,
         Garden.run_with(SystemClock(), random.SystemRandom(), SEEDS, settings, control_planes=planes) as garden,
     ):
-        told: list[str] = []
-        shoot = RealShoot(garden, planes, Story(garden, told.append, version=planes.version), found / "kubectl", folder)
+        told: dict[str, float] = {}  # when each was told first
+
+        def tell(text: str) -> None:
+            told.setdefault(text, time.monotonic())
+
+        shoot = RealShoot(garden, planes, Story(garden, tell, version=planes.version), found / "kubectl", folder)
         try:
             async with shoot.story.begun(SEEDS[0]), shoot.witnesses.looking(garden):
                 yield shoot
         except BaseException:
-            print(shoot.logs())
+            print(shoot.logs(), *(f"{at:.1f} {text}" for text, at in told.items()), sep="\n")
             raise
 
 

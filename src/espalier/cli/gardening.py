@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from datetime import datetime
-
-from espalier.api.core import LEASE, NODE, VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.gardener import leases
+from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli import manifests
 from espalier.kube.client import Client
-from espalier.kube.errors import Forbidden, KubeError, NotFound
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.runtime.component import Component
 from espalier.shoots.admission import setup as admission
 from espalier.shoots.control_plane.rendering import ControlPlane
@@ -20,9 +16,8 @@ from espalier.shoots.garden import setup as garden
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet import setup as gardenlet
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Call, ReadBackup, SilentNodes
+from espalier.shoots.gardenlet.context import Call, ReadBackup, ShootAPIs
 
-NODE_LEASES = "kube-node-lease"
 VALIDATING_WEBHOOKS = "espalier-garden-validating-webhook-configuration"
 SERVICE = "espalier-garden-webhook-service"
 
@@ -58,8 +53,8 @@ def of_gardenlet(
     *,
     to_garden: Client,
     call: Call,
-    silent_nodes: SilentNodes | None = None,
     read_backup: ReadBackup | None = None,
+    shoots: ShootAPIs | None = None,
     random_keys: bool = True,
 ) -> tuple[Component, ...]:
     """The components of a seed: the gardenlet, and the controller of Etcds."""
@@ -68,31 +63,8 @@ def of_gardenlet(
         garden=to_garden,
         renderer=ControlPlane(),
         call=call,
-        silent_nodes=silent_nodes,
         read_backup=read_backup,
+        shoots=shoots,
         random_keys=random_keys,
     )
     return (flows, etcds.component(timing=config.timing))
-
-
-def nodes_that_are_silent(connect: Callable[[str], Awaitable[Client]]) -> SilentNodes:
-    """Asks API servers of shoots, by their namespaces, for nodes that have not renewed their Leases."""
-
-    async def silent(namespace: str, since: datetime) -> list[str]:
-        client = await connect(namespace)
-        try:
-            found = await client.list(NODE)
-            renewed = {one.name: one for one in (await client.list(LEASE, NODE_LEASES)).items}
-        except KubeError as error:
-            return [f"all, as the API server does not answer ({error})"]
-        finally:
-            await client.close()
-        return [
-            node.name
-            for node in found.items
-            if (lease := renewed.get(node.name)) is None
-            or (at := leases.parse_micro_time(str((lease.tree.get("spec") or {}).get("renewTime", "")))) is None
-            or at < since
-        ]
-
-    return silent

@@ -13,6 +13,7 @@ from espalier.cli import backup_reads, flags, gardening, lasting, processes
 from espalier.cli.commands import Command
 from espalier.cli.election_times import read_times
 from espalier.cli.etcd_agent_calls import over_http
+from espalier.cli.shoot_apis import ConnectedShootAPIs
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig, find_access
@@ -112,8 +113,8 @@ async def gardenlet(
                 config,
                 to_garden=to_garden,
                 call=call,
-                silent_nodes=gardening.nodes_that_are_silent(to_shoot),
                 read_backup=backup_reads.over_network,
+                shoots=ConnectedShootAPIs(to_shoot),
             )
             assemble(running, made)
             return await running.run(signals=True)

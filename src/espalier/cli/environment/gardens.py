@@ -29,6 +29,7 @@ from espalier.cli.environment.control_planes import ControlPlanes, InProcessCont
 from espalier.cli.environment.management import install_definitions
 from espalier.cli.environment.seed_programs.assembly import SeedPrograms, agent_calls, shoot_client
 from espalier.cli.environment.seed_programs.machine_controller_manager import MachineControllers
+from espalier.cli.shoot_apis import ConnectedShootAPIs
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
@@ -92,7 +93,9 @@ class Links:
     garden: Link
     """From the gardenlet to the garden."""
     seed: Link
-    """From the gardenlet and the extensions to the seed's own API server."""
+    """From the gardenlet to the seed's own API server, and to agents of etcds."""
+    extensions: Link
+    """From the extensions and machine controller managers to the seed's own API server."""
     bucket: Link
     """From the agents of etcds and the extensions to the buckets."""
     cloud: Link
@@ -109,7 +112,7 @@ class Links:
 
     def restore(self) -> None:
         """Restore all of them."""
-        for link in (self.garden, self.seed, self.bucket, self.cloud, self.shoot):
+        for link in (self.garden, self.seed, self.extensions, self.bucket, self.cloud, self.shoot):
             link.restore()
 
 
@@ -197,16 +200,18 @@ class GardenSeed(ABC):
         program = f"gardenlet {self.name}"
         user = User(USER.format(seed=self.name), (SEEDS, "system:authenticated"))
         to_garden = self._garden.connect(program, user, self.links.garden)
-        self._garden.run(program, self.own_client(program), self.gardenlet(to_garden), clock=self.clock)
+        to_seed = self.own_client(program, self.links.seed)
+        self._garden.run(program, to_seed, self.gardenlet(to_garden), clock=self.clock)
 
     def run_extensions(self) -> None:
         """Start its extension controllers."""
         program = f"extensions {self.name}"
-        self._garden.run(program, self.own_client(program), self.extensions(), clock=self.clock)
+        to_seed = self.own_client(program, self.links.extensions)
+        self._garden.run(program, to_seed, self.extensions(), clock=self.clock)
 
-    def own_client(self, program: str, life: Life | None = None) -> Client:
-        """A client of the seed's API server for a program of the seed."""
-        client = self.cluster.client(link=self.links.seed, life=life)
+    def own_client(self, program: str, link: Link, life: Life | None = None) -> Client:
+        """A client of the seed's API server for a program of the seed, through a network."""
+        client = self.cluster.client(link=link, life=life)
         wrapped = self._garden.wrap(program, client.transport)
         return Client(wrapped, field_manager="espalier", user_agent=_agent(program), retry=Retry(attempts=1))
 
@@ -240,13 +245,13 @@ class SimulatedSeed(GardenSeed):
             self.config,
             to_garden=to_garden,
             call=agent_calls(self.cluster, link=self.links.seed),
-            silent_nodes=gardening.nodes_that_are_silent(self._shoot_of_gardenlet),
             read_backup=self._garden.control_planes.read_backup(self.links.bucket),
+            shoots=ConnectedShootAPIs(self._shoot_of_gardenlet),
             random_keys=self._garden.settings.random_keys,
         )
 
     def _machine_client(self, life: Life) -> Client:
-        return self.own_client(f"machine-controller-manager {self.name}", life)
+        return self.own_client(f"machine-controller-manager {self.name}", self.links.extensions, life)
 
     async def _shoot_of_gardenlet(self, technical_id: str) -> Client:
         return shoot_client(self.cluster, technical_id, link=self.links.seed)

@@ -95,7 +95,7 @@ class Move:
     creates: int
     deletes: int
     left: tuple[str, ...] | None
-    """What is left of the shoot on the source; None for one that is destroyed."""
+    """What is left of the shoot on the source; None for one that is destroyed or cut off."""
 
 
 class Story:
@@ -144,11 +144,17 @@ class Story:
         return (await self._garden.client.get(Shoot.resource, NAME, GARDEN_NAMESPACE)).decode(Shoot)
 
     async def move(
-        self, destination: str, what: str, *, destroy_source: bool = False, give_up_source: bool = False
+        self,
+        destination: str,
+        what: str,
+        *,
+        destroy_source: bool = False,
+        give_up_source: bool = False,
+        leave_source: bool = False,
     ) -> Move:
         """Move the shoot, and measure. With `destroy_source` its seed loses its power just before.
 
-        With `give_up_source` nobody waits for a sign of life of it.
+        With `give_up_source` nobody waits for a sign of life of it, with `leave_source` until it has cleaned up.
         """
         garden, clock = self._garden, self._garden.clock
         source = (await self.shoot()).status.seed_name or ""
@@ -163,7 +169,8 @@ class Story:
         await self.settled(destination)
         await self._until(self._writes, "the writer is answered again")
         ended = clock.monotonic()
-        if not destroy_source:
+        leave_source |= destroy_source
+        if not leave_source:
             await self._until(lambda: self._is_gone(source), f"seed {source} is cleaned up")
         after = await self._identities(destination)
         lost = set(await self.writer.lost(clock.monotonic() - 1)) - self._lost
@@ -182,7 +189,7 @@ class Story:
             secrets_kept=_kept(before.secrets, after.secrets),
             creates=sum(isinstance(one.call, Create) for one in writes),
             deletes=sum(isinstance(one.call, Delete) for one in writes),
-            left=None if destroy_source else tuple(await self.left(source)),
+            left=None if leave_source else tuple(await self.left(source)),
         )
 
     async def returned(self, seed: str) -> int:

@@ -46,12 +46,17 @@ class _Held(Exception):
 
 
 class LocalStore:
-    """Objects as files below a folder, which is made when something is written."""
+    """Objects as files below a folder, which is made when something is written.
+
+    Once it was there it stays: a file system that is not mounted any more must not look like an empty bucket.
+    """
 
     def __init__(self, folder: Path, *, retries: Retries | None = None) -> None:
         self.where = f"file://{folder}"
         self.retries = retries or Retries()
         self._folder = folder
+        self._device: int | None = None
+        """Of the file system with the folder, once that was seen."""
 
     async def list(self, folder: str = "", *, most: int = MOST_LISTED) -> AsyncGenerator[StoredObject, None]:
         """See `Store`. Symbolic links are not followed, and like pipes and sockets are no objects."""
@@ -165,7 +170,9 @@ class LocalStore:
         """
 
         def attempt() -> T:
-            _make_folder(self._folder)
+            if not self._is_there():
+                _make_folder(self._folder)
+                self._is_there()
             descriptor = os.open(self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try:
                 try:
@@ -207,6 +214,7 @@ class LocalStore:
 
     def _temporary(self) -> Path:
         """A path for a new file. What was abandoned there a day ago is removed."""
+        self._is_there()
         uploads = self._folder / UPLOADS
         _make_folder(uploads)
         for left in uploads.iterdir():
@@ -231,6 +239,8 @@ class LocalStore:
     def _walk(self, folder: str, most: int) -> Iterator[StoredObject]:
         top = self._path(folder) if folder else self._folder
         count = 0
+        if not self._is_there():
+            return
         for parent, folders, names in os.walk(top, onerror=_raise):
             if Path(parent) == self._folder:
                 folders[:] = [name for name in folders if name != UPLOADS]
@@ -245,6 +255,7 @@ class LocalStore:
                         raise Refused(self.where, f"more than {most} files below it", "use a folder of its own")
                     modified = datetime.fromtimestamp(state.st_mtime, UTC)
                     yield StoredObject(path.relative_to(self._folder).as_posix(), state.st_size, modified)
+        self._is_there()  # or it is gone since
 
     def _read(self, key: str, most: int) -> Content:
         with self._opened(key) as file:
@@ -254,7 +265,26 @@ class LocalStore:
             file.seek(0)
             return Content(data, _described(key, file))
 
+    def _is_there(self) -> bool:
+        """True if the folder is there. Raises `Unavailable` if it was, and now is not, or is of another file system."""
+        try:
+            state = self._folder.stat()
+        except FileNotFoundError:
+            if self._device is None:
+                return False
+            found = "the folder was there, and is not any more"
+        else:
+            if not stat.S_ISDIR(state.st_mode):
+                raise Refused(self.where, "it is no folder", "name a folder")
+            if self._device in (None, state.st_dev):
+                self._device = state.st_dev
+                return True
+            found = "the folder is on another file system than before"
+        raise Unavailable(self.where, found, "see that its file system is mounted; then it goes on by itself")
+
     def _opened(self, key: str) -> BufferedReader:
+        if not self._is_there():
+            raise NotFound(self._url(key), "no such object")
         try:
             # A pipe would have its reader wait for a writer.
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -263,6 +293,7 @@ class LocalStore:
                 raise NotFound(self._url(key), "no such object, but something else than a file")
             return open(descriptor, "rb")
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            self._is_there()  # or it is gone since
             raise NotFound(self._url(key), "no such object") from None
 
     def _path(self, key: str) -> Path:

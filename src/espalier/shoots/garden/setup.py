@@ -12,6 +12,7 @@ from espalier.runtime.component import Component, Host
 from espalier.runtime.writer import Writer
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.garden.controllers import Garden
+from espalier.shoots.garden.left_states import LeftStates
 from espalier.shoots.garden.namespaces import Namespaces
 from espalier.shoots.garden.roles import WRITTEN, Roles
 from espalier.shoots.garden.signs_of_life import SignsOfLife
@@ -31,6 +32,7 @@ def component(config: GardenConfig | None = None) -> Component:
         for made in Garden(caches, writer, manager.clock, settings, signs).controllers():
             manager.add(made)
         manager.add(Roles(caches, writer).controller())
+        manager.add(LeftStates(caches, writer, manager.clock).controller())
 
     return Component("garden", build, GARDEN_KINDS, RIGHTS)
 
@@ -53,5 +55,5 @@ RIGHTS = Rights(
 )
 """It grants gardenlets what it does not have itself, such as on ShootStates: hence `escalate` and `bind`."""
 
-IN_STATE_NAMESPACE = (Right((core.SECRET,), FOLLOW),)
-"""Its rights in `names.STATE_NAMESPACE`: whose Secrets there are."""
+IN_STATE_NAMESPACE = (Right((core.SECRET,), ("get", *FOLLOW, "delete")),)
+"""Its rights in `names.STATE_NAMESPACE`: whose Secrets there are, and to delete those of Shoots that are gone."""

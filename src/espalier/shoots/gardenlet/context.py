@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -31,8 +31,33 @@ ReadBackup = Callable[[Store, Mapping[str, bytes], str], Awaitable[str]]
 """Reads a small object of an etcd's store with these credentials: the store, files by name, the key below its prefix.
 Gives why it can't be read; empty if it can."""
 
-SilentNodes = Callable[[str, datetime], Awaitable[list[str]]]
-"""The nodes of a shoot (by its namespace) that have not renewed their Leases since a moment."""
+
+@dataclass(frozen=True)
+class ShootHealth:
+    """What a shoot's API server said of nodes and system components."""
+
+    unreachable: str = ""
+    """Why it could not be asked; then nothing else is known."""
+    nodes: int = 0
+    unready_nodes: tuple[str, ...] = ()
+    unready_components: tuple[str, ...] = ()
+    """Kind and name of each."""
+
+
+class ShootAPIs(Protocol):
+    """Asks the API servers of shoots, by their namespaces."""
+
+    async def silent_nodes(self, namespace: str, since: datetime) -> list[str]:
+        """The nodes that have not renewed their Leases since a moment."""
+        ...
+
+    async def release_leases(self, namespace: str, controllers: Sequence[str]) -> None:
+        """Have nobody hold the Leases by which these controllers elect a leader. Raises `KubeError`."""
+        ...
+
+    async def health(self, namespace: str) -> ShootHealth:
+        """How nodes and system components are, as far as they could be asked for."""
+        ...
 
 
 class Renderer(Protocol):
@@ -60,11 +85,12 @@ class Tools:
     renderer: Renderer
     call: Call
     states: ShootStates
-    silent_nodes: SilentNodes
     lease_waits: Expiry
     """Which sources' leases this process has waited for: what a crash makes it forget is waited for anew."""
     read_backup: ReadBackup | None = None
     """None where nobody can: then buckets are not tried."""
+    shoots: ShootAPIs | None = None
+    """None where nobody can ask them."""
 
 
 @dataclass

@@ -89,11 +89,17 @@ RECONCILE: Flow[Context] = Flow(
             "Wait for nodes", control_plane.nodes_renewed, after=("Deploy DNS records",), skip=control_plane.skip_nodes
         ),
         Task(
+            "Release leases of controllers",
+            control_plane.leases_released,
+            after=("Deploy kube-apiserver",),
+            skip=control_plane.skip_leases,
+        ),
+        Task(
             "Deploy kube-controller-manager",
             control_plane.deployed(CONTROLLER_MANAGER),
-            after=("Deploy kube-apiserver", "Wait for nodes"),
+            after=("Release leases of controllers", "Wait for nodes"),
         ),
-        Task("Deploy kube-scheduler", control_plane.deployed(SCHEDULER), after=("Deploy kube-apiserver",)),
+        Task("Deploy kube-scheduler", control_plane.deployed(SCHEDULER), after=("Release leases of controllers",)),
         Task(
             "Deploy machine-controller-manager",
             control_plane.machines_deployed,

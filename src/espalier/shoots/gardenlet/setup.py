@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import cast
 
 from espalier.api import core
@@ -18,7 +17,7 @@ from espalier.runtime.writer import Writer
 from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans
 from espalier.shoots.gardenlet.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Call, ReadBackup, Renderer, SilentNodes, Tools
+from espalier.shoots.gardenlet.context import Call, ReadBackup, Renderer, ShootAPIs, Tools
 from espalier.shoots.gardenlet.heartbeat import Heartbeat
 from espalier.shoots.gardenlet.known_states import KnownStates
 from espalier.shoots.gardenlet.names import FIELD_MANAGER
@@ -32,13 +31,13 @@ def component(
     garden: Client,
     renderer: Renderer,
     call: Call,
-    silent_nodes: SilentNodes | None = None,
     read_backup: ReadBackup | None = None,
+    shoots: ShootAPIs | None = None,
     random_keys: bool = True,
 ) -> Component:
     """The component of a process whose manager has the seed's API server.
 
-    `garden` reaches the garden, with the rights of this seed. `call` reaches agents of etcd in the seed, `silent_nodes`
+    `garden` reaches the garden, with the rights of this seed. `call` reaches agents of etcd in the seed, `shoots` the
     API servers of shoots, `read_backup` their buckets. Without `random_keys` keys come from the manager's generator:
     for simulation only.
     """
@@ -58,14 +57,14 @@ def component(
             renderer=renderer,
             call=call,
             states=states,
-            silent_nodes=silent_nodes or no_nodes,
             lease_waits=Expiry(),
             read_backup=read_backup,
+            shoots=shoots,
         )
         manager.add(caches)
-        shoots = controller.controller(observer, tools)
-        known.subscribe(shoots.enqueue)
-        manager.add(shoots)
+        reconciles = controller.controller(observer, tools)
+        known.subscribe(reconciles.enqueue)
+        manager.add(reconciles)
         manager.add(
             known_states.controller(
                 observer.garden[Shoot.resource],
@@ -101,8 +100,3 @@ RIGHTS = Rights(
     ),
 )
 """In the seed. In the garden a gardenlet has what the garden grants to its seed (`shoots/garden/roles.py`)."""
-
-
-async def no_nodes(_namespace: str, _since: datetime) -> list[str]:
-    """Nobody asks shoots for their nodes."""
-    return []

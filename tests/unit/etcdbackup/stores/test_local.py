@@ -93,8 +93,48 @@ async def test_a_pipe_is_no_object_and_nobody_waits_for_it(tmp_path: Path) -> No
 async def test_a_file_where_the_store_should_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"x")
     store = LocalStore(tmp_path / "store")
-    with pytest.raises(Refused, match="Not a directory"):
+    with pytest.raises(Refused, match="it is no folder"):
         [stored async for stored in store.list()]
+
+
+async def test_a_folder_whose_file_system_is_not_mounted_any_more_is_no_empty_bucket(tmp_path: Path) -> None:
+    mounted, away = tmp_path / "buckets", tmp_path / "elsewhere"
+    store = LocalStore(mounted / "a")
+    assert [one.key async for one in store.list()] == [], "nobody has written yet"
+    await store.put("v2/full", b"1")
+    mounted.rename(away)
+    mounted.mkdir()
+    for attempt in (
+        lambda: keys_of(store),
+        lambda: store.read("v2/copy-operation", most=9),
+        lambda: store.head("v2/full"),
+        lambda: store.put("v2/delta", b"2"),
+        lambda: store.upload("v2/delta", chunks(b"2")),
+        lambda: store.delete("v2/full"),
+    ):
+        with pytest.raises(Unavailable, match="was there, and is not any more"):
+            await attempt()
+    assert list(mounted.iterdir()) == [], "nothing was written below"
+    mounted.rmdir()
+    away.rename(mounted)
+    assert await keys_of(store) == ["v2/full"]
+
+
+async def test_another_file_system_in_the_place_of_a_folder_is_no_empty_bucket(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    through = tmp_path / "through"
+    through.symlink_to(folder)
+    store = LocalStore(through)
+    await store.put("v2/full", b"1")
+    through.unlink()
+    through.symlink_to("/dev/shm", target_is_directory=True)
+    with pytest.raises(Unavailable, match="on another file system"):
+        await store.read("v2/full", most=9)
+
+
+async def keys_of(store: LocalStore) -> list[str]:
+    return [one.key async for one in store.list()]
 
 
 async def test_what_a_folder_says_as_a_file_is_not_found(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -12,12 +13,13 @@ from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION
 from espalier.api.gardener.worker import Worker
+from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
-from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER
+from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER, SCHEDULER
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, of_shoot, together
 
 
@@ -63,6 +65,13 @@ def skip_nodes(ctx: Context) -> str:
     """The reason why nobody waits for nodes."""
     if ctx.scope.is_hibernated:
         return "the shoot has no nodes while it hibernates"
+    return skip_leases(ctx)
+
+
+def skip_leases(ctx: Context) -> str:
+    """The reason why no Leases of controllers are released."""
+    if ctx.tools.shoots is None:
+        return "nobody can ask the shoot's API server"
     return "" if ctx.operation is OperationType.RESTORE else "the shoot was not moved"
 
 
@@ -70,7 +79,7 @@ def nodes_renewed(ctx: Context) -> Verdict:
     """The nodes have found the new API server, or had their time: what they missed is no reason to replace them."""
     if CONTROLLER_MANAGER in ctx.scope.deployments:
         return Done()
-    live, tools = ctx.scope.deployments.get(API_SERVER), ctx.tools
+    live, tools, shoots = ctx.scope.deployments.get(API_SERVER), ctx.tools, ctx.tools.shoots
     text = live.metadata.creation_timestamp if live is not None else None
     if text is None:
         return Wait("DeploymentNotAvailable", f"{API_SERVER} is not there", SOON)
@@ -79,13 +88,29 @@ def nodes_renewed(ctx: Context) -> Verdict:
         return Done()
 
     async def ask() -> Continue | Wait | Failure:
-        silent = await tools.silent_nodes(ctx.namespace, since)
+        silent = await shoots.silent_nodes(ctx.namespace, since) if shoots is not None else []
         if not silent:
             return Continue()
         listed = ", ".join(silent[:10]) + (f" and {len(silent) - 10} more" if len(silent) > 10 else "")
         return Wait("NodesSilent", f"nodes that have not found the new API server yet: {listed}", SOON)
 
     return Act("ask for nodes that have not renewed their Leases", ask)
+
+
+def leases_released(ctx: Context) -> Verdict:
+    """Nobody holds the Leases of controllers that do not run here yet: those who did cannot reach this API server, and
+    may have ended without letting go. Else the new ones would wait until the Leases run out."""
+    shoots = ctx.tools.shoots
+    missing = [name for name in (CONTROLLER_MANAGER, SCHEDULER) if name not in ctx.scope.deployments]
+    if not missing or shoots is None:
+        return Done()
+
+    async def release() -> Continue:
+        with suppress(KubeError):  # then they wait, as they would have
+            await shoots.release_leases(ctx.namespace, missing)
+        return Continue()
+
+    return Act(f"release the Leases of {', '.join(missing)}", release)
 
 
 def machines_deployed(ctx: Context) -> Verdict:

@@ -1,0 +1,105 @@
+"""What a gardenlet asks the API servers of its seed's shoots (`ShootAPIs`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+from espalier.api.core import DAEMON_SET, DEPLOYMENT, LEASE, NODE
+from espalier.api.gardener import leases
+from espalier.api.resource import Resource
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import KubeError, NotFound
+from espalier.kube.objects import Object
+from espalier.shoots.gardenlet.context import ShootHealth
+
+NODE_LEASES, SYSTEM = "kube-node-lease", "kube-system"
+PATIENCE = 15.0
+"""Seconds that all questions about the health of a shoot may take."""
+
+
+class ConnectedShootAPIs:
+    """Asks by clients that `connect` makes, given a shoot's namespace."""
+
+    def __init__(self, connect: Callable[[str], Awaitable[Client]]) -> None:
+        self._connect = connect
+
+    async def silent_nodes(self, namespace: str, since: datetime) -> list[str]:
+        """See `ShootAPIs`."""
+        try:
+            async with self._client(namespace) as client:
+                found = await client.list(NODE)
+                renewed = {one.name: one for one in (await client.list(LEASE, NODE_LEASES)).items}
+        except KubeError as error:
+            return [f"all, as the API server does not answer ({error})"]
+        return [
+            node.name
+            for node in found.items
+            if (lease := renewed.get(node.name)) is None
+            or (at := leases.parse_micro_time(str((lease.tree.get("spec") or {}).get("renewTime", "")))) is None
+            or at < since
+        ]
+
+    async def release_leases(self, namespace: str, controllers: Sequence[str]) -> None:
+        """See `ShootAPIs`. As client-go releases one: nobody holds it, and it lasts for a second."""
+        async with self._client(namespace) as client:
+            for name in controllers:
+                try:
+                    lease = await client.get(LEASE, name, SYSTEM)
+                    if not (lease.tree.get("spec") or {}).get("holderIdentity"):
+                        continue
+                    released = {
+                        "metadata": {"resourceVersion": lease.metadata.resource_version},
+                        "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
+                    }
+                    await client.patch(LEASE, name, SYSTEM, patch=released, type=PatchType.MERGE)
+                except NotFound:
+                    continue
+
+    async def health(self, namespace: str) -> ShootHealth:
+        """See `ShootAPIs`."""
+        try:
+            async with asyncio.timeout(PATIENCE), self._client(namespace) as client:
+                nodes = (await client.list(NODE)).items
+                components = [
+                    f"{resource.kind} {one.name}"
+                    for resource in (DEPLOYMENT, DAEMON_SET)
+                    for one in (await client.list(resource, SYSTEM)).items
+                    if not _is_available(resource, one)
+                ]
+        except (KubeError, TimeoutError) as error:
+            return ShootHealth(unreachable=str(error) or f"no answer within {PATIENCE:g} s")
+        return ShootHealth(
+            nodes=len(nodes),
+            unready_nodes=tuple(sorted(one.name for one in nodes if not _is_ready(one))),
+            unready_components=tuple(sorted(components)),
+        )
+
+    @asynccontextmanager
+    async def _client(self, namespace: str) -> AsyncIterator[Client]:
+        client = await self._connect(namespace)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+def _is_ready(node: Object) -> bool:
+    found = _status(node).get("conditions")
+    conditions = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _is_available(resource: Resource, found: Object) -> bool:
+    status, spec = _status(found), found.tree.get("spec") or {}
+    if resource == DAEMON_SET:
+        return bool(status.get("numberUnavailable", 0) == 0)
+    return bool(status.get("availableReplicas", 0) >= spec.get("replicas", 1))
+
+
+def _status(found: Object) -> Mapping[str, Any]:
+    status = found.tree.get("status")
+    return status if isinstance(status, dict) else {}

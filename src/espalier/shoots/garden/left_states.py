@@ -1,0 +1,70 @@
+"""Secrets with state of Shoots that are gone: a gardenlet that crashed at the end of one could not delete them all.
+
+Its right to is by name, and ends with the Shoot.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from espalier.api import core
+from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.resource import Key
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Caches
+from espalier.runtime.clock import Clock
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.transforms import metadata_only
+from espalier.runtime.writer import Precondition, Writer, found_by_owner
+from espalier.shoots.state import pieces
+
+GRACE = 3600.0
+"""Seconds after which a Secret without a Shoot is deleted: who restores a garden may restore Secrets first."""
+
+
+class LeftStates:
+    """Deletes them."""
+
+    def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
+        self._shoots = caches.of(Shoot.resource, indexes={pieces.BY_SHOOT_UID: pieces.shoot_uids})
+        self._pieces = caches.of(core.SECRET, names.STATE_NAMESPACE, transform=metadata_only)
+        self._writer, self._clock = writer, clock
+
+    def controller(self) -> Controller:
+        """The controller, by Secret."""
+        made = Controller("left-states", self._reconcile, workers=1)
+        made.watch(self._pieces)
+        made.watch(self._shoots, self._pieces_of, predicate=lambda _old, new: new is None)
+        return made
+
+    def _pieces_of(self, shoot: Object) -> list[Key]:
+        return [one.key for one in self._pieces.list() if _shoot_of(one) == shoot.metadata.uid]
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        known = self._pieces.get(key)
+        uid = _shoot_of(known) if known is not None else ""
+        if known is None or not uid or self._shoots.by_index(pieces.BY_SHOOT_UID, uid):
+            return Done()
+        made = datetime.fromisoformat(known.metadata.creation_timestamp or "")
+        if (left := GRACE - (self._clock.now() - made).total_seconds()) > 0:
+            return Wait("ShootMissing", f"no Shoot has the UID {uid}: it is deleted if none appears", after=left)
+        client = self._writer.client
+        if any(one.metadata.uid == uid for one in (await client.list(Shoot.resource)).items):
+            return Wait("ShootUnseen", "its Shoot is there, and not seen yet", after=60)
+        try:
+            live = await client.get(core.SECRET, key.name, key.namespace)
+        except NotFound:
+            return Done()
+        if _shoot_of(live) == uid and live.tree.get("type") == pieces.STATE_TYPE:
+            await self._writer.delete(core.SECRET, live, found_by_owner, Precondition.VERSION)
+        return Done()
+
+
+def _shoot_of(secret: Object) -> str:
+    """The UID of the Shoot of which a Secret has state, by its name and its label; empty where they do not agree."""
+    origin = pieces.origin_of(secret.name)
+    labelled = secret.metadata.labels.get(metadata_keys.SHOOT_UID)
+    return origin.shoot_uid if origin is not None and origin.shoot_uid == labelled else ""

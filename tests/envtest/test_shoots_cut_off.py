@@ -1,0 +1,87 @@
+"""A shoot with a real control plane leaves a source that is cut off from something, or is gone (T1).
+
+Whatever is cut: never two seeds serve, or act on the infrastructure. The destination owns the shoot within the sum of
+the waits. What was acknowledged is lost only where the source could not reach its bucket, within its window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from espalier.cli.environment.gardens import SimulatedSeed
+from espalier.cli.environment.migration_story import DELTA_PERIOD, NODES, Move
+from espalier.shoots.secrets.names import CARRIED
+from tests.support.real_shoots import CUT, RealShoot, real_shoot, until
+
+pytestmark = [pytest.mark.envtest, pytest.mark.soak]
+
+SOURCE, DESTINATION = "east", "west"
+POWER = "power"
+COPY = 5.0
+"""Seconds of a small copy, with its pod and its process."""
+CUTS = [
+    ("garden",),
+    ("seed",),
+    ("extensions",),
+    ("cloud",),
+    ("bucket",),
+    (POWER,),
+    ("garden", "bucket"),
+    ("garden", "seed"),
+    ("seed", "extensions"),
+    ("seed", "bucket"),
+    ("extensions", "bucket"),
+]
+"""Networks of the source: from its gardenlet to the garden and to its own API server, from its extensions to that and
+to the infrastructure, from its etcd to its bucket. Pairs of those that something else could make up for."""
+
+
+@pytest.mark.parametrize("cuts", CUTS, ids="+".join)
+async def test_a_shoot_leaves_a_source_that_is_cut_off(tmp_path: Path, cuts: tuple[str, ...]) -> None:
+    async with real_shoot(tmp_path, CUT) as shoot:
+        await asyncio.sleep(DELTA_PERIOD)
+        await cut(shoot.seed(SOURCE), cuts)
+        move = await left_behind(shoot)
+
+        writer, window = shoot.story.writer, DELTA_PERIOD + CUT.validity
+        if {"bucket", POWER} & {*cuts}:
+            assert move.lost <= window / writer.period + 1
+        else:
+            assert await writer.changed() == [], "each write is there as it was acknowledged, with its revision"
+        assert (move.nodes_kept, move.secrets_kept) == (NODES, len(CARRIED))
+        assert (move.creates, move.deletes) == (0, 0)
+
+        shoot.seed(SOURCE).links.restore()
+        assert await shoot.story.returned(SOURCE) == 0, "it cleans up, and calls no infrastructure"
+
+
+async def left_behind(shoot: RealShoot) -> Move:
+    """The shoot is moved from a source that nobody waits for."""
+    began, since = time.monotonic(), datetime.now(UTC)
+    owned = asyncio.create_task(shoot.owned(DESTINATION))
+    move = await shoot.story.move(DESTINATION, "", give_up_source=True, leave_source=True)
+    waits = CUT.progress_timeout + CUT.lease_wait
+    assert await owned - began <= waits + COPY + 10
+    await until(lambda: answers(shoot, began))
+    shoot.witnesses.check(SOURCE, DESTINATION, began)
+    shoot.witnesses.check_cloud(shoot.garden, SOURCE, DESTINATION, since)
+    return move
+
+
+async def answers(shoot: RealShoot, since: float) -> bool:
+    """True if the destination has answered all that witnesses ask."""
+    return shoot.witnesses.count(DESTINATION, since) > 20
+
+
+async def cut(seed: SimulatedSeed, cuts: tuple[str, ...]) -> None:
+    """Cut these networks of a seed, or its power."""
+    for what in cuts:
+        if what == POWER:
+            await seed.power_off()
+        else:
+            getattr(seed.links, what).cut()
