@@ -183,7 +183,7 @@ async def real_shoot(
             SEEDS,
             settings,
             control_planes=planes,
-            new_machines=machines and machines.of,
+            new_machines=machines.of if machines is not None else None,
         ) as garden,
     ):
         told: list[str] = []
