@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.assets.base import Base
-from espalier.assets.component import numbers
-from espalier.assets.node_base import PROBE_IMAGE
 from espalier.assets.recipes import KUBERNETES
 from espalier.cli.environment.migration_story import DELTA_PERIOD, PODS, Move
 from espalier.cli.environment.real import BuiltBases
-from espalier.cli.environment.real_machines.machines import RealMachines
-from espalier.realnodes.nspawn.state import State
+from espalier.cli.environment.real_machines.machines import RealMachines, newest_base
 from espalier.shoots.secrets.names import CARRIED
 from tests.support.footprint import footprint
 from tests.support.kubectl import Kubectl
@@ -26,25 +19,9 @@ from tests.support.real_environment import why_not
 from tests.support.real_shoots import QUICK, RealShoot, real_shoot, until
 
 NODES = 2
-WRITER: tuple[Tree, ...] = (
-    {"name": "web", "image": PROBE_IMAGE, "args": ["serve", ":8080"]},
-    {"name": "writer", "image": PROBE_IMAGE, "args": ["get", "http://localhost:8080", "1000000", "1s"]},
-)
-"""A pod that writes a line every second, by asking itself."""
 SILENCE = 3.0
 """Seconds between two lines that no pod may have more of, on a machine that does other things too."""
-KUBELETS = 3
-"""Minor versions by which a kubelet may be older than its API server."""
-
-
-def newest_base() -> Base | None:
-    """Of those whose kubelets may join a control plane of ours."""
-    minor = numbers(KUBERNETES.version)[1]
-    found = [base for base in BuiltBases().all() if 0 <= minor - numbers(base.version)[1] <= KUBELETS]
-    return max(found, key=lambda base: numbers(base.version), default=None)
-
-
-BASE = newest_base()
+BASE = newest_base(BuiltBases().all(), KUBERNETES.version)
 MISSING = why_not(BASE.version if BASE is not None else KUBERNETES.version)
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
@@ -57,7 +34,7 @@ async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_so
     assert BASE is not None
     async with (
         RealMachines.on_this_machine(tmp_path / "nodes", BASE, PODS) as machines,
-        real_shoot(tmp_path, machines=machines, nodes=NODES, containers=WRITER) as shoot,
+        real_shoot(tmp_path, machines=machines, nodes=NODES) as shoot,
     ):
         kubectl = await shoot.kubectl("east")
         await run(kubectl)
@@ -77,11 +54,11 @@ async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_so
         for move in (good, bad):
             assert (move.nodes_kept, move.pods_kept, move.secrets_kept) == (NODES, NODES, len(CARRIED))
             assert (move.creates, move.deletes) == (0, 0)
-        silences = {pod: longest(written) for pod, written in lines(machines.state).items()}
-        assert len(silences) == NODES
-        assert max(silences.values()) < SILENCE, silences
+        silent = machines.silences()
+        assert len(silent) == NODES
+        assert max(silent.values()) < SILENCE, silent
         with capsys.disabled():
-            print(told(good, bad, silences))
+            print(told(good, bad, silent))
     assert footprint(tmp_path).links == before.links
 
 
@@ -144,27 +121,6 @@ async def renewals(kubectl: Kubectl) -> dict[str, str]:
     return {one["metadata"]["name"]: one["spec"]["renewTime"] for one in json.loads(found)["items"]}
 
 
-def lines(state: State) -> dict[str, list[datetime]]:
-    """When each pod has written its lines, by its folder of logs: from the node itself, asking no API server."""
-    return {
-        folder.name: sorted(moment for file in folder.glob("writer/*.log*") for moment in moments(file))
-        for node in state.nodes()
-        for folder in (state.folder(node.id).root / "var/log/pods").glob("default_web-on-*")
-    }
-
-
-def moments(file: Path) -> Iterator[datetime]:
-    for line in file.read_text().splitlines():
-        moment, stream, _ = line.split(maxsplit=2)
-        assert stream == "stdout", line
-        yield datetime.fromisoformat(moment)
-
-
-def longest(written: list[datetime]) -> float:
-    """Seconds of the longest time between two lines."""
-    return max((later - earlier).total_seconds() for earlier, later in pairwise(written))
-
-
-def told(good: Move, bad: Move, silences: dict[str, float]) -> str:
+def told(good: Move, bad: Move, silent: dict[str, float]) -> str:
     gaps = f"API gap {good.gap:.1f} s with the source, {bad.gap:.1f} s without it"
-    return f"\n{gaps}; pods that write every second were silent for up to {max(silences.values()):.2f} s"
+    return f"\n{gaps}; pods that write every second were silent for up to {max(silent.values()):.2f} s"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,11 @@ import yaml
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, Secret
 from espalier.api.etcd.timing import Timing
-from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.assets.component import Component
 from espalier.cli.environment.gardens import Garden, SimulatedSeed
 from espalier.cli.environment.migration_story import NODES, TECHNICAL_ID, WEB, Story, quick_settings
-from espalier.cli.environment.real_machines.machines import FIRST_ADDRESS, RealMachines
+from espalier.cli.environment.real_machines.machines import RealMachines
 from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
 from espalier.cli.environment.seed_processes.kubernetes import ApiServer
 from espalier.cli.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
@@ -160,11 +159,11 @@ async def real_shoot(
     etcd: Component | None = None,
     machines: RealMachines | None = None,
     nodes: int = NODES,
-    containers: Sequence[Tree] = WEB,
 ) -> AsyncIterator[RealShoot]:
     """A shoot that runs on the first of the seeds, with another etcd than the newest if one is named.
 
-    With `machines` its nodes are real. Skips the test where real programs are not built.
+    With `machines` its nodes are real, and the pods on them write every second. Skips the test where real programs are
+    not built.
     """
     found = find_assets()
     other = built(etcd) if etcd is not None else None
@@ -174,7 +173,7 @@ async def real_shoot(
         pytest.skip(f"there is no real control plane: {why_no_assets()}")
     settings = quick_settings(timing=timing, nodes_timeout=2 if machines is None else 20)
     if machines is not None:
-        settings = replace(settings, first_address=FIRST_ADDRESS)
+        settings = machines.settings(settings)
     async with (
         RealControlPlanes.with_programs(found, etcd=other and other / "etcd") as planes,
         Garden.run_with(
@@ -187,6 +186,7 @@ async def real_shoot(
         ) as garden,
     ):
         told: list[str] = []
+        containers = machines.containers if machines is not None else WEB
         story = Story(garden, told.append, version=planes.version, nodes=nodes, containers=containers)
         shoot = RealShoot(garden, planes, story, found / "kubectl", folder)
         try:

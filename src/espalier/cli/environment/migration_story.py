@@ -29,6 +29,7 @@ from espalier.shoots.secrets.names import CARRIED
 
 PROJECT, NAME, NODES = "dev", "apple", 3
 PODS = "10.0.0.0/16"
+POD_ON = "web-on-{node}"
 WEB: Sequence[Tree] = ({"name": "web", "image": "web"},)
 TECHNICAL_ID = names.technical_id(PROJECT, NAME)
 GARDEN_NAMESPACE = names.project_namespace(PROJECT)
@@ -248,7 +249,7 @@ class Story:
                 pod = {"nodeName": node, "containers": self._containers}
                 with suppress(AlreadyExists):
                     await shoot.create(
-                        POD, {"metadata": {"name": f"web-on-{node}", "namespace": "default"}, "spec": pod}
+                        POD, {"metadata": {"name": POD_ON.format(node=node), "namespace": "default"}, "spec": pod}
                     )
         except KubeError:  # the namespace has no ServiceAccount yet
             return False

@@ -7,8 +7,8 @@ import json
 from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG, KUBELET_CONFIG
 from espalier.simulator.cloud.user_data import files_of
 
-JOINED = "/etc/kubernetes/kubelet.conf"
-"""The kubeconfig that kubelet writes once it has a certificate."""
+JOINED = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+"""The certificate that kubelet has once its request was approved and signed."""
 WITHIN = 300
 """Seconds for that."""
 COMMANDS = (

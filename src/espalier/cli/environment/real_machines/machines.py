@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
 from espalier.api.cloud import AnyItem, VirtualMachine
+from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.environment.gardens import Garden, SimulatedSeed
+from espalier.assets.component import numbers
+from espalier.cli.environment.gardens import Garden, Settings, SimulatedSeed
+from espalier.cli.environment.real_machines import pod_writers
 from espalier.cli.environment.real_machines.cloud_config import cloud_config
 from espalier.cli.environment.real_machines.load_balancers import LoadBalancers
 from espalier.cli.environment.real_machines.name_server import NameServer
@@ -31,6 +35,8 @@ from espalier.realnodes.nspawn.state import NodeRecord, State, node_id
 from espalier.simulator.cloud.service import Cloud
 from espalier.simulator.pods.pod_network import door_of
 
+B = TypeVar("B", bound=NodeBase)
+
 BRIDGE = "esp-shoots"
 ADDRESSES = "10.250.0.0/16"
 """Of workers, as the Infrastructure of a shoot has them; load balancers have the first ones."""
@@ -38,6 +44,18 @@ FIRST_ADDRESS = "10.250.1.0"
 """Machines come after it."""
 
 _log = structlog.get_logger("espalier.machines")
+
+
+MOST_BEHIND = 3
+"""Minor versions by which a kubelet may be older than its API server."""
+
+
+def newest_base(bases: Iterable[B], version: str) -> B | None:
+    """Of those whose kubelets may join a control plane of this version, the newest."""
+    newest = numbers(version)
+    oldest = (newest[0], newest[1] - MOST_BEHIND)
+    fitting = [base for base in bases if oldest <= numbers(base.version) <= newest]
+    return max(fitting, key=lambda base: numbers(base.version), default=None)
 
 
 @dataclass(frozen=True)
@@ -65,6 +83,19 @@ class RealMachines:
             yield cls(state, bridge, base, pods)
         finally:
             await remove_everything(state)
+
+    @property
+    def containers(self) -> Sequence[Tree]:
+        """Of a pod that writes every second."""
+        return pod_writers.CONTAINERS
+
+    def silences(self) -> dict[str, float]:
+        """Seconds of the longest time in which such a pod wrote nothing, by the folder of its logs."""
+        return pod_writers.silences(self.state)
+
+    def settings(self, settings: Settings) -> Settings:
+        """The settings of a garden with these machines."""
+        return replace(settings, first_address=FIRST_ADDRESS)
 
     def of(self, garden: Garden) -> NodesOfCloud:
         """The machines of a garden's cloud."""
