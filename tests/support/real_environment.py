@@ -33,7 +33,7 @@ ADDRESSES = "10.78.0.0/24"
 Tree = dict[str, Any]
 
 
-def why_not(*versions: str, watchers: int = 0) -> str:
+def why_not(*versions: str, watchers: int = 0, bridge: str = DEFAULT_BRIDGE) -> str:
     """What is missing for real nodes of these Kubernetes versions; empty when nothing is.
 
     `watchers` is how many inotify instances the nodes of the test need.
@@ -44,8 +44,8 @@ def why_not(*versions: str, watchers: int = 0) -> str:
         return "needs root"
     if shutil.which("systemd-nspawn") is None:
         return "needs systemd-nspawn (package systemd-container)"
-    if Path("/sys/class/net", DEFAULT_BRIDGE).exists():
-        return f"another local environment runs real nodes here (interface {DEFAULT_BRIDGE})"
+    if Path("/sys/class/net", bridge).exists():
+        return f"another local environment runs real nodes here (interface {bridge})"
     if find_control_plane() is None or find_cluster_api() is None:
         return "run make real-assets"
     try:

@@ -23,7 +23,8 @@ from espalier.api.gardener import metadata_keys, ownership
 from espalier.api.resource import Key
 from espalier.assets.component import Component
 from espalier.cli.environment.gardens import Garden, SimulatedSeed
-from espalier.cli.environment.migration_story import TECHNICAL_ID, Story, quick_settings
+from espalier.cli.environment.migration_story import NODES, TECHNICAL_ID, WEB, Story, quick_settings
+from espalier.cli.environment.real_machines.machines import RealMachines
 from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
 from espalier.cli.environment.seed_processes.kubernetes import ApiServer
 from espalier.cli.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
@@ -189,11 +190,17 @@ class RealShoot:
 
 @asynccontextmanager
 async def real_shoot(
-    folder: Path, timing: Timing = QUICK, *, etcd: Component | None = None
+    folder: Path,
+    timing: Timing = QUICK,
+    *,
+    etcd: Component | None = None,
+    machines: RealMachines | None = None,
+    nodes: int = NODES,
 ) -> AsyncIterator[RealShoot]:
     """A shoot that runs on the first of the seeds, with another etcd than the newest if one is named.
 
-    Skips the test where real programs are not built.
+    With `machines` its nodes are real, and the pods on them write every second. Skips the test where real programs are
+    not built.
     """
     found = find_assets()
     other = built(etcd) if etcd is not None else None
@@ -201,17 +208,28 @@ async def real_shoot(
         pytest.skip(f"etcd {etcd.version} was not built: run make real-assets")
     if found is None:
         pytest.skip(f"there is no real control plane: {why_no_assets()}")
-    settings = quick_settings(timing=timing, nodes_timeout=2)
+    settings = quick_settings(timing=timing, nodes_timeout=2 if machines is None else 20)
+    if machines is not None:
+        settings = machines.settings(settings)
     async with (
         RealControlPlanes.with_programs(found, etcd=other and other / "etcd") as planes,
-        Garden.run_with(SystemClock(), random.SystemRandom(), SEEDS, settings, control_planes=planes) as garden,
+        Garden.run_with(
+            SystemClock(),
+            random.SystemRandom(),
+            SEEDS,
+            settings,
+            control_planes=planes,
+            new_machines=machines.of if machines is not None else None,
+        ) as garden,
     ):
         told: dict[str, float] = {}  # when each was told first
 
         def tell(text: str) -> None:
             told.setdefault(text, time.monotonic())
 
-        shoot = RealShoot(garden, planes, Story(garden, tell, version=planes.version), found / "kubectl", folder)
+        containers = machines.containers if machines is not None else WEB
+        story = Story(garden, tell, version=planes.version, nodes=nodes, containers=containers)
+        shoot = RealShoot(garden, planes, story, found / "kubectl", folder)
         try:
             async with shoot.story.begun(SEEDS[0]), shoot.witnesses.looking(garden):
                 yield shoot

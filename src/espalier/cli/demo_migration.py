@@ -6,9 +6,11 @@ import asyncio
 import os
 import random
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from espalier.cli import lasting, output
@@ -18,29 +20,33 @@ from espalier.cli.environment.migration_story import (
     DELTA_PERIOD,
     NAME,
     NODES,
+    PODS,
     QUICK,
     TECHNICAL_ID,
     VERSION,
+    WEB,
     Move,
     Story,
     quick_settings,
 )
 from espalier.cli.failures import Failure
 from espalier.cli.progress import Progress
+from espalier.realnodes.nspawn.state import State
 from espalier.runtime import logs
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.secrets.names import CARRIED
 
 if TYPE_CHECKING:
+    from espalier.cli.environment.real_machines.machines import RealMachines
     from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
 
 FIRST, SECOND = "east", "west"
 
 
-async def show(*, real: bool = False) -> None:
+async def show(*, real: bool = False, real_nodes: bool = False) -> None:
     """Tell the story on the real clock; with `real` the shoot's control plane consists of real programs.
 
-    Raises `Failure` where these are missing.
+    With `real_nodes` its nodes are real as well. Raises `Failure` where what that needs is missing.
     """
     lasting.settle_in()
     logs.setup(level="critical")
@@ -48,17 +54,29 @@ async def show(*, real: bool = False) -> None:
     settings = quick_settings()
     async with AsyncExitStack() as stack:
         planes = await stack.enter_async_context(_real_control_planes()) if real else None
+        machines = await stack.enter_async_context(_real_machines(planes.version)) if planes and real_nodes else None
+        if machines is not None:
+            settings = machines.settings(settings)
         progress = stack.enter_context(Progress(output.console()))
         progress.wait(f"starting a garden and the seeds {FIRST} and {SECOND}, in this process")
         async with Garden.run_with(
-            SystemClock(), random.SystemRandom(), [FIRST, SECOND], settings, control_planes=planes
+            SystemClock(),
+            random.SystemRandom(),
+            [FIRST, SECOND],
+            settings,
+            control_planes=planes,
+            new_machines=machines.of if machines is not None else None,
         ) as garden:
             progress.say(f"a garden with the seeds {FIRST} and {SECOND}", aside=f"{time.monotonic() - began:.1f} s")
             version = planes.version if planes is not None else VERSION
             if planes is not None:
                 progress.say(f"control planes are real: etcd, and Kubernetes {version}, as processes")
-            story = Story(garden, progress.wait, version=version)
+            containers = machines.containers if machines is not None else WEB
+            story = Story(garden, progress.wait, version=version, containers=containers)
             moves = await _moves(story, progress, settings.garden.give_up_after)
+            if machines is not None:
+                silent = max(machines.silences().values())
+                progress.say(f"pods on the nodes wrote every second, and were silent for {silent:.1f} s at most")
             progress.wait("stopping everything")
         progress.settle()
         output.say()
@@ -84,6 +102,21 @@ def _real_control_planes() -> AbstractAsyncContextManager[RealControlPlanes]:
             "needs Go, or name a folder that has them in KUBEBUILDER_ASSETS"
         )
     return assembly.RealControlPlanes.with_programs(found)
+
+
+@asynccontextmanager
+async def _real_machines(version: str) -> AsyncIterator[RealMachines]:
+    from espalier.cli.environment import real  # noqa: PLC0415  not for simulated ones
+    from espalier.cli.environment.real_machines import machines  # noqa: PLC0415
+
+    base = machines.newest_base(real.BuiltBases().all(), version)
+    if base is None:
+        raise Failure("--nodes real needs a base of nodes, which is not built yet: run `espalier assets build nodes`")
+    with tempfile.TemporaryDirectory(prefix="espalier-", ignore_cleanup_errors=True) as home:
+        place = Path(home) / "nodes"
+        await real.check(real.RealSettings(machines.ADDRESSES, machines.BRIDGE), State(place))
+        async with machines.RealMachines.on_this_machine(place, base, PODS) as made:
+            yield made
 
 
 async def _moves(story: Story, progress: Progress, give_up_after: float) -> list[Move]:

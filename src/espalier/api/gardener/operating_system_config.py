@@ -20,6 +20,12 @@ RECONCILE = "reconcile"
 BOOTSTRAP_KUBECONFIG = "/var/lib/kubelet/kubeconfig-bootstrap"
 """Path of the file by which a kubelet finds its cluster."""
 
+KUBELET_CONFIG = "/var/lib/kubelet/config/kubelet"
+"""Path of the file with a kubelet's configuration."""
+
+KUBELET_CLIENT_CA = "/var/lib/kubelet/ca.crt"
+"""Path of the file with the authority of those who may ask a kubelet."""
+
 BOOTSTRAP_TOKEN = "<<BOOTSTRAP_TOKEN>>"  # noqa: S105  no token
 """Stands in user data for the token with which a new node joins: a machine controller manager puts one in its place."""
 

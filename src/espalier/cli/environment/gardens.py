@@ -82,6 +82,8 @@ class Settings:
     backups: BackupSettings = field(default_factory=lambda: BackupSettings(Schedule(), Retention()))
     """When agents take snapshots."""
     boot_seconds: float = 30.0
+    first_address: str = "10.250.0.0"
+    """Addresses of virtual machines come after it."""
     random_keys: bool = True
     """False makes keys from the random generator, so that all is repeatable: for simulation only."""
 
@@ -127,6 +129,16 @@ class Program:
         """`kill -9`."""
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
+
+
+class Machines(Protocol):
+    """What the virtual machines of a cloud do."""
+
+    joins_by_token: bool
+    """True if a machine needs a token in its user data to become a node."""
+
+    async def run(self) -> None:
+        """Run them until cancelled."""
 
 
 class SeedCluster(Protocol):
@@ -231,7 +243,9 @@ class SimulatedSeed(GardenSeed):
         super().__init__(garden, name)
         own = garden.control_planes.programs(self.links.bucket, self.config.timing, garden.settings.backups)
         keys = None if garden.settings.random_keys else random.Random(name)  # noqa: S311 - repeatable on purpose
-        machines = MachineControllers(self._machine_client, self.call_cloud, self.config.timing)
+        machines = MachineControllers(
+            self._machine_client, self.call_cloud, self.config.timing, garden.machines.joins_by_token
+        )
         programs = SeedPrograms({**own, images.program(images.MACHINE_CONTROLLER_MANAGER): machines.run})
         self.cluster = simulated.Seed(name, programs, clock=garden.clock, rng=garden.random, keys=keys)
 
@@ -269,13 +283,20 @@ class Garden:
         wrap: Wrap = unchanged,
         new_seed: Callable[[Garden, str], GardenSeed] = SimulatedSeed,
         control_planes: ControlPlanes | None = None,
+        new_machines: Callable[[Garden], Machines] | None = None,
     ) -> None:
+        """`new_machines` makes virtual machines something else than simulated kubelets."""
         self._new_seed = new_seed
         self.clock, self.random, self.wrap = clock, rng, wrap
         self.settings = settings or Settings()
         self.control_planes = control_planes or InProcessControlPlanes(clock)
-        self.cloud = Cloud(clock, {ACCOUNT.account: ACCOUNT.token}, boot_seconds=self.settings.boot_seconds)
-        self.kubelets = Kubelets(self.cloud, self._node_client, clock, _generator(rng))
+        self.cloud = Cloud(
+            clock,
+            {ACCOUNT.account: ACCOUNT.token},
+            boot_seconds=self.settings.boot_seconds,
+            first_address=self.settings.first_address,
+        )
+        self.machines = (new_machines or _simulated_kubelets)(self)
         self.webhooks: Webhooks | None = None
         self.server = Server(MemoryStore(), now=clock.now, random=_generator(rng), call_webhook=self._review)
         self.seeds: dict[str, GardenSeed] = {}
@@ -296,9 +317,10 @@ class Garden:
         projects: Sequence[str] = ("dev",),
         wrap: Wrap = unchanged,
         control_planes: ControlPlanes | None = None,
+        new_machines: Callable[[Garden], Machines] | None = None,
     ) -> AsyncIterator[Garden]:
         """A garden with these seeds and projects, all running; nothing is left running afterwards."""
-        garden = cls(clock, rng, settings, wrap=wrap, control_planes=control_planes)
+        garden = cls(clock, rng, settings, wrap=wrap, control_planes=control_planes, new_machines=new_machines)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(garden.stop)
             await garden.start(projects)
@@ -321,7 +343,7 @@ class Garden:
             core.VALIDATING_WEBHOOK_CONFIGURATION, gardening.webhook_configuration(IN_PROCESS), field_manager="espalier"
         )
         self.run_garden()
-        self._tasks.append(asyncio.create_task(self.kubelets.run(), name="kubelets"))
+        self._tasks.append(asyncio.create_task(self.machines.run(), name="machines"))
 
     async def stop(self) -> None:
         """Stop everything."""
@@ -417,17 +439,20 @@ class Garden:
         record = self.cloud.inventory.resolve(host)
         if record is None:
             raise Unreachable(f"DNS has no address of {host}", sent=False)
-        return self._at(record.values[0])
+        return self.at(record.values[0])
 
-    def _node_client(self, address: str, _bootstrap: Bootstrap) -> Client:
-        return self._at(address)
+    def at(self, address: str) -> Client:
+        """A client of the API server at an address that DNS gave. Raises `Unreachable`."""
+        seed, technical_id = self.place_of(address)
+        return seed.shoot(technical_id)
 
-    def _at(self, address: str) -> Client:
-        technical_id, seed, *_ = address.split(".")
+    def place_of(self, address: str) -> tuple[GardenSeed, str]:
+        """The seed and the shoot of an address that DNS gave. Raises `Unreachable`."""
+        technical_id, seed, *_ = f"{address}.".split(".")
         found = self.seeds.get(seed)
         if found is None:
             raise Unreachable(f"{address} leads to no seed", sent=False)
-        return found.shoot(technical_id)
+        return found, technical_id
 
     async def _review(self, call: WebhookCall) -> bytes:
         """The garden's controllers answer for its webhooks, while they run."""
@@ -438,6 +463,13 @@ class Garden:
     async def _make(self, resource: Resource, body: Tree) -> None:
         with suppress(AlreadyExists):
             await self.client.create(resource, body)
+
+
+def _simulated_kubelets(garden: Garden) -> Kubelets:
+    def connect(address: str, _bootstrap: Bootstrap) -> Client:
+        return garden.at(address)
+
+    return Kubelets(garden.cloud, connect, garden.clock, _generator(garden.random))
 
 
 def _agent(program: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,6 +28,9 @@ from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.secrets.names import CARRIED
 
 PROJECT, NAME, NODES = "dev", "apple", 3
+PODS = "10.0.0.0/16"
+POD_ON = "web-on-{node}"
+WEB: Sequence[Tree] = ({"name": "web", "image": "web"},)
 TECHNICAL_ID = names.technical_id(PROJECT, NAME)
 GARDEN_NAMESPACE = names.project_namespace(PROJECT)
 LOOK = 0.25
@@ -108,8 +111,12 @@ class Story:
         *,
         writes_every: float = 0.2,
         version: str = VERSION,
+        nodes: int = NODES,
+        containers: Sequence[Tree] = WEB,
     ) -> None:
+        """`containers` are those of the pod on each of the `nodes`."""
         self._garden, self._tell, self._version = garden, tell, version
+        self._node_count, self._containers = nodes, list(containers)
         self.writer = ShootWriter(lambda: garden.shoot(TECHNICAL_ID), garden.clock, period=writes_every)
         self._lost: set[int] = set()
 
@@ -117,12 +124,12 @@ class Story:
     async def begun(self, seed: str) -> AsyncIterator[None]:
         """Create the shoot, wait for its nodes, put a pod on each, and let the writer write within the block."""
         machine = {"type": "small", "image": {"name": PROVIDER, "version": "1.0"}}
-        worker = {"name": "pool", "machine": machine, "minimum": NODES, "maximum": NODES}
+        worker = {"name": "pool", "machine": machine, "minimum": self._node_count, "maximum": self._node_count}
         spec = {
             "provider": {"type": PROVIDER, "workers": [worker]},
             "region": REGION,
             "kubernetes": {"version": self._version},
-            "networking": {"type": PROVIDER, "pods": "10.0.0.0/16", "services": "10.1.0.0/16"},
+            "networking": {"type": PROVIDER, "pods": PODS, "services": "10.1.0.0/16"},
             "extensions": [{"type": "toy"}],
             "secretBindingName": CLOUD_SECRET,
             "seedName": seed,
@@ -240,16 +247,16 @@ class Story:
             return []
 
     async def _has_nodes(self) -> bool:
-        return len(await self._nodes()) == NODES
+        return len(await self._nodes()) == self._node_count
 
     async def _has_pods(self) -> bool:
         shoot = self._garden.shoot(TECHNICAL_ID)
         try:
             for node in await self._nodes():
-                pod = {"nodeName": node, "containers": [{"name": "web", "image": "web"}]}
+                pod = {"nodeName": node, "containers": self._containers}
                 with suppress(AlreadyExists):
                     await shoot.create(
-                        POD, {"metadata": {"name": f"web-on-{node}", "namespace": "default"}, "spec": pod}
+                        POD, {"metadata": {"name": POD_ON.format(node=node), "namespace": "default"}, "spec": pod}
                     )
         except KubeError:  # the namespace has no ServiceAccount yet
             return False

@@ -52,6 +52,7 @@ def _api_server(shoot: Shoot, around: Surroundings) -> Program:
         "profiling": "false",
         "endpoint-reconciler-type": "none",
         "client-ca-file": mounted("ca", "ca.crt"),
+        "enable-bootstrap-token-auth": "true",
         "tls-cert-file": mounted("kube-apiserver", "kube-apiserver.crt"),
         "tls-private-key-file": mounted("kube-apiserver", "kube-apiserver.key"),
         "token-auth-file": mounted("static-token", "static_tokens.csv"),
@@ -94,12 +95,15 @@ def _controller_manager(shoot: Shoot, around: Surroundings) -> Program:
         "use-service-account-credentials": "true",
         "root-ca-file": mounted("ca", "ca.crt"),
         "service-account-private-key-file": mounted("service-account-key", "id_rsa"),
-        "cluster-signing-cert-file": mounted("ca", "ca.crt"),
-        "cluster-signing-key-file": mounted("ca", "ca.key"),
+        "controllers": "*,tokencleaner",
+        **_signing("kube-apiserver-client", "ca"),
+        **_signing("kubelet-client", "ca"),
+        **_signing("kubelet-serving", "ca-kubelet"),
+        **_signing("legacy-unknown", "ca"),
         "leader-elect": "true",
         "profiling": "false",
     }
-    secrets = ["ca", "service-account-key", CONTROLLER_MANAGER]
+    secrets = ["ca", "ca-kubelet", "service-account-key", CONTROLLER_MANAGER]
     image = images.tagged(images.KUBE_CONTROLLER_MANAGER, shoot.spec.kubernetes.version)
     return Program(CONTROLLER_MANAGER, image, flags, secrets, 10257)
 
@@ -144,6 +148,14 @@ NAMES = tuple(_PROGRAMS)
 
 def _kubeconfig(path: str) -> dict[str, str]:
     return {"kubeconfig": path, "authentication-kubeconfig": path, "authorization-kubeconfig": path}
+
+
+def _signing(signer: str, authority: str) -> dict[str, str]:
+    """The authority by which requests for certificates of a signer are signed, once they are approved."""
+    return {f"cluster-signing-{signer}-{part}-file": mounted(authority, f"ca.{end}") for part, end in _PARTS.items()}
+
+
+_PARTS = {"cert": "crt", "key": "key"}
 
 
 def _client_files(secret: str, *, ca: str, crt: str, key: str) -> dict[str, str]:

@@ -20,6 +20,8 @@ from espalier.api.gardener.network import Network
 from espalier.api.gardener.operating_system_config import (
     BOOTSTRAP_KUBECONFIG,
     BOOTSTRAP_TOKEN,
+    KUBELET_CLIENT_CA,
+    KUBELET_CONFIG,
     PROVISION,
     OperatingSystemConfig,
 )
@@ -35,6 +37,20 @@ from espalier.shoots.secrets.carried import Data
 
 CLOUD_CONFIG_KEY = "cloud_config"
 """Key of the user data in Secrets of OperatingSystemConfigs."""
+
+
+_KUBELET: Tree = {
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "kind": "KubeletConfiguration",
+    "authentication": {
+        "anonymous": {"enabled": False},
+        "webhook": {"enabled": True},
+        "x509": {"clientCAFile": KUBELET_CLIENT_CA},
+    },
+    "authorization": {"mode": "Webhook"},
+    "rotateCertificates": True,
+    "serverTLSBootstrap": True,
+}
 
 
 class Rendered(NamedTuple):
@@ -157,12 +173,12 @@ def _operating_system_configs(scope: Scope, domain: str) -> Iterator[Rendered]:
     for pool in scope.shoot.spec.provider.workers:
         image = pool.machine.image
         type_ = image.name if image is not None else "any"
-        spec = {"type": type_, "purpose": PROVISION, "files": _bootstrap_files(scope, domain)}
+        spec = {"type": type_, "purpose": PROVISION, "files": _kubelet_files(scope, domain)}
         yield _extension(scope, OperatingSystemConfig, _config_name(pool.name), spec, purpose=PROVISION)
 
 
-def _bootstrap_files(scope: Scope, domain: str) -> list[Tree]:
-    """The kubeconfig by which a new node finds the API server, wherever its name leads; it holds no secret."""
+def _kubelet_files(scope: Scope, domain: str) -> list[Tree]:
+    """How a new node finds the API server, wherever its name leads, and how its kubelet is configured; no secret."""
     config = Kubeconfig.of_cluster(
         scope.technical_id,
         server=f"https://{_api_name(scope, domain)}:443",
@@ -170,7 +186,12 @@ def _bootstrap_files(scope: Scope, domain: str) -> list[Tree]:
         user="kubelet-bootstrap",
         credentials=BOOTSTRAP_TOKEN,
     )
-    return [{"path": BOOTSTRAP_KUBECONFIG, "content": {"inline": {"data": config.to_bytes().decode()}}}]
+    files = {
+        BOOTSTRAP_KUBECONFIG: config.to_bytes(),
+        KUBELET_CLIENT_CA: scope.carried.get(secret_names.CA_KUBELET, {}).get("ca.crt", b""),
+        KUBELET_CONFIG: encode_json(_KUBELET),
+    }
+    return [{"path": path, "content": {"inline": {"data": data.decode()}}} for path, data in files.items()]
 
 
 def _extensions(scope: Scope) -> Iterator[Rendered]:

@@ -29,6 +29,7 @@ from espalier.shoots.extension.views import ExtensionObject
 from espalier.shoots.local_provider import machine_objects as objects
 from espalier.shoots.local_provider.cloud import Cloud, credentials_of
 from espalier.shoots.local_provider.worker import MachineViews
+from espalier.shoots.machine_controller.bootstrap_tokens import BootstrapTokens
 from espalier.shoots.machine_controller.plan import (
     PENDING,
     Action,
@@ -65,11 +66,20 @@ class _ProviderSpec(Observed, frozen=True):
 class MachineController:
     """Keys are namespaces of shoots, as `Key("", namespace)`."""
 
-    def __init__(self, host: Host, call: CallCloud, views: MachineViews, leases: Leases, timing: Timing) -> None:
+    def __init__(
+        self,
+        host: Host,
+        call: CallCloud,
+        views: MachineViews,
+        leases: Leases,
+        timing: Timing,
+        tokens: BootstrapTokens | None = None,
+    ) -> None:
         self._call = call
         self._views = views
         self._leases = leases
         self._timing = timing
+        self._tokens = tokens
         self._clock = host.manager.clock
         self._rng = host.manager.rng
         self._workers = host.caches.of(Worker.resource)
@@ -188,6 +198,8 @@ class MachineController:
         user_data = secret.decode(Secret).data.get(objects.USER_DATA) if secret else None
         if user_data is None:
             raise OperationFailed(f"MachineClass {class_.key}: found no user data in its Secret")
+        if self._tokens is not None:
+            user_data = await self._tokens.put_into(user_data, view.object.name)
         owner = next((one.name for one in view.object.metadata.owner_references if one.controller), "")
         above = self._views.get(MachineSet.resource, view.object.namespace, owner)
         deployment = next((one.name for one in above.metadata.owner_references if one.controller), "") if above else ""

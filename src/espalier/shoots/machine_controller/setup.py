@@ -12,15 +12,20 @@ from espalier.runtime.component import Component, Host
 from espalier.shoots.extension import leases_of
 from espalier.shoots.local_provider.machine_objects import KINDS
 from espalier.shoots.local_provider.worker import MachineViews
+from espalier.shoots.machine_controller.bootstrap_tokens import BootstrapTokens
 from espalier.shoots.machine_controller.controller import NAME, MachineController
 
 
-def component(call: CallCloud, timing: Timing) -> Component:
-    """The machine controller manager: of one shoot, where its manager watches one namespace; else of all of a seed."""
+def component(call: CallCloud, timing: Timing, tokens: BootstrapTokens | None = None) -> Component:
+    """The machine controller manager: of one shoot, where its manager watches one namespace; else of all of a seed.
+
+    `tokens` makes those with which machines of this shoot join; None where machines need none.
+    """
 
     def build(host: Host) -> None:
         leases = leases_of(host, timing)
-        host.manager.add(MachineController(host, call, MachineViews(host.caches), leases, timing).controller)
+        made = MachineController(host, call, MachineViews(host.caches), leases, timing, tokens)
+        host.manager.add(made.controller)
 
     rights = Rights(
         watched=(

@@ -35,10 +35,14 @@ def kind_of(item: AnyItem) -> ItemKind:
 
 
 class Inventory:
-    """All that the accounts of a cloud have. Virtual machines run `boot_seconds` after they were made."""
+    """All that the accounts of a cloud have. Virtual machines run `boot_seconds` after they were made.
 
-    def __init__(self, boot_seconds: float = 30.0) -> None:
+    Their addresses come after `first_address`.
+    """
+
+    def __init__(self, boot_seconds: float = 30.0, first_address: str = "10.250.0.0") -> None:
         self._boot_seconds = boot_seconds
+        self._first_address = ipaddress.ip_address(first_address)
         self._items: dict[str, AnyItem] = {}
         self._owners: dict[str, str] = {}
         self._made: dict[str, datetime] = {}
@@ -88,7 +92,7 @@ class Inventory:
         number = self._numbers[kind]
         made = structs.replace(item, id=f"{_PREFIXES[kind]}-{number}")
         if isinstance(made, VirtualMachine):
-            address = str(ipaddress.ip_address("10.250.0.0") + number)
+            address = str(self._first_address + number)
             made = structs.replace(made, state="Pending", address=address)
         self._items[made.id] = made
         self._owners[made.id] = account

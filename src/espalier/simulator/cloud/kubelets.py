@@ -69,6 +69,8 @@ class _Resolved:
 class Kubelets:
     """The kubelets of all virtual machines of a cloud. `run` runs them until it is cancelled."""
 
+    joins_by_token = False
+
     def __init__(
         self, cloud: Cloud, connect: Connect, clock: Clock, rng: random.Random, *, version: str = "v1.36.3"
     ) -> None:

@@ -43,6 +43,7 @@ class Cloud:
         accounts: Mapping[str, str],
         *,
         boot_seconds: float = 30.0,
+        first_address: str = "10.250.0.0",
         journal: Journal | None = None,
     ) -> None:
         self._clock = clock
@@ -50,7 +51,7 @@ class Cloud:
         self._journal = journal
         self._turn = asyncio.Lock()
         self._observers: list[Observer] = []
-        self.inventory = Inventory(boot_seconds)
+        self.inventory = Inventory(boot_seconds, first_address)
         self.log = RequestLog()
         self.faults: Faults = lambda _request: None
         for entry in journal.read() if journal else ():

@@ -33,14 +33,22 @@ class Bootstrap(Observed, frozen=True):
     kubeconfig: str
 
 
-def bootstrap_of(user_data: bytes) -> Bootstrap | None:
-    """What user data say of a cluster; None for a machine that is to be no node."""
+def files_of(user_data: bytes) -> dict[str, str]:
+    """Content of the files in user data, by path; none where they are not understood."""
     if len(user_data) > LONGEST_USER_DATA:
-        return None
+        return {}
     try:
         files = json_trees.decode(user_data, _UserData).files[:_MOST_FILES]
-        found = next((one.content for one in files if one.path == BOOTSTRAP_KUBECONFIG), "")
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return {}
+    return {one.path: one.content for one in files}
+
+
+def bootstrap_of(user_data: bytes) -> Bootstrap | None:
+    """What user data say of a cluster; None for a machine that is to be no node."""
+    found = files_of(user_data).get(BOOTSTRAP_KUBECONFIG, "")
+    try:
         host = urlsplit(Kubeconfig.parse(found.encode()).context().server).hostname if found else None
-    except (msgspec.MsgspecError, RecursionError, KubeconfigError, ValueError):
+    except (KubeconfigError, ValueError):
         return None
     return Bootstrap(host, found) if host else None

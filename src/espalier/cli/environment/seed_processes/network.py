@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeAlias
 
 from espalier.cli.environment.seed_processes.process import HOST
 from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.life import Life, Over, during
 from espalier.simulator.pods.pod_network import door_of
 
 _CHUNK = 1 << 16
@@ -20,41 +23,65 @@ class TcpDoor:
         self.port = port
 
 
+Found: TypeAlias = tuple[TcpDoor, Sequence[Life]]
+"""Where a connection leads, and what has to last while it does."""
+
+
+class Forwarder:
+    """Passes connections on, each to what is found when it is made. `find` raises `OSError` when there is nothing."""
+
+    def __init__(self, name: str, find: Callable[[], Found]) -> None:
+        self._name = name
+        self._find = find
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def listen(self, host: str = HOST, port: int = 0) -> int:
+        """Begin; gives the port. Raises `OSError` when the address is not there, or in use."""
+        self._server = await asyncio.start_server(self._accept, host, port)
+        found: int = self._server.sockets[0].getsockname()[1]
+        return found
+
+    def close(self) -> None:
+        """Stop, and cut all connections."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._connections:
+            task.cancel()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._pass_on(reader, writer), name=self._name)
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            door, lives = self._find()
+            far_reader, far_writer = await asyncio.open_connection(HOST, door.port)
+        except OSError:
+            writer.transport.abort()
+            return
+        try:
+            both = asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+            with suppress(Over):
+                await during(lives, both)
+        finally:
+            writer.transport.abort()
+            far_writer.transport.abort()
+
+
 async def forwarded(container: Container, host: str, port: int) -> int:
     """A port of this machine that leads to a Service of the seed, found anew for each connection.
 
     It is there as long as the container lives.
     """
 
-    connections: set[asyncio.Task[None]] = set()
+    def find() -> Found:
+        return door_of(container.find(host, port), TcpDoor), ()
 
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            door = door_of(container.find(host, port), TcpDoor)
-            far_reader, far_writer = await asyncio.open_connection(HOST, door.port)
-        except OSError:
-            writer.transport.abort()
-            return
-        try:
-            await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
-        finally:
-            writer.transport.abort()
-            far_writer.transport.abort()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(pass_on(reader, writer), name=f"connection of {container.life.name} to {host}")
-        connections.add(task)
-        task.add_done_callback(connections.discard)
-
-    def end() -> None:
-        server.close()
-        for task in connections:
-            task.cancel()
-
-    server = await asyncio.start_server(accept, HOST, 0)
-    container.life.at_end(end)
-    found: int = server.sockets[0].getsockname()[1]
-    return found
+    forwarder = Forwarder(f"connection of {container.life.name} to {host}", find)
+    container.life.at_end(forwarder.close)
+    return await forwarder.listen()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

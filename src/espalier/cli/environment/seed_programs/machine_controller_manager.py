@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from espalier.api.cloud import AnyItem, CallCloud, CloudRequest
 from espalier.api.etcd.timing import Timing
+from espalier.cli.environment.seed_programs.assembly import client_in
 from espalier.cli.environment.seed_programs.words import Words
 from espalier.kube.client import Client
 from espalier.runtime.component import assemble
 from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
 from espalier.shoots.machine_controller import setup
+from espalier.shoots.machine_controller.bootstrap_tokens import BootstrapTokens
 from espalier.shoots.machine_controller.controller import NAME
 from espalier.simulator.connections import during
 from espalier.simulator.pods.in_process import Container
@@ -29,6 +31,8 @@ class MachineControllers:
     """A client of the seed, for a container as long as it lives."""
     call: CallCloud
     timing: Timing
+    joins_by_token: bool = False
+    """True where machines are real, and need a token to join."""
 
     async def run(self, container: Container) -> int:
         """Act on the machines in the namespace that the command names, until the container is stopped."""
@@ -45,7 +49,8 @@ class MachineControllers:
             component=NAME,
             fill_within=None,
         )
-        assemble(manager, [setup.component(call, self.timing)])
+        tokens = BootstrapTokens(client_in(container), container.clock) if self.joins_by_token else None
+        assemble(manager, [setup.component(call, self.timing, tokens)])
 
         async def answers(_path: str) -> int:
             return 200 if manager.leading.is_set() else 503

@@ -1,0 +1,28 @@
+"""User data of a virtual machine as its image follows them: cloud-init writes the files, and kubelet joins by them."""
+
+from __future__ import annotations
+
+import json
+
+from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG, KUBELET_CONFIG
+from espalier.simulator.cloud.user_data import files_of
+
+JOINED = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+"""The certificate that kubelet has once its request was approved and signed."""
+WITHIN = 300
+"""Seconds for that."""
+COMMANDS = (
+    f"ln -s {BOOTSTRAP_KUBECONFIG} /etc/kubernetes/bootstrap-kubelet.conf",
+    f"ln -s {KUBELET_CONFIG} /var/lib/kubelet/config.yaml",
+    "systemctl start kubelet",
+    f"timeout {WITHIN} sh -c 'until [ -e {JOINED} ]; do sleep 0.2; done'",
+)
+"""Kubelet's unit has the paths of kubeadm; what comes after these commands, the pod network, asks the API server."""
+
+
+def cloud_config(user_data: bytes) -> bytes:
+    """What cloud-init is told. A machine without a kubeconfig runs, and is no node."""
+    files = files_of(user_data)
+    written = [{"path": path, "content": content, "permissions": "0600"} for path, content in files.items()]
+    commands = list(COMMANDS) if BOOTSTRAP_KUBECONFIG in files else []
+    return b"#cloud-config\n" + json.dumps({"write_files": written, "runcmd": commands}).encode()

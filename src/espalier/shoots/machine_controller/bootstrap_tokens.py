@@ -1,0 +1,70 @@
+"""Tokens with which new machines join their shoot: one for each, in its user data and as a Secret of the shoot."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from datetime import timedelta
+
+from espalier.api.conditions import timestamp
+from espalier.api.core import CLUSTER_ROLE_BINDING, SECRET
+from espalier.api.gardener.operating_system_config import BOOTSTRAP_TOKEN
+from espalier.api.meta import Tree
+from espalier.kube.client import Client
+from espalier.kube.errors import AlreadyExists
+from espalier.runtime.clock import Clock
+
+VALIDITY = timedelta(minutes=20)
+"""As long as a machine may take to join; then the shoot's controllers delete the token."""
+
+_APPROVED = "system:certificates.k8s.io:certificatesigningrequests"
+BOUND = {
+    "system:node-bootstrapper": "system:bootstrappers",
+    f"{_APPROVED}:nodeclient": "system:bootstrappers",
+    f"{_APPROVED}:selfnodeclient": "system:nodes",
+}
+"""Roles that every cluster has, and who gets them: who has a token may ask for a node's certificate, nodes for the next
+one, and both are approved."""
+
+
+class BootstrapTokens:
+    """Makes tokens in one shoot."""
+
+    def __init__(self, shoot: Client, clock: Clock) -> None:
+        self._shoot = shoot
+        self._clock = clock
+
+    async def put_into(self, user_data: bytes, machine: str) -> bytes:
+        """The user data of a machine with a new token where one belongs. Raises `KubeError`."""
+        place = BOOTSTRAP_TOKEN.encode()
+        if place not in user_data:
+            return user_data
+        for role, group in BOUND.items():
+            with suppress(AlreadyExists):
+                await self._shoot.create(CLUSTER_ROLE_BINDING, _binding(role, group))
+        id_, secret = secrets.token_hex(3), secrets.token_hex(8)
+        expires = timestamp(self._clock.now() + VALIDITY)
+        await self._shoot.create(SECRET, _token(id_, secret, machine, expires))
+        return user_data.replace(place, f"{id_}.{secret}".encode())
+
+
+def _token(id_: str, secret: str, machine: str, expires: str) -> Tree:
+    return {
+        "metadata": {"name": f"bootstrap-token-{id_}", "namespace": "kube-system"},
+        "type": "bootstrap.kubernetes.io/token",
+        "stringData": {
+            "token-id": id_,
+            "token-secret": secret,
+            "expiration": expires,
+            "description": f"for machine {machine}",
+            "usage-bootstrap-authentication": "true",
+        },
+    }
+
+
+def _binding(role: str, group: str) -> Tree:
+    return {
+        "metadata": {"name": role},
+        "roleRef": {"apiGroup": CLUSTER_ROLE_BINDING.group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": CLUSTER_ROLE_BINDING.group, "kind": "Group", "name": group}],
+    }

@@ -1,0 +1,126 @@
+"""A shoot with real nodes (T3) moves between seeds: kubelets find it again, and what runs on the nodes runs on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.assets.recipes import KUBERNETES
+from espalier.cli.environment.migration_story import DELTA_PERIOD, PODS, Move
+from espalier.cli.environment.real import BuiltBases
+from espalier.cli.environment.real_machines.machines import BRIDGE, RealMachines, newest_base
+from espalier.shoots.secrets.names import CARRIED
+from tests.support.footprint import footprint
+from tests.support.kubectl import Kubectl
+from tests.support.real_environment import why_not
+from tests.support.real_shoots import QUICK, RealShoot, real_shoot, until
+
+NODES = 2
+SILENCE = 3.0
+"""Seconds between two lines that no pod may have more of, on a machine that does other things too."""
+BASE = newest_base(BuiltBases().all(), KUBERNETES.version)
+MISSING = why_not(BASE.version if BASE is not None else KUBERNETES.version, bridge=BRIDGE)
+
+pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+
+
+async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_source_and_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert BASE is not None
+    async with (
+        RealMachines.on_this_machine(tmp_path / "nodes", BASE, PODS) as machines,
+        real_shoot(tmp_path, machines=machines, nodes=NODES) as shoot,
+    ):
+        kubectl = await shoot.kubectl("east")
+        await run(kubectl)
+        await certified(kubectl)
+        seen = await identities(kubectl)
+
+        good = await shoot.story.move("west", "")
+        assert await shoot.story.writer.changed() == [], "each write is there as it was acknowledged, with its revision"
+        assert (good.lost, good.left) == (0, ())
+        await goes_on(shoot, "west", seen)
+
+        bad = await shoot.story.move("east", "", destroy_source=True, give_up_source=True)
+        assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.story.writer.period + 1
+        await goes_on(shoot, "east", seen)
+        assert await shoot.story.returned("west") == 0, "it cleans up, and calls no infrastructure"
+
+        for move in (good, bad):
+            assert (move.nodes_kept, move.pods_kept, move.secrets_kept) == (NODES, NODES, len(CARRIED))
+            assert (move.creates, move.deletes) == (0, 0)
+        silent = machines.silences()
+        assert len(silent) == NODES
+        assert max(silent.values()) < SILENCE, silent
+        with capsys.disabled():
+            print(told(good, bad, silent))
+    assert BRIDGE not in footprint(tmp_path).links
+    assert not (tmp_path / "nodes").exists()
+
+
+async def run(kubectl: Kubectl) -> None:
+    """Nodes and pods are ready."""
+    await kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
+    await kubectl("wait", "--for=condition=Ready", "pods", "--all", "--timeout=120s")
+
+
+async def certified(kubectl: Kubectl) -> None:
+    """Every kubelet has the certificate by which the API server knows it. People approve it: they know its machine."""
+
+    async def is_done() -> bool:
+        found = (await kubectl.tree("certificatesigningrequests"))["items"]
+        serving = [one for one in found if one["spec"]["signerName"] == "kubernetes.io/kubelet-serving"]
+        for one in serving:
+            if "conditions" not in one["status"]:
+                await kubectl("certificate", "approve", one["metadata"]["name"])
+        issued = {one["spec"]["username"] for one in serving if one["status"].get("certificate")}
+        return len(issued) == NODES
+
+    await until(is_done)
+
+
+async def goes_on(shoot: RealShoot, seed: str, seen: dict[str, Tree]) -> None:
+    """Nodes and pods are those that there were, their kubelets ask this seed, and are asked by it."""
+    kubectl = await shoot.kubectl(seed)
+    await run(kubectl)
+    assert await identities(kubectl) == seen
+    name = next(iter(await pods(kubectl)))
+    assert await kubectl("exec", name, "-c", "web", "--", "/probe", "get", "http://localhost:8080") == f"{name}\n"
+    await kubectl("logs", name, "-c", "writer", "--tail=1")
+    renewed = await renewals(kubectl)
+
+    async def have_renewed() -> bool:
+        found = await renewals(kubectl)
+        return all(found[node] > before for node, before in renewed.items())
+
+    await until(have_renewed)
+
+
+async def identities(kubectl: Kubectl) -> dict[str, Tree]:
+    """What must not change: UIDs of nodes and pods, which container each pod has, how often it was restarted."""
+    nodes = (await kubectl.tree("nodes"))["items"]
+    containers = {
+        name: {"uid": pod["metadata"]["uid"]}
+        | {one["name"]: (one["containerID"], one["restartCount"]) for one in pod["status"]["containerStatuses"]}
+        for name, pod in (await pods(kubectl)).items()
+    }
+    return {"nodes": {one["metadata"]["name"]: one["metadata"]["uid"] for one in nodes}, "pods": containers}
+
+
+async def pods(kubectl: Kubectl) -> dict[str, Tree]:
+    return {one["metadata"]["name"]: one for one in (await kubectl.tree("pods"))["items"]}
+
+
+async def renewals(kubectl: Kubectl) -> dict[str, str]:
+    """When each node has renewed its lease at last."""
+    found = await kubectl("get", "leases", "-n", "kube-node-lease", "-o", "json")
+    return {one["metadata"]["name"]: one["spec"]["renewTime"] for one in json.loads(found)["items"]}
+
+
+def told(good: Move, bad: Move, silent: dict[str, float]) -> str:
+    gaps = f"API gap {good.gap:.1f} s with the source, {bad.gap:.1f} s without it"
+    return f"\n{gaps}; pods that write every second were silent for up to {max(silent.values()):.2f} s"

@@ -1,0 +1,67 @@
+"""What real machines of the simulated cloud are told, and how they find names."""
+
+from __future__ import annotations
+
+import json
+import struct
+from ipaddress import IPv4Address
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG
+from espalier.cli.environment.real_machines.cloud_config import COMMANDS, cloud_config
+from espalier.cli.environment.real_machines.name_server import Resolved, answer
+
+ADDRESS, SIX, NAME = 1, 28, "api.shoot--dev--apple.internal.example.com"
+KNOWN = {NAME: Resolved(IPv4Address("10.250.0.2"), 7)}
+
+
+def question(name: str, type_: int = ADDRESS, flags: int = 0x0100) -> bytes:
+    labels = b"".join(bytes([len(one)]) + one.encode() for one in name.split("."))
+    return struct.pack("!HHHHHH", 4711, flags, 1, 0, 0, 0) + labels + struct.pack("!BHH", 0, type_, 1)
+
+
+def test_a_name_is_answered_with_the_address_to_which_it_leads_now() -> None:
+    said = answer(question(NAME.upper()), KNOWN.get)
+    assert said is not None
+    id_, flags, _, answers, *_ = struct.unpack_from("!HHHHHH", said)
+    assert (id_, flags, answers) == (4711, 0x8500, 1)
+    assert said[-14:] == struct.pack("!HHLH", ADDRESS, 1, 7, 4) + bytes([10, 250, 0, 2])
+
+
+def test_a_name_that_has_no_address_of_a_kind_is_there_all_the_same() -> None:
+    said = answer(question(NAME, SIX), KNOWN.get)
+    assert said is not None
+    assert struct.unpack_from("!HHHHHH", said)[1:4] == (0x8500, 1, 0)
+
+
+def test_other_names_are_not_there() -> None:
+    said = answer(question("registry.example.com"), KNOWN.get)
+    assert said is not None
+    assert struct.unpack_from("!HHHHHH", said)[1:4] == (0x8503, 1, 0)
+
+
+def test_answers_are_not_answered() -> None:
+    assert answer(question(NAME, flags=0x8500), KNOWN.get) is None
+
+
+@given(st.binary(max_size=600) | st.builds(lambda end: question(NAME)[:12] + end, st.binary(max_size=600)))
+def test_nothing_that_comes_ends_the_name_server(message: bytes) -> None:
+    said = answer(message, lambda _name: None)
+    assert said is None or said[:2] == message[:2]
+
+
+def test_cloud_init_writes_the_files_of_user_data_and_starts_kubelet() -> None:
+    files = [{"path": BOOTSTRAP_KUBECONFIG, "content": "a\nb: '{{ c }}'"}]
+    head, _, told = cloud_config(msgspec.json.encode({"files": files})).partition(b"\n")
+    assert head == b"#cloud-config"
+    found = json.loads(told)
+    assert found["write_files"] == [{**files[0], "permissions": "0600"}]
+    assert found["runcmd"] == list(COMMANDS)
+
+
+def test_a_machine_whose_user_data_name_no_cluster_runs_and_is_no_node() -> None:
+    for data in (b"", b"{", b'{"files": [{"path": "/etc/motd", "content": "x"}]}'):
+        assert json.loads(cloud_config(data).partition(b"\n")[2])["runcmd"] == []

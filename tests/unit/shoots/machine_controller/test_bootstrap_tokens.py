@@ -1,0 +1,47 @@
+"""Tokens with which machines join their shoot."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.core import CLUSTER_ROLE_BINDING, SECRET, Secret
+from espalier.api.gardener.operating_system_config import BOOTSTRAP_TOKEN
+from espalier.apiserver.server import Server
+from espalier.apiserver.store import MemoryStore
+from espalier.kube.client import Client
+from espalier.kube.inprocess import InProcessTransport
+from espalier.runtime.clock import LoopClock
+from espalier.shoots.machine_controller.bootstrap_tokens import BOUND, VALIDITY, BootstrapTokens
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+async def shoot() -> AsyncIterator[Client]:
+    server = Server(MemoryStore(), now=lambda: NOW, random=random.Random(1))
+    await server.start()
+    yield Client(InProcessTransport(server))
+    await server.close()
+
+
+async def test_each_machine_joins_with_a_token_of_its_own_that_the_shoot_knows_for_a_while(shoot: Client) -> None:
+    clock = LoopClock(NOW)
+    tokens = BootstrapTokens(shoot, clock)
+    data = f"token: {BOOTSTRAP_TOKEN}".encode()
+    given = {await tokens.put_into(data, f"machine-{number}") for number in range(2)}
+    known = [one.decode(Secret).data for one in (await shoot.list(SECRET, "kube-system")).items]
+    assert len(given) == 2
+    assert {b"token: %b.%b" % (one["token-id"], one["token-secret"]) for one in known} == given
+    for one in known:
+        left = datetime.fromisoformat(one["expiration"].decode()) - clock.now()
+        assert VALIDITY * 0.9 < left <= VALIDITY
+    assert {one.name for one in (await shoot.list(CLUSTER_ROLE_BINDING)).items} >= BOUND.keys()
+
+
+async def test_user_data_without_a_place_for_a_token_need_none(shoot: Client) -> None:
+    assert await BootstrapTokens(shoot, LoopClock(NOW)).put_into(b"{}", "machine") == b"{}"
+    assert (await shoot.list(SECRET, "kube-system")).items == []
