@@ -219,6 +219,29 @@ def test_an_etcd_that_lost_its_data_and_was_written_to_at_once_begins_a_set_of_i
     simulated(story)
 
 
+def test_an_agent_that_failed_before_its_first_delta_needs_no_full_snapshot_more() -> None:
+    """It knows etcd by what it had when it was taken, and would take another one every few seconds."""
+
+    async def story(one: Setting) -> None:
+        await one.write(3)
+        snapshotter = one.snapshotter()
+        for _ in range(3):
+            running = asyncio.create_task(snapshotter.run())
+            await asyncio.sleep(1)
+            await one.write()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        assert len((await one.stock()).sets) == 1
+        await one.lose_all_data()
+        last = await one.write(30)
+        running = asyncio.create_task(snapshotter.run())
+        await asyncio.sleep(1)
+        running.cancel()
+        assert (await one.names())[-1] == f"Full-0-{last}"
+
+    simulated(story)
+
+
 def test_a_watch_that_was_cut_goes_on_where_it_was() -> None:
     async def story(one: Setting) -> None:
         async with one.running():
