@@ -1,16 +1,13 @@
-"""`espalier etcd-agent run`: what is refused before anything is begun, and what is said while it waits."""
+"""`espalier etcd-agent run`: what is refused before anything is begun."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from espalier.cli.main import run
-from espalier.etcd.client import connect
-from espalier.etcdbackup.running.guard import GuardClient
 
 Captured = pytest.CaptureFixture[str]
 OWNER = ("--epoch", "1", "--cluster", "shoot--a--b/1")
@@ -74,14 +71,3 @@ def test_a_folder_that_no_etcd_wrote_is_not_restored_into(tmp_path: Path, capsys
     assert "/ can't be a data directory" in refused(tmp_path, capsys, "--data-dir", "/", code=1)
     command = ["etcd-agent", "restore", f"file://{tmp_path}/store", "--data-dir", str(tmp_path / "precious")]
     assert run([*command, "--replace"]) == 1
-
-
-async def test_a_guard_that_is_not_there_is_told(tmp_path: Path) -> None:
-    async with connect("http://127.0.0.1:1") as etcd:
-        guard = GuardClient(tmp_path / "guard.sock", etcd)
-        running = asyncio.create_task(guard.run())
-        while not guard.trouble:  # noqa: ASYNC110 - nothing else tells it
-            await asyncio.sleep(0)
-        assert guard.trouble == f"the guard of etcd is not reached at {tmp_path}/guard.sock: No such file or directory"
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)

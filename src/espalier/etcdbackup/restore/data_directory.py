@@ -44,10 +44,10 @@ class SideFolder:
     def put_in_place(self) -> Path | None:
         """Give it its name, durably. What had that name is kept; its new name is returned."""
         for folder in (WAL, DATABASE.parent, DATABASE.parent.parent, Path()):
-            _sync(self.part / folder)
+            flush_folder(self.part / folder)
         if not _has_content(self._target):
             self.part.rename(self._target)
-            _sync(self._target.parent)
+            flush_folder(self._target.parent)
             return None
         self.part.rename(self._replaced)
         try:
@@ -55,7 +55,7 @@ class SideFolder:
         except OSError:
             self._replaced.rename(self.part)
             raise
-        _sync(self._target.parent)
+        flush_folder(self._target.parent)
         return self._replaced
 
 
@@ -146,7 +146,8 @@ def _exchange(one: Path, other: Path) -> None:
         raise OSError(number, f"two folders can't be exchanged here: {os.strerror(number)}", str(other))
 
 
-def _sync(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -14,7 +14,7 @@ from espalier.api import json_trees
 from espalier.etcd.bbolt.checking import check
 from espalier.etcd.bbolt.reading import Damaged, Database
 from espalier.etcdbackup.restore import wal_checking
-from espalier.etcdbackup.restore.data_directory import DATABASE, WAL
+from espalier.etcdbackup.restore.data_directory import DATABASE, WAL, flush_folder
 from espalier.etcdbackup.restore.errors import NotWritten
 from espalier.etcdbackup.restore.members import Membership
 from espalier.etcdbackup.restore.restorer import LEASE_TTL, Options, restore
@@ -104,6 +104,7 @@ def _begin(folder: Path, origin: Origin) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.rename(note)
+    flush_folder(note.parent)
 
 
 def _clear(folder: Path, cluster: str) -> None:

@@ -20,6 +20,9 @@ from espalier.etcdbackup.stores.store import Store
 PATIENCE = 10.0
 """Seconds for a revision that etcd has; one that was compacted just now may have left nothing."""
 
+NO_WRITES = 1
+"""Revision of an etcd that was never written to: what comes after it is whole, whichever etcd writes it."""
+
 Write = tuple[bool, bytes, bytes]
 """Whether it is a deletion, the key, the value."""
 
@@ -48,6 +51,18 @@ class LastWrites:
         return LastWrites(found[-1].item.mod_revision, _writes(found, found[-1].item.mod_revision))
 
 
+async def last_written(etcd: Client) -> LastWrites | None:
+    """The newest writes of an etcd; None where they can't be told. Raises `EtcdError`."""
+    revision = await newest_revision(etcd)
+    if revision <= NO_WRITES:
+        return LastWrites(revision, frozenset())
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return LastWrites(revision, await _found(etcd, revision))
+    except (Compacted, TimeoutError):
+        return None
+
+
 async def last_stored(store: Store, latest: SnapshotSet) -> LastWrites:
     """The last writes of a set. Raises `StoreError`, and `Incomparable` where its last delta can't be read, and where
     it has none: what is in a full snapshot is known only to who reads all of it.
@@ -73,6 +88,8 @@ async def compare(etcd: Client, known: LastWrites) -> None:
     revision = await newest_revision(etcd)
     if revision < known.revision:
         raise OtherHistory(f"etcd has revision {revision}, and had {known.revision}")
+    if known.revision <= NO_WRITES:
+        return
     try:
         async with asyncio.timeout(PATIENCE):
             found = await _found(etcd, known.revision)

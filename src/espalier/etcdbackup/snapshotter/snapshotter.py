@@ -28,6 +28,7 @@ from espalier.etcdbackup.snapshotter.continuity import (
     OtherHistory,
     compare,
     last_stored,
+    last_written,
 )
 from espalier.etcdbackup.snapshotter.full import ALL_KEYS, newest_revision, take_full
 from espalier.etcdbackup.snapshotter.measures import Measures
@@ -95,6 +96,8 @@ class Snapshotter:
         """etcd was seen behind the backups, and no full snapshot was stored since."""
         self._known: LastWrites | None = None
         """By which an etcd is known again to which the connection broke."""
+        self._begun_with = ""
+        """Name of the full snapshot after which `_known` was read: no delta is needed to go on after it."""
 
     @property
     def inactive(self) -> str:
@@ -136,7 +139,7 @@ class Snapshotter:
                     await self._followed(last)
                 except Compacted as error:
                     log.warning("revisions were compacted before a delta had them", last=last, compacted=error.revision)
-                    last = (await self._full_taken()).snapshot.last
+                    last = await self._begun_anew()
                 except Incomparable as error:
                     log.warning("etcd is looked at anew", reason=str(error))
                     last = await self._begun()
@@ -168,8 +171,14 @@ class Snapshotter:
         if reason is None and latest is not None:
             return latest.reach
         log.info("a full snapshot is taken first", reason=reason)
-        self._known = None
-        return (await self._full_taken()).snapshot.last
+        return await self._begun_anew()
+
+    async def _begun_anew(self) -> int:
+        """The revision of a new full snapshot, after which deltas begin. Raises as `_full_taken`."""
+        self._known, self._begun_with = None, ""
+        stored = await self._full_taken()
+        self._known, self._begun_with = await last_written(self._etcd), stored.name
+        return stored.snapshot.last
 
     async def _difference(self, latest: SnapshotSet, revision: int) -> str | None:
         """Why deltas must not go on after a set that etcd's revision has reached; None where they may.
@@ -178,7 +187,8 @@ class Snapshotter:
         deltas would seem to follow those of the set.
         """
         try:
-            self._known = await last_stored(self._store, latest)
+            if latest.chain or latest.full.name != self._begun_with or self._known is None:
+                self._known = await last_stored(self._store, latest)
             await compare(self._etcd, self._known)
         except OtherHistory as error:
             if revision <= latest.last:
@@ -259,7 +269,7 @@ class Snapshotter:
         """
         try:
             if self._known is None:
-                raise Incomparable("nothing was written since the full snapshot that could be compared")
+                raise Incomparable("nothing is known of it that could be compared")
             await compare(self._etcd, self._known)
         except Incomparable:
             if not pending.is_empty:

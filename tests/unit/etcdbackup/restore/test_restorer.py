@@ -18,7 +18,8 @@ from espalier.etcd.bbolt.checking import check
 from espalier.etcd.bbolt.reading import Database
 from espalier.etcd.requests import DeleteRange, Put
 from espalier.etcd.results import Event
-from espalier.etcdbackup.restore import data_directory
+from espalier.etcdbackup.restore import data_directory, wal
+from espalier.etcdbackup.restore.data_directory import WAL
 from espalier.etcdbackup.restore.errors import Incomplete, NothingToRestore, NotWritten, Occupied
 from espalier.etcdbackup.restore.restorer import Options, Restored, restore
 from espalier.etcdbackup.snapshots.names import Compression
@@ -28,6 +29,7 @@ from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import SystemClock
 from tests.support.backups import delta, full
+from tests.support.disk_order import DiskOrder
 from tests.support.etcd_histories import Grant, Model, Step, histories
 from tests.support.restored_etcd import database, full_content, put_delta, put_full, records
 
@@ -205,6 +207,19 @@ async def test_a_store_without_a_backup_is_refused(store: MemoryStore, tmp_path:
     with pytest.raises(NothingToRestore, match="an etcd without data"):
         await restore(store, tmp_path / "data", kept)
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_all_of_it_is_on_the_disk_before_it_has_its_name(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that loses power would start an etcd with half of it, and find no backup needed."""
+    await backed_up(store, played(STORY), 10, [])
+    order, data = DiskOrder(monkeypatch), tmp_path / "data"
+    await restore(store, data, AGAIN, notes={Path("member/note.json"): b"{}"})
+    files = {Path("member/snap/db"), WAL / wal.SEGMENT, Path("member/note.json")}
+    folders = {Path("member/snap"), WAL, Path("member"), Path()}
+    assert {tmp_path / "data.part" / path for path in files | folders} <= order.before(data)
+    assert tmp_path in order.after(data)
 
 
 async def test_data_that_are_there_are_put_aside_only_when_told(store: MemoryStore, tmp_path: Path) -> None:

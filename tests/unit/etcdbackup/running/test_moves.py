@@ -21,6 +21,7 @@ from espalier.apiserver.etcd_store import EtcdStore
 from espalier.etcd.client import Client
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.plan import BUMP
+from espalier.etcdbackup.running.parts import Origin
 from espalier.etcdbackup.snapshots.names import Kind, parse_key
 from espalier.etcdbackup.snapshots.reading import take_stock
 from espalier.etcdbackup.snapshotter.full import newest_revision
@@ -466,6 +467,49 @@ def test_data_with_less_than_their_backups_are_replaced() -> None:
         await moves.until(lambda: not run.ready)
         await moves.until(lambda: run.ready)
         assert await revision(source) > BUMP
+
+    moving(story)
+
+
+@pytest.mark.parametrize(
+    ("origin", "said"),
+    [
+        (Origin(1, "shoot--other--garden/9a", True), "epoch 1 of shoot--other--garden/9a, not of epoch 1 of"),
+        (Origin(2, CLUSTER, True), f"epoch 2 of {CLUSTER}, not of epoch 1 of"),
+    ],
+    ids=["of another cluster", "of a later epoch"],
+)
+def test_data_of_others_are_not_touched(origin: Origin, said: str) -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(30)
+        source.guard.kill_etcd()
+        vars(source.data)["_origin"] = origin
+        run = source.run
+        assert run is not None
+        await asyncio.sleep(60)
+        assert not run.ready
+        assert said in run.trouble
+        assert await source.data.origin() == origin, "nothing was restored in their place"
+
+    moving(story)
+
+
+def test_an_epoch_does_not_start_from_less_than_its_list() -> None:
+    async def story(moves: Moves) -> None:
+        source = await moves.founded()
+        await asyncio.sleep(60)
+        await moves.initiated(source)
+        destination = moves.seat()
+        copy = moves.copy(destination)
+        await moves.until(lambda: copy.ready)
+        for stored in (await take_stock(destination.bucket)).snapshots:
+            await destination.bucket.delete(stored.key)
+        run = destination.start_agent()
+        await asyncio.sleep(60)
+        assert not run.ready
+        assert "was copied for epoch 2, and is not in its store: copy again" in run.trouble
+        assert not destination.data_is_there()
 
     moving(story)
 

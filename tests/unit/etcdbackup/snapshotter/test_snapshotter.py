@@ -174,7 +174,7 @@ def test_an_etcd_with_other_writes_is_not_backed_up_before_it_has_more_of_them_t
         await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
         await one.write(19)
         with pytest.raises(Behind, match="other writes at revision 20"):
-            await one.snapshotter().run()
+            await asyncio.wait_for(one.snapshotter().run(), HOUR)
         await one.write()
         async with one.running():
             await asyncio.sleep(1)
@@ -195,7 +195,7 @@ def test_an_etcd_that_lost_its_data_under_an_agent_does_not_go_on_after_what_it_
         await asyncio.sleep(1)
         await one.lose_all_data()
         with pytest.raises(Behind, match=r"etcd has revision 1, and its backups in \S+ lead to 8"):
-            await running
+            await asyncio.wait_for(running, HOUR)
         assert await one.names() == ["Full-0-1", "Incr-2-6", "Incr-7-8"]
 
     simulated(story)
@@ -215,6 +215,29 @@ def test_an_etcd_that_lost_its_data_and_was_written_to_at_once_begins_a_set_of_i
             assert latest is not None
             assert latest.full.snapshot.last > 6
             assert await one.reach() == last
+
+    simulated(story)
+
+
+def test_an_agent_that_failed_before_its_first_delta_needs_no_full_snapshot_more() -> None:
+    """It knows etcd by what it had when it was taken, and would take another one every few seconds."""
+
+    async def story(one: Setting) -> None:
+        await one.write(3)
+        snapshotter = one.snapshotter()
+        for _ in range(3):
+            running = asyncio.create_task(snapshotter.run())
+            await asyncio.sleep(1)
+            await one.write()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        assert len((await one.stock()).sets) == 1
+        await one.lose_all_data()
+        last = await one.write(30)
+        running = asyncio.create_task(snapshotter.run())
+        await asyncio.sleep(1)
+        running.cancel()
+        assert (await one.names())[-1] == f"Full-0-{last}"
 
     simulated(story)
 

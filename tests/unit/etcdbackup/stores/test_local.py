@@ -16,6 +16,7 @@ import pytest
 from espalier.etcdbackup.stores.errors import Conflict, NotFound, Refused, StoreError, Unavailable
 from espalier.etcdbackup.stores.local import LOCK, UPLOADS, LocalStore
 from espalier.etcdbackup.stores.retries import Retries
+from tests.support.disk_order import DiskOrder
 
 
 async def chunks(data: bytes) -> AsyncGenerator[bytes, None]:
@@ -30,6 +31,17 @@ async def test_folders_and_files_are_their_owners_alone(tmp_path: Path) -> None:
     folders = ("default.bkp", "default.bkp/etcd-main", "default.bkp/etcd-main/v2", f"default.bkp/etcd-main/{UPLOADS}")
     assert {path for path, mode in modes.items() if mode == 0o700} == set(folders)
     assert {mode for path, mode in modes.items() if path not in folders} == {0o600}
+
+
+async def test_an_object_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its name, and the folders above it, before it is called stored."""
+    store, order = LocalStore(tmp_path / "etcd-main"), DiskOrder(monkeypatch)
+    await store.put("v2/a", b"1")
+    await store.upload("v2/b", chunks(b"2"))
+    for path in (tmp_path / "etcd-main/v2/a", tmp_path / "etcd-main/v2/b"):
+        assert [one for one in order.before(path) if one.parent.name == UPLOADS]
+        assert path.parent in order.after(path)
+    assert {tmp_path, tmp_path / "etcd-main"} <= order.before(tmp_path / "etcd-main/v2/a")
 
 
 async def test_lock_and_unfinished_uploads_are_no_objects(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""The data directory of an epoch on a volume: what is made durable, and what of others is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from espalier.etcd.backend import State
+from espalier.etcd.results import Event, KeyValue
+from espalier.etcdbackup.restore.data_directory import DATABASE
+from espalier.etcdbackup.restore.errors import Occupied
+from espalier.etcdbackup.restore.members import membership
+from espalier.etcdbackup.running.data_directory import NOTE, DataDirectory
+from espalier.etcdbackup.running.parts import Origin
+from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.stores.local import LocalStore
+from tests.support.backups import full
+from tests.support.disk_order import DiskOrder
+from tests.support.restored_etcd import full_content, put_full
+
+OURS, OTHER = Origin(1, "shoot--a--b/1", True), Origin(1, "shoot--c--d/2", True)
+
+
+async def test_where_data_come_from_is_on_the_disk_before_etcd_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order, folder = DiskOrder(monkeypatch), tmp_path / "data"
+    data = DataDirectory(folder, membership())
+    await data.begin(OURS)
+    assert await data.origin() == OURS
+    assert not await data.is_present()
+    assert (folder / NOTE).with_suffix(".part") in order.before(folder / NOTE)
+    assert (folder / NOTE).parent in order.after(folder / NOTE)
+
+
+@pytest.mark.parametrize("replaced", [OURS, OTHER], ids=["its own", "another cluster's"])
+async def test_what_was_put_aside_makes_way_for_its_own_cluster_alone(tmp_path: Path, replaced: Origin) -> None:
+    store, folder = LocalStore(tmp_path / "store"), tmp_path / "data"
+    item = KeyValue(b"/registry/a", b"1", 2, 2, 1, 0)
+    await put_full(store, full(2, 0), full_content([Event("PUT", item, None)], State(revision=2)))
+    before = tmp_path / "data.replaced"
+    for at, origin in ((folder, OURS), (before, replaced)):
+        (at / DATABASE).parent.mkdir(parents=True)
+        (at / DATABASE).write_bytes(b"old")
+        (at / NOTE).write_bytes(msgspec.json.encode(origin))
+    (before / DATABASE).write_bytes(b"older")
+    data = DataDirectory(folder, membership())
+    if replaced == OURS:
+        await data.restore(store, await take_stock(store), 0, OURS)
+        assert (before / DATABASE).read_bytes() == b"old"
+    else:
+        with pytest.raises(Occupied, match=r"data\.replaced keeps what was replaced before"):
+            await data.restore(store, await take_stock(store), 0, OURS)
+        assert (before / DATABASE).read_bytes() == b"older"
+        assert (folder / DATABASE).read_bytes() == b"old"

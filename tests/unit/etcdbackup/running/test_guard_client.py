@@ -1,0 +1,61 @@
+"""The agent's side of a guard that is away: what is said of it, and what it is told when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from espalier.etcd.client import connect
+from espalier.etcdbackup.running import guard as guards
+from espalier.etcdbackup.running.guard import GuardClient
+
+PATIENCE = 30.0
+
+
+@asynccontextmanager
+async def client(path: Path) -> AsyncIterator[GuardClient]:
+    async with connect("http://127.0.0.1:1") as etcd:
+        made = GuardClient(path, etcd)
+        running = asyncio.create_task(made.run())
+        try:
+            yield made
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_guard_that_is_not_there_is_told(tmp_path: Path) -> None:
+    async with client(tmp_path / "guard.sock") as guard:
+        while not guard.trouble:  # noqa: ASYNC110 - nothing else tells it
+            await asyncio.sleep(0)
+        assert guard.trouble == f"the guard of etcd is not reached at {tmp_path}/guard.sock: No such file or directory"
+
+
+async def test_a_guard_that_was_taken_to_run_nothing_is_told_to_end_what_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The agent went on as if etcd had ended, and restored its data, say."""
+    monkeypatch.setattr(guards, "AWAY", 0.01)
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.put_nowait(await reader.readline())
+        writer.close()
+
+    with tempfile.TemporaryDirectory(prefix="guard") as name:
+        path = Path(name) / "guard.sock"
+        async with client(path) as guard:
+            assert not await guard.is_running()
+            server = await asyncio.start_unix_server(hear, path)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    assert json.loads(await heard.get())["do"] == "stop"
+                assert not guard.trouble
+            finally:
+                server.close()

@@ -1,0 +1,27 @@
+"""Sync objects in a store: a put is of what was read, or it is not made."""
+
+from __future__ import annotations
+
+import random
+
+from espalier.api.etcd.ownership import CopyOperation, Status, Writer, copy_operation_key, encoded
+from espalier.etcdbackup.election.actions import PutOperation
+from espalier.etcdbackup.election.events import Observed
+from espalier.etcdbackup.running.sync_objects import SyncObjects
+from espalier.etcdbackup.stores.memory import MemoryStore
+from espalier.runtime.clock import SystemClock
+
+KEY = copy_operation_key(1)
+
+
+async def test_a_put_that_was_decided_by_an_older_read_is_not_made() -> None:
+    store = MemoryStore(SystemClock())
+    objects = SyncObjects(store, 1, "shoot--a--b/1", SystemClock(), random.Random(1), seconds=5)
+    await store.put(KEY, encoded(CopyOperation(1, Status.INITIAL, Writer.DESTINATION)))
+    first = await objects.observe()
+    assert isinstance(first, Observed)
+    ready = encoded(CopyOperation(1, Status.READY, Writer.SOURCE))
+    await store.put(KEY, ready)
+    await objects.observe()
+    await objects.put_operation(PutOperation(CopyOperation(1, Status.INITIAL, Writer.SOURCE), first.version))
+    assert (await store.read(KEY, most=9999)).data == ready
