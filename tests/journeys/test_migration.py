@@ -15,7 +15,7 @@ from espalier.api.gardener import leases, metadata_keys, names, ownership
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot import API_SERVER_AVAILABLE, Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.cli.gardening import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
@@ -273,6 +273,31 @@ def test_an_outage_of_the_garden_is_no_silence_of_seeds() -> None:
         world.restore_links()
         await asyncio.sleep(200)
         assert (await world.shoot()).status.seed_name == "a"
+
+    told(story)
+
+
+@pytest.mark.parametrize("link", ["garden", "seed"])
+def test_how_shoots_of_a_silent_seed_are_is_unknown_until_it_is_heard_again(link: str) -> None:
+    async def story(world: World) -> None:
+        async def said() -> tuple[str, str | None]:
+            shoot = await world.shoot()
+            found = next(one for one in shoot.status.conditions if one.type == API_SERVER_AVAILABLE)
+            return found.status, shoot.metadata.resource_version
+
+        await world.create_shoot()
+        await world.healthy("a")
+        await asyncio.sleep(120)
+        assert (await said())[0] == "True"
+        getattr(world.seeds["a"].links, link).cut()
+        await asyncio.sleep(2 * world.config.heartbeat_grace)
+        silent = await said()
+        assert silent[0] == "Unknown"
+        await asyncio.sleep(300)
+        assert await said() == silent, "garden and gardenlet do not write in turns"
+        world.restore_links()
+        await asyncio.sleep(60)
+        assert (await said())[0] == "True"
 
     told(story)
 
