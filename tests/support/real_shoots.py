@@ -39,6 +39,8 @@ from tests.support.tasks import running
 
 SEEDS = ("east", "west")
 PATIENCE = 60.0
+CREATION = 15.0
+"""Seconds that the creation of a shoot takes on two idle cores."""
 QUICK = Timing(
     poll_period=0.5,
     store_timeout=0.5,
@@ -122,6 +124,8 @@ class RealShoot:
     kubectl_program: Path
     folder: Path
     witnesses: Witnesses = field(default_factory=Witnesses)
+    pace: float = 1.0
+    """How many times longer its creation took than on a machine with nothing else to do; no less than 1."""
 
     async def kubectl(self, seed: str, *, token: str = "") -> Kubectl:
         """kubectl with the shoot's own kubeconfig, or with a token.
@@ -212,8 +216,10 @@ async def real_shoot(
             told.setdefault(text, time.monotonic())
 
         shoot = RealShoot(garden, planes, Story(garden, tell, version=planes.version), found / "kubectl", folder)
+        began = time.monotonic()
         try:
             async with shoot.story.begun(SEEDS[0]), shoot.witnesses.looking(garden):
+                shoot.pace = max(1.0, (time.monotonic() - began) / CREATION)
                 yield shoot
         except BaseException:
             print(shoot.logs(), *(f"{at:.1f} {text}" for text, at in told.items()), sep="\n")
