@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TypeVar
 
 import pytest
+from structlog.testing import capture_logs
 
+from espalier.api import core
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.gardener import leases, metadata_keys, names, ownership
+from espalier.api.gardener import GARDEN_KINDS, leases, metadata_keys, names, ownership
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import API_SERVER_AVAILABLE, Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.cli.gardening import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
@@ -27,6 +31,7 @@ from espalier.shoots.garden.roles import USER
 from espalier.shoots.secrets import names as secret_names
 from tests.support.faults import Interceptor, refusal
 from tests.support.gardens import EPOCH, GARDEN, GARDENLET, NAMESPACE, World, client_of, garden
+from tests.support.sampling import sampled
 
 T = TypeVar("T")
 
@@ -242,6 +247,75 @@ def test_a_source_that_comes_back_cleans_up_without_a_call_to_the_provider() -> 
     told(story)
 
 
+@pytest.mark.parametrize("count", sampled([1, 20], 0))
+def test_a_seed_is_emptied_registered_anew_and_gets_its_shoots_back(count: int) -> None:
+    async def story(world: World) -> None:
+        shoots = [f"shoot-{number}" for number in range(count)]
+
+        async def all_on(seed: str) -> None:
+            for name in shoots:
+                await world.healthy(seed, name, seconds=3600)
+
+        for name in shoots:
+            await world.create_shoot(name, "a")
+        await all_on("a")
+        inventory, buckets = dict(world.infrastructures.inventory), dict(world.buckets.data)
+        for destination, source in (("b", "a"), ("a", "b")):
+            for name in shoots:
+                await world.move(destination, name)
+            await all_on(destination)
+            for name in shoots:
+                await world.gone(source, name)
+            if source == "a":
+                before = (await world.client.get(Seed.resource, "a")).metadata.uid
+                await world.client.delete(Seed.resource, "a")
+                await world.garden.add_seed("a")
+                assert (await world.client.get(Seed.resource, "a")).metadata.uid != before
+                await asyncio.sleep(world.config.heartbeat_grace)
+        assert world.infrastructures.inventory == inventory
+        assert world.witness.serving == {f"shoot--dev--{name}": "a" for name in shoots}
+        assert buckets.items() <= world.buckets.data.items(), "with what was left in the first bucket"
+
+    told(story)
+
+
+def test_no_key_or_token_of_a_shoot_is_in_the_garden_or_in_logs_but_in_its_shoot_state() -> None:
+    """G18: in a whole life, with a move and a source that is given up."""
+
+    async def story(world: World) -> None:
+        await world.create_shoot()
+        await world.healthy("a")
+        hidden = await keys_and_tokens(world, "a")
+        await world.move("b")
+        await world.healthy("b")
+        hidden |= await keys_and_tokens(world, "b")
+        await world.seeds["b"].power_off()
+        await world.move("a")
+        await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+        await world.healthy("a")
+        assert len(hidden) > 2 * len(secret_names.CARRIED)
+        kinds = [kind.resource for kind in GARDEN_KINDS if kind.resource != ShootState.resource]
+        shown = [*kinds, core.CORE_EVENT, core.LEASE, core.CONFIG_MAP, core.ROLE, core.CLUSTER_ROLE]
+        texts = {str(one): [found.raw for found in (await world.client.list(one)).items] for one in shown}
+        texts["logs"] = [str(entry).encode() for entry in logged]
+        assert all(texts[str(one)] for one in (Shoot.resource, core.LEASE)), "there is something to look at"
+        found = {where for where, raw in texts.items() for text in raw for value in hidden if value in text}
+        assert found == set()
+        state = await world.client.get(ShootState.resource, "apple", NAMESPACE)
+        assert any(value in state.raw for value in hidden), "as the search would find them"
+
+    with capture_logs() as logged:
+        told(story)
+
+
+async def keys_and_tokens(world: World, seed: str) -> set[bytes]:
+    """What of the shoot's Secrets in a seed nobody else may know, plain and as Secrets have it."""
+    values = [value for data in (await world.secrets(seed)).values() for value in data.values()]
+    private = [value for value in values if not base64.b64decode(value).startswith(b"-----BEGIN CERTIFICATE")]
+    plain = {line for value in private for line in base64.b64decode(value).splitlines() if len(line) > 24}
+    return {*map(str.encode, private), *plain} - {b"-----BEGIN EC PRIVATE KEY-----", b"-----BEGIN RSA PRIVATE KEY-----"}
+
+
 @pytest.mark.soak
 def test_a_seed_that_is_merely_slow_is_not_given_up() -> None:
     async def story(world: World) -> None:
@@ -275,6 +349,31 @@ def test_an_outage_of_the_garden_is_no_silence_of_seeds() -> None:
         world.restore_links()
         await asyncio.sleep(200)
         assert (await world.shoot()).status.seed_name == "a"
+
+    told(story)
+
+
+@pytest.mark.parametrize("link", ["garden", "seed"])
+def test_how_shoots_of_a_silent_seed_are_is_unknown_until_it_is_heard_again(link: str) -> None:
+    async def story(world: World) -> None:
+        async def said() -> tuple[str, str | None]:
+            shoot = await world.shoot()
+            found = next(one for one in shoot.status.conditions if one.type == API_SERVER_AVAILABLE)
+            return found.status, shoot.metadata.resource_version
+
+        await world.create_shoot()
+        await world.healthy("a")
+        await asyncio.sleep(120)
+        assert (await said())[0] == "True"
+        getattr(world.seeds["a"].links, link).cut()
+        await asyncio.sleep(2 * world.config.heartbeat_grace)
+        silent = await said()
+        assert silent[0] == "Unknown"
+        await asyncio.sleep(300)
+        assert await said() == silent, "garden and gardenlet do not write in turns"
+        world.restore_links()
+        await asyncio.sleep(60)
+        assert (await said())[0] == "True"
 
     told(story)
 

@@ -40,6 +40,8 @@ from tests.support.tasks import running
 
 SEEDS = ("east", "west")
 PATIENCE = 60.0
+CREATION = 15.0
+"""Seconds that the creation of a shoot takes on two idle cores."""
 QUICK = Timing(
     poll_period=0.5,
     store_timeout=0.5,
@@ -123,6 +125,8 @@ class RealShoot:
     kubectl_program: Path
     folder: Path
     witnesses: Witnesses = field(default_factory=Witnesses)
+    pace: float = 1.0
+    """How many times longer its creation took than on a machine with nothing else to do; no less than 1."""
 
     async def kubectl(self, seed: str, *, token: str = "") -> Kubectl:
         """kubectl with the shoot's own kubeconfig, or with a token.
@@ -230,8 +234,10 @@ async def real_shoot(
         containers = machines.containers if machines is not None else WEB
         story = Story(garden, tell, version=planes.version, nodes=nodes, containers=containers)
         shoot = RealShoot(garden, planes, story, found / "kubectl", folder)
+        began = time.monotonic()
         try:
             async with shoot.story.begun(SEEDS[0]), shoot.witnesses.looking(garden):
+                shoot.pace = max(1.0, (time.monotonic() - began) / CREATION)
                 yield shoot
         except BaseException:
             print(shoot.logs(), *(f"{at:.1f} {text}" for text, at in told.items()), sep="\n")

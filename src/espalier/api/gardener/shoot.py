@@ -27,8 +27,20 @@ API_SERVER_AVAILABLE = "APIServerAvailable"
 """Condition of a Shoot: its API server can be reached."""
 CONTROL_PLANE_HEALTHY = "ControlPlaneHealthy"
 """Condition of a Shoot: its etcd and the programs of its control plane run."""
+EVERY_NODE_READY = "EveryNodeReady"
+"""Condition of a Shoot: as many nodes as its workers have at least are there, and all are ready."""
+SYSTEM_COMPONENTS_HEALTHY = "SystemComponentsHealthy"
+"""Condition of a Shoot: all Deployments and DaemonSets in its namespace kube-system are available."""
 READY_FOR_DISASTER = "ReadyForDisaster"
 """Condition of a Shoot: should its seed be lost, it can be restored in another one, up to the last delta snapshot."""
+TOLD_BY_GARDENLET = (
+    API_SERVER_AVAILABLE,
+    CONTROL_PLANE_HEALTHY,
+    EVERY_NODE_READY,
+    SYSTEM_COMPONENTS_HEALTHY,
+    READY_FOR_DISASTER,
+)
+"""Conditions of a Shoot that the gardenlet of its seed keeps: without it nobody knows."""
 
 
 class WorkerMachine(Part):

@@ -5,6 +5,7 @@ None of them changes the seed of a shoot that has one: that is for people.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -17,8 +18,9 @@ from espalier.api.gardener.operations import Condition, LastOperation, Operation
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import READY_FOR_MIGRATION, Shoot, ShootStatus
+from espalier.api.gardener.shoot import READY_FOR_MIGRATION, TOLD_BY_GARDENLET, Shoot, ShootStatus
 from espalier.api.resource import Key
+from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
@@ -86,7 +88,21 @@ class Garden:
         conditions = _with(status.conditions, ready, self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
         await self._writer.status(Seed.resource, live, wanted, Precondition.UID, before=status)
+        if not is_alive and self._signs.has_seen(key.name):
+            await self._nobody_tells(key.name)
         return Wait("Watched", "its Lease is looked at again", after=self._config.look)
+
+    async def _nobody_tells(self, seed: str) -> None:
+        """How the shoots of a silent seed are is unknown; its gardenlet says it anew when it is back."""
+        message = f"the gardenlet of seed {seed} gives no sign of life"
+        for found in self._shoots.list():
+            status = found.decode(Shoot).status
+            if status.seed_name == seed:
+                wanted = msgspec.structs.replace(
+                    status, conditions=_unknown(status, "GardenletSilent", message, self._clock.now())
+                )
+                with suppress(Conflict, NotFound):  # then it is looked at again
+                    await self._writer.status(Shoot.resource, found, wanted, Precondition.VERSION, before=status)
 
     # Seeds of new shoots.
 
@@ -163,7 +179,11 @@ class Garden:
             OperationType.MIGRATE, OperationState.ABORTED, description, 100, timestamp(self._clock.now())
         )
         wanted = msgspec.structs.replace(
-            typed.status, seed_name=typed.spec.seed_name, last_operation=last, last_errors=[]
+            typed.status,
+            seed_name=typed.spec.seed_name,
+            last_operation=last,
+            last_errors=[],
+            conditions=_unknown(typed.status, "SeedGivenUp", f"seed {source} is given up", self._clock.now()),
         )
         await self._writer.status(Shoot.resource, live, wanted, Precondition.VERSION, before=typed.status)
         return Done()
@@ -204,6 +224,15 @@ def _owned(shoot: Object, seed: str) -> bool:
     except OwnershipError:
         return False
     return current is not None and current.seed == seed
+
+
+def _unknown(status: ShootStatus, reason: str, message: str, now: datetime) -> list[Condition]:
+    """The conditions, with nothing known of what a gardenlet told."""
+    conditions = status.conditions
+    for one in conditions:
+        if one.type in TOLD_BY_GARDENLET:
+            conditions = _with(conditions, Condition(one.type, "Unknown", reason, message), now)
+    return conditions
 
 
 def _with(conditions: list[Condition], condition: Condition, now: datetime) -> list[Condition]:

@@ -1,4 +1,5 @@
-"""The controller that says how a shoot is: from caches at once, and from its etcd's agent and its bucket now and then.
+"""The controller that says how a shoot is: from caches at once; now and then from its etcd's agent, its bucket and its
+API server.
 
 What is asked for is asked rarely and at times that chance spreads: a gardenlet of many shoots asks evenly. Nothing is
 said of a shoot that is being moved away: its operation tells.
@@ -6,7 +7,9 @@ said of a shoot that is being moved away: its operation tells.
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,19 +22,21 @@ from espalier.api.etcd.ownership import first_start_key
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import migrating, seed_of
-from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.shoot import EVERY_NODE_READY, READY_FOR_DISASTER, Shoot
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import Precondition
-from espalier.shoots.gardenlet.context import Live, Tools
+from espalier.shoots.gardenlet.context import Live, ShootHealth, Tools
 from espalier.shoots.gardenlet.health import Backups, conditions, merged
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
 
 LARGEST_ANSWER = 64 * 1024
+UNHEARD = 10.0
+"""Seconds until a gardenlet that gives no sign of life looks if it does."""
 AGAIN = 60.0
 """Seconds until a bucket that could not be read is tried again."""
 
@@ -47,11 +52,18 @@ class _Asked:
     """The agent's, and when it was given."""
     bucket: tuple[str, bool] | None = None
     """Why another seed could not read it, and whether that was tried."""
+    shoot_due: float = math.inf
+    was_settled: bool = False
+    """True if no operation was under way when it was looked at last."""
+    shoot: ShootHealth | None = None
+    """What its API server said."""
 
 
-def controller(observer: Observer, tools: Tools, rng: random.Random) -> Controller:
-    """The controller of the seed's shoots."""
-    care = Care(observer, tools, rng)
+def controller(
+    observer: Observer, tools: Tools, rng: random.Random, is_heard: Callable[[], bool] = lambda: True
+) -> Controller:
+    """The controller of the seed's shoots. While the garden hears no sign of life, the garden tells how they are."""
+    care = Care(observer, tools, rng, is_heard)
     made = Controller("shoot-care", care.reconcile, workers=5, rng=rng)
     made.watch(observer.garden[Shoot.resource])
 
@@ -67,8 +79,8 @@ def controller(observer: Observer, tools: Tools, rng: random.Random) -> Controll
 class Care:
     """Keeps the conditions of shoots up to date."""
 
-    def __init__(self, observer: Observer, tools: Tools, rng: random.Random) -> None:
-        self._observer, self._tools, self._rng = observer, tools, rng
+    def __init__(self, observer: Observer, tools: Tools, rng: random.Random, is_heard: Callable[[], bool]) -> None:
+        self._observer, self._tools, self._rng, self._is_heard = observer, tools, rng, is_heard
         self._asked: dict[Key, _Asked] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -77,6 +89,8 @@ class Care:
         if found is None or not self._is_ours(found):
             self._asked.pop(key, None)
             return Done()
+        if not self._is_heard():
+            return Wait("SeedSilent", "the seed gives no sign of life: the garden tells so", after=UNHEARD)
         try:
             scope = self._observer.scope(Live(found, None), self._tools.clock.now())
         except OwnershipError:
@@ -85,7 +99,8 @@ class Care:
             return Done()
         backups = await self._ask(key, scope)
         status = scope.shoot.status
-        wanted = merged(status.conditions, conditions(scope, backups), scope.now)
+        shoot = await self._shoot(key, scope)
+        wanted = merged(status.conditions, conditions(scope, backups, shoot), scope.now)
         try:
             await self._tools.garden.status(
                 Shoot.resource,
@@ -97,7 +112,7 @@ class Care:
         except (Conflict, NotFound) as changed:
             return Wait("ShootChanged", f"{changed}", after=1)
         asked = self._asked[key]
-        due = min(asked.agent_due, asked.bucket_due) - self._tools.clock.monotonic()
+        due = min(asked.agent_due, asked.bucket_due, asked.shoot_due) - self._tools.clock.monotonic()
         after = self._tools.config.care if backups is None else max(1.0, due)
         return Wait("CaredFor", "its backups are asked for again", after=after)
 
@@ -128,6 +143,24 @@ class Care:
             return None
         status, at = asked.answer or (None, None)
         return Backups(status, at, *asked.bucket)
+
+    async def _shoot(self, key: Key, scope: Scope) -> ShootHealth | None:
+        """What its API server says, asked anew where that is due, and at once when an operation has ended."""
+        asked, shoots, last = self._asked[key], self._tools.shoots, scope.shoot.status.last_operation
+        if shoots is None or scope.is_hibernated:
+            asked.shoot, asked.shoot_due = None, math.inf
+            return None
+        now, is_settled = self._tools.clock.monotonic(), last is not None and last.finished
+        is_known = any(one.type == EVERY_NODE_READY for one in scope.shoot.status.conditions)
+        if is_settled and not asked.was_settled and (asked.shoot is not None or not is_known):
+            asked.shoot_due = now
+        elif asked.shoot_due == math.inf:  # of another process: not all of them at a time
+            asked.shoot_due = now + self._rng.random() * self._tools.config.care
+        asked.was_settled = is_settled
+        if now >= asked.shoot_due:
+            asked.shoot_due = self._later(self._tools.config.care)
+            asked.shoot = await shoots.health(scope.technical_id)
+        return asked.shoot
 
     def _first(self, scope: Scope, now: float) -> float:
         """A bucket is read at once, unless it was before this process: then all of them are not read at a time."""

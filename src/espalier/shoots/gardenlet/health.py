@@ -14,11 +14,20 @@ import msgspec
 from espalier.api.conditions import timestamp
 from espalier.api.etcd.calls import BackupStatus
 from espalier.api.gardener.operations import Condition
-from espalier.api.gardener.shoot import API_SERVER_AVAILABLE, CONTROL_PLANE_HEALTHY, READY_FOR_DISASTER
+from espalier.api.gardener.shoot import (
+    API_SERVER_AVAILABLE,
+    CONTROL_PLANE_HEALTHY,
+    EVERY_NODE_READY,
+    READY_FOR_DISASTER,
+    SYSTEM_COMPONENTS_HEALTHY,
+)
 from espalier.api.meta import Tree
+from espalier.shoots.gardenlet.context import ShootHealth
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
 from espalier.shoots.gardenlet.scope import Scope
 
+MOST_NAMED = 10
+"""Nodes or components that a message names."""
 STORING = 20.0
 """Seconds that a snapshot takes to be stored, before it is late."""
 
@@ -37,9 +46,14 @@ class Backups:
     """False where nobody could try."""
 
 
-def conditions(scope: Scope, backups: Backups | None) -> list[Condition]:
-    """The conditions of a shoot. Without `backups`, as they were not asked yet, that of backups stays as it is."""
+def conditions(scope: Scope, backups: Backups | None, shoot: ShootHealth | None = None) -> list[Condition]:
+    """The conditions of a shoot. Those of which nothing was asked yet, of backups or the shoot, stay as they are."""
     found = [_api_server(scope), _control_plane(scope)]
+    if scope.is_hibernated:
+        asleep = ("True", "Hibernated", "the shoot sleeps: it has no nodes")
+        found += [Condition(type, *asleep) for type in (EVERY_NODE_READY, SYSTEM_COMPONENTS_HEALTHY)]
+    elif shoot is not None:
+        found += [_nodes(scope, shoot), _components(scope, shoot)]
     if backups is not None:
         found.append(ready_for_disaster(scope, backups))
     return found
@@ -79,6 +93,39 @@ def _control_plane(scope: Scope) -> Condition:
     if not bad:
         return Condition(CONTROL_PLANE_HEALTHY, "True", "ControlPlaneRunning", "")
     return _unhealthy(scope, CONTROL_PLANE_HEALTHY, "ComponentsNotReady", f"not ready: {', '.join(bad)}")
+
+
+def _nodes(scope: Scope, shoot: ShootHealth) -> Condition:
+    if shoot.unreachable:
+        return _unasked(scope, EVERY_NODE_READY, shoot)
+    if shoot.unready_nodes:
+        return _unhealthy(scope, EVERY_NODE_READY, "NodesNotReady", f"not ready: {_named(shoot.unready_nodes)}")
+    least = sum(worker.minimum for worker in scope.shoot.spec.provider.workers)
+    if shoot.nodes < least:
+        message = f"found {shoot.nodes} nodes, and the shoot's workers have at least {least}"
+        return _unhealthy(scope, EVERY_NODE_READY, "NodesMissing", message)
+    return Condition(EVERY_NODE_READY, "True", "EveryNodeReady", "")
+
+
+def _components(scope: Scope, shoot: ShootHealth) -> Condition:
+    if shoot.unreachable:
+        return _unasked(scope, SYSTEM_COMPONENTS_HEALTHY, shoot)
+    if shoot.unready_components:
+        message = f"not available in kube-system: {_named(shoot.unready_components)}"
+        return _unhealthy(scope, SYSTEM_COMPONENTS_HEALTHY, "ComponentsNotReady", message)
+    return Condition(SYSTEM_COMPONENTS_HEALTHY, "True", "SystemComponentsRunning", "")
+
+
+def _unasked(scope: Scope, type: str, shoot: ShootHealth) -> Condition:
+    """One sentence for all errors: which one it is changes from request to request."""
+    message = "the shoot's API server can't be asked"
+    found = _unhealthy(scope, type, "APIServerUnreachable", message)
+    return found if found.status == "Progressing" else msgspec.structs.replace(found, status="Unknown")
+
+
+def _named(found: Sequence[str]) -> str:
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return ", ".join(found[:MOST_NAMED]) + more
 
 
 def _unhealthy(scope: Scope, type: str, reason: str, message: str) -> Condition:

@@ -34,6 +34,12 @@ class Heartbeat:
     ) -> None:
         self._annotations = {move_times.KEY: times.render()} if times is not None else {}
         self._name, self._seed, self._garden, self._clock, self._period = seed_name, seed, garden, clock, period
+        self._heard = clock.monotonic()
+
+    @property
+    def is_heard(self) -> bool:
+        """True if the garden has got a sign of life lately, or could not yet."""
+        return self._clock.monotonic() - self._heard < 2.5 * self._period
 
     async def run(self) -> None:
         """Renew, again and again."""
@@ -41,6 +47,7 @@ class Heartbeat:
             try:
                 async with asyncio.timeout(self._period):
                     await self.beat()
+                self._heard = self._clock.monotonic()
             except (KubeError, TimeoutError) as error:
                 _log.warning("no heartbeat", seed=self._name, reason=f"{error}")
             await asyncio.sleep(self._period)

@@ -77,12 +77,13 @@ def component(
             )
         )
         manager.add(leases.controller(observer, tools))
-        manager.add(care.controller(observer, tools, manager.rng))
+        times = MoveTimes(config.timing, config.dns_ttl)
+        heartbeat = Heartbeat(config.seed, host.client, garden, manager.clock, config.heartbeat, times)
+        manager.add(heartbeat)
+        manager.add(care.controller(observer, tools, manager.rng, lambda: heartbeat.is_heard))
         manager.add(orphans.controller(observer, tools))
         for made in Backups(observer, tools).controllers():
             manager.add(made)
-        times = MoveTimes(config.timing, config.dns_ttl)
-        manager.add(Heartbeat(config.seed, host.client, garden, manager.clock, config.heartbeat, times))
 
     return Component("gardenlet", build, KINDS, RIGHTS)
 

@@ -13,9 +13,16 @@ from espalier.api.etcd.calls import BackupStatus
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.ownership import Ownership
-from espalier.api.gardener.shoot import API_SERVER_AVAILABLE, CONTROL_PLANE_HEALTHY, Shoot
+from espalier.api.gardener.shoot import (
+    API_SERVER_AVAILABLE,
+    CONTROL_PLANE_HEALTHY,
+    EVERY_NODE_READY,
+    SYSTEM_COMPONENTS_HEALTHY,
+    Shoot,
+)
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
+from espalier.shoots.gardenlet.context import ShootHealth
 from espalier.shoots.gardenlet.health import Backups, conditions, merged, ready_for_disaster
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLERS
 from espalier.shoots.gardenlet.scope import Scope
@@ -73,6 +80,35 @@ def test_while_an_operation_is_under_way_one_sentence_stands_for_all_that_comes_
 def test_a_shoot_that_sleeps_wants_nothing() -> None:
     asleep = scope(available=(), etcd=False, hibernation={"enabled": True})
     assert {status for status, _ in said(asleep, Backups()).values()} == {"True"}
+
+
+WORKERS = {"type": "local", "workers": [{"name": "pool", "machine": {"type": "m"}, "minimum": 2, "maximum": 3}]}
+
+
+@pytest.mark.parametrize(
+    ("shoot", "nodes", "components", "message"),
+    [
+        (ShootHealth(nodes=2), "True", "True", ""),
+        (ShootHealth(nodes=1), "False", "True", "found 1 nodes, and the shoot's workers have at least 2"),
+        (ShootHealth(nodes=3, unready_nodes=("a", "b")), "False", "True", "not ready: a, b"),
+        (ShootHealth(nodes=9, unready_nodes=tuple("abcdefghijkl")), "False", "True", "i, j and 2 more"),
+        (ShootHealth(nodes=2, unready_components=("DaemonSet kube-proxy",)), "True", "False", "DaemonSet kube-proxy"),
+        (ShootHealth(unreachable="refused"), "Unknown", "Unknown", "can't be asked"),
+    ],
+)
+def test_nodes_and_system_components_are_as_the_api_server_of_the_shoot_says(
+    shoot: ShootHealth, nodes: str, components: str, message: str
+) -> None:
+    found = {one.type: one for one in conditions(scope(provider=WORKERS), None, shoot)}
+    assert (found[EVERY_NODE_READY].status, found[SYSTEM_COMPONENTS_HEALTHY].status) == (nodes, components)
+    assert message in found[EVERY_NODE_READY].message + found[SYSTEM_COMPONENTS_HEALTHY].message
+
+
+def test_an_api_server_that_fails_in_another_way_each_time_is_told_once() -> None:
+    one, other = (ShootHealth(unreachable=why) for why in ("connection refused", "no answer"))
+    assert conditions(scope(), None, one) == conditions(scope(), None, other)
+    under_way = {one.status for one in conditions(scope(state="Processing"), None, one)[2:]}
+    assert under_way == {"Progressing"}
 
 
 @pytest.mark.parametrize(
