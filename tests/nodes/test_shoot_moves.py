@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from tests.support.real_environment import why_not
 from tests.support.real_shoots import QUICK, RealShoot, real_shoot, until
 
 NODES = 2
+WITNESSED = 20
+"""Answers after which it counts that a seed gave none."""
 SILENCE = 3.0
 """Seconds between two lines that no pod may have more of, on a machine that does other things too."""
 BASE = newest_base(BuiltBases().all(), KUBERNETES.version)
@@ -40,12 +43,12 @@ async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_so
         await certified(kubectl)
         seen = await identities(kubectl)
 
-        good = await shoot.story.move("west", "")
+        good = await moved(shoot, "east", "west")
         assert await shoot.story.writer.changed() == [], "each write is there as it was acknowledged, with its revision"
         assert (good.lost, good.left) == (0, ())
         await goes_on(shoot, "west", seen)
 
-        bad = await shoot.story.move("east", "", destroy_source=True, give_up_source=True)
+        bad = await moved(shoot, "west", "east", destroy_source=True, give_up_source=True)
         assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.story.writer.period + 1
         await goes_on(shoot, "east", seen)
         assert await shoot.story.returned("west") == 0, "it cleans up, and calls no infrastructure"
@@ -60,6 +63,19 @@ async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_so
             print(told(good, bad, silent))
     assert BRIDGE not in footprint(tmp_path).links
     assert not (tmp_path / "nodes").exists()
+
+
+async def moved(shoot: RealShoot, source: str, destination: str, **how: bool) -> Move:
+    """Move it; nodes and users were never served by both seeds."""
+    since = time.monotonic()
+    move = await shoot.story.move(destination, "", **how)
+
+    async def is_witnessed() -> bool:
+        return shoot.witnesses.count(destination, since) > WITNESSED
+
+    await until(is_witnessed)
+    shoot.witnesses.check(source, destination, since)
+    return move
 
 
 async def run(kubectl: Kubectl) -> None:

@@ -57,6 +57,7 @@ def _api_server(shoot: Shoot, around: Surroundings) -> Program:
         "tls-private-key-file": mounted("kube-apiserver", "kube-apiserver.key"),
         "token-auth-file": mounted("static-token", "static_tokens.csv"),
         "encryption-provider-config": mounted("etcd-encryption-secret", "encryption-configuration.yaml"),
+        "kubelet-preferred-address-types": "InternalIP,Hostname,ExternalIP",
         "kubelet-certificate-authority": mounted("ca-kubelet", "ca.crt"),
         "kubelet-client-certificate": mounted("kube-apiserver-kubelet", "kube-apiserver-kubelet.crt"),
         "kubelet-client-key": mounted("kube-apiserver-kubelet", "kube-apiserver-kubelet.key"),

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import struct
 from ipaddress import IPv4Address
+from pathlib import Path
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG
+from espalier.assets.base import Base
 from espalier.cli.environment.real_machines.cloud_config import COMMANDS, cloud_config
+from espalier.cli.environment.real_machines.machines import newest_base
 from espalier.cli.environment.real_machines.name_server import Resolved, answer
 
 ADDRESS, SIX, NAME = 1, 28, "api.shoot--dev--apple.internal.example.com"
@@ -65,3 +69,17 @@ def test_cloud_init_writes_the_files_of_user_data_and_starts_kubelet() -> None:
 def test_a_machine_whose_user_data_name_no_cluster_runs_and_is_no_node() -> None:
     for data in (b"", b"{", b'{"files": [{"path": "/etc/motd", "content": "x"}]}'):
         assert json.loads(cloud_config(data).partition(b"\n")[2])["runcmd"] == []
+
+
+@pytest.mark.parametrize(
+    ("built", "taken"),
+    [
+        (["1.34.4", "1.36.2", "1.35.9"], "1.36.2"),
+        (["1.36.4", "1.33.0"], "1.33.0"),
+        (["1.37.0", "1.32.9"], None),
+    ],
+)
+def test_nodes_are_of_the_newest_version_that_may_join_a_control_plane(built: list[str], taken: str | None) -> None:
+    bases = [Base(version, Path(), Path(), {}, "") for version in built]
+    found = newest_base(bases, "1.36.3")
+    assert (found and found.version) == taken

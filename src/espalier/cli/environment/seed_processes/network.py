@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from espalier.cli.environment.seed_processes.process import HOST
 from espalier.simulator.pods.in_process import Container
-from espalier.simulator.pods.life import Life, Over, during
+from espalier.simulator.pods.life import Life, during
 from espalier.simulator.pods.pod_network import door_of
 
 _CHUNK = 1 << 16
@@ -56,18 +56,15 @@ class Forwarder:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            door, lives = self._find()
-            far_reader, far_writer = await asyncio.open_connection(HOST, door.port)
-        except OSError:
-            writer.transport.abort()
-            return
-        try:
-            both = asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
-            with suppress(Over):
-                await during(lives, both)
+            with suppress(OSError):  # nothing is there, or it has ended
+                door, lives = self._find()
+                far_reader, far_writer = await asyncio.open_connection(HOST, door.port)
+                try:
+                    await during(lives, asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer)))
+                finally:
+                    far_writer.transport.abort()
         finally:
             writer.transport.abort()
-            far_writer.transport.abort()
 
 
 async def forwarded(container: Container, host: str, port: int) -> int:
