@@ -10,6 +10,7 @@ import pytest
 from espalier.etcdbackup.snapshots.names import Kind, Snapshot
 from espalier.etcdbackup.snapshots.retention import Newest, Policy
 from espalier.etcdbackup.snapshots.writing import DeltaBuilder
+from espalier.etcdbackup.snapshotter import snapshotter
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.orders import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
@@ -47,6 +48,23 @@ def test_nothing_is_deleted_while_a_copy_may_need_it(policy: Policy) -> None:
             may[0] = True
             await asyncio.sleep(2 * MINUTE)
             assert len((await one.stock()).sets) == 1
+
+    simulated(story)
+
+
+def test_nothing_is_deleted_before_snapshots_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An etcd that does not answer may be one whose backups are all that is left."""
+
+    async def hangs(_etcd: object) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(1, 0), full(5, 3600), full(6, 7200))
+        monkeypatch.setattr(snapshotter, "newest_revision", hangs)
+        async with backing_up(one, Retention(Newest(1))):
+            await asyncio.sleep(10 * MINUTE)
+            assert len((await one.stock()).sets) == 3
 
     simulated(story)
 
