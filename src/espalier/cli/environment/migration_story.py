@@ -153,7 +153,7 @@ class Story:
         leave_source: bool = False,
         trouble: Callable[[], Awaitable[None]] | None = None,
     ) -> Move:
-        """Move the shoot, and measure. With `destroy_source` its seed loses its power just before; or `trouble` happens.
+        """Move the shoot, and measure. Just before, its seed loses its power (`destroy_source`), or `trouble` happens.
 
         With `give_up_source` nobody waits for a sign of life of it, with `leave_source` until it has cleaned up.
         """
