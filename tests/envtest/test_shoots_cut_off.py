@@ -45,8 +45,7 @@ to the infrastructure, from its etcd to its bucket. Pairs of those that somethin
 async def test_a_shoot_leaves_a_source_that_is_cut_off(tmp_path: Path, cuts: tuple[str, ...]) -> None:
     async with real_shoot(tmp_path, CUT) as shoot:
         await asyncio.sleep(DELTA_PERIOD)
-        await cut(shoot.seed(SOURCE), cuts)
-        move = await left_behind(shoot)
+        move = await left_behind(shoot, cuts)
 
         writer, window = shoot.story.writer, DELTA_PERIOD + CUT.validity
         if {"bucket", POWER} & {*cuts}:
@@ -60,11 +59,13 @@ async def test_a_shoot_leaves_a_source_that_is_cut_off(tmp_path: Path, cuts: tup
         assert await shoot.story.returned(SOURCE) == 0, "it cleans up, and calls no infrastructure"
 
 
-async def left_behind(shoot: RealShoot) -> Move:
-    """The shoot is moved from a source that nobody waits for."""
+async def left_behind(shoot: RealShoot, cuts: tuple[str, ...]) -> Move:
+    """The shoot is moved from a source that is cut off just before, and that nobody waits for."""
     began, since = time.monotonic(), datetime.now(UTC)
     owned = asyncio.create_task(shoot.owned(DESTINATION))
-    move = await shoot.story.move(DESTINATION, "", give_up_source=True, leave_source=True)
+    move = await shoot.story.move(
+        DESTINATION, "", give_up_source=True, leave_source=True, trouble=lambda: cut(shoot.seed(SOURCE), cuts)
+    )
     waits, taken = CUT.progress_timeout + CUT.lease_wait, await owned - began
     assert taken <= waits + (COPY + STARTS) * shoot.pace, f"{taken:.1f} s on a machine of pace {shoot.pace:.1f}"
     print(f"{taken:.1f} s until it was owned, of which waits are up to {waits:g}; pace {shoot.pace:.1f}")

@@ -158,8 +158,9 @@ class Story:
         destroy_source: bool = False,
         give_up_source: bool = False,
         leave_source: bool = False,
+        trouble: Callable[[], Awaitable[None]] | None = None,
     ) -> Move:
-        """Move the shoot, and measure. With `destroy_source` its seed loses its power just before.
+        """Move the shoot, and measure. Just before, its seed loses its power (`destroy_source`), or `trouble` happens.
 
         With `give_up_source` nobody waits for a sign of life of it, with `leave_source` until it has cleaned up.
         """
@@ -169,6 +170,8 @@ class Story:
         began, since = clock.monotonic(), clock.now()
         if destroy_source:
             await garden.seeds[source].power_off()
+        if trouble is not None:
+            await trouble()
         patch: Tree = {"spec": {"seedName": destination}}
         if give_up_source:
             patch["metadata"] = {"annotations": {metadata_keys.FORCE_RESTORE: "true"}}
