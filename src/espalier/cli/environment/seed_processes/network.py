@@ -87,7 +87,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while chunk := await reader.read(_CHUNK):
             writer.write(chunk)
             await writer.drain()
-    except OSError:
+    except (OSError, RuntimeError):  # uvloop's error for a connection that was closed meanwhile
         pass
     finally:
         writer.close()
