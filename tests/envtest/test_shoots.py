@@ -61,10 +61,12 @@ async def test_a_source_that_is_cut_from_its_bucket_ends_what_it_serves_caches_i
         assert await shoot.story.returned("east") == 0
 
 
-async def moved(shoot: RealShoot, source: str, destination: str, **how: bool) -> Move:
+async def moved(
+    shoot: RealShoot, source: str, destination: str, *, destroy_source: bool = False, give_up_source: bool = False
+) -> Move:
     """Move it; two seeds never served at once."""
     since = time.monotonic()
-    move = await shoot.story.move(destination, "", **how)
+    move = await shoot.story.move(destination, "", destroy_source=destroy_source, give_up_source=give_up_source)
     await until(lambda: answers(shoot, destination, since))
     shoot.witnesses.check(source, destination, since)
     return move
