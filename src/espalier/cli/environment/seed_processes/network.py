@@ -35,6 +35,7 @@ class Forwarder:
         self._find = find
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def listen(self, host: str = HOST, port: int = 0) -> int:
         """Begin; gives the port. Raises `OSError` when the address is not there, or in use."""
@@ -44,27 +45,33 @@ class Forwarder:
 
     def close(self) -> None:
         """Stop, and cut all connections."""
+        self._closed = True
         if self._server is not None:
             self._server.close()
         for task in self._connections:
             task.cancel()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._closed:
+            writer.transport.abort()
+            return
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._connections.discard(task)
+            writer.transport.abort()  # here: a task that is cancelled before it begins cleans nothing up
+
         task = asyncio.create_task(self._pass_on(reader, writer), name=self._name)
         self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        task.add_done_callback(done)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            with suppress(OSError):  # nothing is there, or it has ended
-                door, lives = self._find()
-                far_reader, far_writer = await asyncio.open_connection(HOST, door.port)
-                try:
-                    await during(lives, asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer)))
-                finally:
-                    far_writer.transport.abort()
-        finally:
-            writer.transport.abort()
+        with suppress(OSError):  # nothing is there, or it has ended
+            door, lives = self._find()
+            far_reader, far_writer = await asyncio.open_connection(HOST, door.port)
+            try:
+                await during(lives, asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer)))
+            finally:
+                far_writer.transport.abort()
 
 
 async def forwarded(container: Container, host: str, port: int) -> int:
