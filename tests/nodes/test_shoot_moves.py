@@ -48,7 +48,7 @@ async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_so
         assert (good.lost, good.left) == (0, ())
         await goes_on(shoot, "west", seen)
 
-        bad = await moved(shoot, "west", "east", destroy_source=True, give_up_source=True)
+        bad = await moved(shoot, "west", "east", without_source=True)
         assert bad.lost <= (DELTA_PERIOD + QUICK.store_timeout) / shoot.story.writer.period + 1
         await goes_on(shoot, "east", seen)
         assert await shoot.story.returned("west") == 0, "it cleans up, and calls no infrastructure"
@@ -65,10 +65,10 @@ async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_so
     assert not (tmp_path / "nodes").exists()
 
 
-async def moved(shoot: RealShoot, source: str, destination: str, **how: bool) -> Move:
+async def moved(shoot: RealShoot, source: str, destination: str, *, without_source: bool = False) -> Move:
     """Move it; nodes and users were never served by both seeds."""
     since = time.monotonic()
-    move = await shoot.story.move(destination, "", **how)
+    move = await shoot.story.move(destination, "", destroy_source=without_source, give_up_source=without_source)
 
     async def is_witnessed() -> bool:
         return shoot.witnesses.count(destination, since) > WITNESSED
