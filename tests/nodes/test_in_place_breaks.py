@@ -1,4 +1,4 @@
-"""Two minor versions in place on five real nodes: a node reboots, the manager is killed, a machine is destroyed."""
+"""Two minor versions in place on two and on five real nodes, of which one reboots and one is destroyed."""
 
 from __future__ import annotations
 
@@ -70,10 +70,34 @@ async def test_two_versions_while_a_node_reboots_the_manager_dies_and_a_machine_
         assert asked.fewest >= 1, "the budget of the pods holds"
         await use.carries_pods(workload)
         assert await use.etcd_members(workload) == 3
-        for node in await env.nodes():
-            made_by_kubeadm = await inside(env, node["name"], "sh", "-c", f"ls {KEPT_BY_KUBEADM} 2>/dev/null || true")
-            assert made_by_kubeadm == "", node["name"]
+        await kubeadm_left_nothing(env)
         await nothing_is_left(env.management, workload)
+
+
+async def test_one_control_plane_node_and_one_worker_become_two_versions_newer(tmp_path: Path) -> None:
+    async with real_environment(tmp_path) as env:
+        await env.apply(manifest(1, kubernetes="1.34", in_place=True))
+        await env.ready("garden")
+        workload = await env.workload("garden")
+        await use.has_nodes(workload, control_planes=1, workers=1, version="v1.34.4")
+        await use.carries_pods(workload)
+        before, pods = await identities(env, workload), await pods_left_alone(workload)
+        for minor, version in (("1.35", "v1.35.4"), ("1.36", "v1.36.3")):
+            await ask_for(env, minor)
+            await upgraded(env, version)
+            assert await identities(env, workload) == before
+            assert await pods_left_alone(workload) == pods
+            await use.has_nodes(workload, control_planes=1, workers=1, version=version)
+        await use.carries_pods(workload)
+        await kubeadm_left_nothing(env)
+        await nothing_is_left(env.management, workload)
+
+
+async def kubeadm_left_nothing(env: RealEnvironment) -> None:
+    """Backups of manifests and of etcd's data are gone from every node."""
+    for node in await env.nodes():
+        made_by_kubeadm = await inside(env, node["name"], "sh", "-c", f"ls {KEPT_BY_KUBEADM} 2>/dev/null || true")
+        assert made_by_kubeadm == "", node["name"]
 
 
 async def pods_left_alone(workload: Kubectl) -> dict[str, tuple[str, str]]:
