@@ -56,11 +56,11 @@ def unneeded(
     sets = [one for one in stock.sets if one.full.size]
     if not sets:
         return []
-    kept = _kept(sets, policy, now)
+    ends, begins = _ends_of_histories(sets, stock, now)
+    kept = _kept(sets, policy, now) | begins
     oldest = now - delta_retention
     found: list[StoredSnapshot | StoredChunk] = [one for one in stock.stray if one.snapshot.time <= oldest]
     latest = sets[-1]
-    ends = _ends_of_histories(sets, stock, now)
     for one in stock.sets:
         if one.full.order >= latest.full.order:
             break
@@ -73,21 +73,23 @@ def unneeded(
     return found + _chunks(stock, latest)
 
 
-def _ends_of_histories(sets: list[SnapshotSet], stock: Inventory, now: datetime) -> set[str]:
-    """Keys of the full snapshots of sets that the next one does not go on from, if that was begun within a week.
+def _ends_of_histories(sets: list[SnapshotSet], stock: Inventory, now: datetime) -> tuple[set[str], set[str]]:
+    """Keys of the full snapshots of sets that the next one does not go on from, if that was begun within a week; and of
+    those that begin anew, which stay as well: the week counts from them.
 
     Deltas that lead across the next full snapshot prove that it goes on. A set without deltas may have had them: of
     those, only what is followed by revisions that a restore skipped is the end of a history.
     """
     deltas = tuple(stored for stored in stock.snapshots if stored.snapshot.kind is Kind.DELTA)
-    found = set()
+    ends, begins = set[str](), set[str]()
     for one, following in pairwise(sets):
         begun = following.full.snapshot
         reach = SnapshotSet(one.full, deltas).reach if one.deltas else one.full.snapshot.last
         is_end = reach < begun.last if one.deltas else begun.last - reach >= LOSS
         if is_end and now - begun.time < LAST_OF_A_HISTORY:
-            found.add(one.full.key)
-    return found
+            ends.add(one.full.key)
+            begins.add(following.full.key)
+    return ends, begins
 
 
 def _kept(sets: list[SnapshotSet], policy: Policy, now: datetime) -> set[str]:

@@ -276,7 +276,7 @@ async def test_a_full_disk_is_said_and_nothing_is_left(
     if at == "fsync":
         monkeypatch.setattr(os, "fsync", full_disk)
     else:
-        monkeypatch.setattr(data_directory, "_sync", full_disk)
+        monkeypatch.setattr(data_directory, "flush_folder", full_disk)
     with pytest.raises(NotWritten, match="No space left on device; free space, or restore elsewhere"):
         await restore(store, tmp_path / "data", AGAIN)
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from espalier.etcdbackup.snapshots.names import Kind, Snapshot
@@ -103,8 +103,20 @@ def test_what_was_stored_before_a_loss_stays_whole_for_a_week(policy: Policy, af
 def test_a_full_snapshot_before_skipped_revisions_stays_as_well() -> None:
     lost, begun = NOW - timedelta(hours=9), NOW - timedelta(hours=8)
     found = stock(full(lost, 10), full(begun, 10 + 10**9), full(NOW, 12 + 10**9))
-    assert gone(found, Newest(1)) == [full(begun, 10 + 10**9).key]
+    assert gone(found, Newest(1)) == []
     assert gone(found, Newest(1), begun + WEEK) == [full(lost, 10).key, full(begun, 10 + 10**9).key]
+
+
+def test_the_week_counts_from_the_first_full_snapshot_after_the_loss_whatever_goes_meanwhile() -> None:
+    lost, of_lost = full(NOW - timedelta(hours=1), 10), delta(NOW - timedelta(minutes=30), 11, 20)
+    there = [lost, of_lost]
+    for day in range(7):
+        there.append(full(NOW + timedelta(days=day), 41 + day))
+        keys = gone(stock(*there), Newest(1), NOW + timedelta(days=day))
+        there = [one for one in there if one.key not in keys]
+        assert there[:3] == [lost, of_lost, full(NOW, 41)]
+    there.append(full(NOW + WEEK, 48))
+    assert gone(stock(*there), Newest(1), NOW + WEEK) == [one.key for one in (of_lost, lost, *there[2:-1])]
 
 
 def test_a_full_snapshot_that_was_taken_while_deltas_went_on_makes_those_before_it_unneeded() -> None:
@@ -149,6 +161,7 @@ POLICIES = st.one_of(st.just(Exponential()), st.integers(1, 4).map(Newest))
 
 
 @given(SNAPSHOTS, POLICIES, st.integers(0, 3000))
+@example([(False, 0, 0, 0), (True, 0, 0, 0), (True, 1, 0, 0), (True, 2, 0, 504)], Newest(1), 0)
 def test_nothing_goes_that_the_latest_set_needs(
     made: list[tuple[bool, int, int, int]], policy: Policy, retention: int
 ) -> None:
