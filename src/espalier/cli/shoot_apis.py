@@ -39,7 +39,7 @@ class ConnectedShootAPIs:
             node.name
             for node in found.items
             if (lease := renewed.get(node.name)) is None
-            or (at := leases.parse_micro_time(str((lease.tree.get("spec") or {}).get("renewTime", "")))) is None
+            or (at := leases.parse_micro_time(str(_part(lease, "spec").get("renewTime", "")))) is None
             or at < since
         ]
 
@@ -49,7 +49,7 @@ class ConnectedShootAPIs:
             for name in controllers:
                 try:
                     lease = await client.get(LEASE, name, SYSTEM)
-                    if not (lease.tree.get("spec") or {}).get("holderIdentity"):
+                    if not _part(lease, "spec").get("holderIdentity"):
                         continue
                     released = {
                         "metadata": {"resourceVersion": lease.metadata.resource_version},
@@ -88,18 +88,20 @@ class ConnectedShootAPIs:
 
 
 def _is_ready(node: Object) -> bool:
-    found = _status(node).get("conditions")
+    found = _part(node, "status").get("conditions")
     conditions = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 def _is_available(resource: Resource, found: Object) -> bool:
-    status, spec = _status(found), found.tree.get("spec") or {}
+    status, spec = _part(found, "status"), _part(found, "spec")
     if resource == DAEMON_SET:
         return bool(status.get("numberUnavailable", 0) == 0)
-    return bool(status.get("availableReplicas", 0) >= spec.get("replicas", 1))
+    available, wanted = status.get("availableReplicas", 0), spec.get("replicas", 1)
+    return isinstance(available, int) and isinstance(wanted, int) and available >= wanted
 
 
-def _status(found: Object) -> Mapping[str, Any]:
-    status = found.tree.get("status")
-    return status if isinstance(status, dict) else {}
+def _part(found: Object, name: str) -> Mapping[str, Any]:
+    """`spec` or `status` of what a shoot answered; empty where it is no object."""
+    part = found.tree.get(name)
+    return part if isinstance(part, dict) else {}

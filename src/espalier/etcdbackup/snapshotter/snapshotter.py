@@ -141,7 +141,7 @@ class Snapshotter:
                     log.warning("revisions were compacted before a delta had them", last=last, compacted=error.revision)
                     last = await self._begun_anew()
                 except Incomparable as error:
-                    log.warning("etcd is looked at anew", reason=str(error))
+                    log.warning("etcd is compared with its backups again", reason=str(error))
                     last = await self._begun()
         except Exception as error:
             reason = str(error)

@@ -90,7 +90,7 @@ class Garden:
         await self._writer.status(Seed.resource, live, wanted, Precondition.UID, before=status)
         if not is_alive and self._signs.has_seen(key.name):
             await self._nobody_tells(key.name)
-        return Wait("Watched", "its Lease is looked at again", after=self._config.look)
+        return Wait("Watched", "its Lease is read again", after=self._config.look)
 
     async def _nobody_tells(self, seed: str) -> None:
         """How the shoots of a silent seed are is unknown; its gardenlet says it anew when it is back."""
@@ -101,7 +101,7 @@ class Garden:
                 wanted = msgspec.structs.replace(
                     status, conditions=_unknown(status, "GardenletSilent", message, self._clock.now())
                 )
-                with suppress(Conflict, NotFound):  # then it is looked at again
+                with suppress(Conflict, NotFound):  # then the next reconcile reads it again
                     await self._writer.status(Shoot.resource, found, wanted, Precondition.VERSION, before=status)
 
     # Seeds of new shoots.

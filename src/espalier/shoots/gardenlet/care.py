@@ -54,7 +54,7 @@ class _Asked:
     """Why another seed could not read it, and whether that was tried."""
     shoot_due: float = math.inf
     was_settled: bool = False
-    """True if no operation was under way when it was looked at last."""
+    """True if no operation was under way when it was observed last."""
     shoot: ShootHealth | None = None
     """What its API server said."""
 

@@ -249,7 +249,7 @@ class ShootReconciler:
             found = await self._tools.garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
             typed = found.decode(Shoot)
             if found.metadata.uid != shoot.metadata.uid or seed_of(typed) != self._seed or not migrating(typed):
-                return Wait("ShootChanged", "the Shoot was changed meanwhile: it is looked at anew", after=0.1)
+                return Wait("ShootChanged", "the Shoot was changed meanwhile: it is read again", after=0.1)
             live.shoot = found
             return None
 
