@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import random
+import shlex
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from espalier.api.resource import Key
 from espalier.cli import demo_migration
 from espalier.cli.environment.seed_processes.assembly import version_of
 from espalier.cli.environment.seed_processes.buckets import FolderBuckets, FolderLink
 from espalier.cli.environment.seed_processes.mounts import Folder, Mounts
+from espalier.cli.environment.seed_processes.process import run_process
 from espalier.cli.environment.seed_programs.words import with_flags
 from espalier.cli.failures import Failure
 from espalier.etcdbackup.stores.errors import Refused
 from espalier.etcdbackup.stores.local import LocalStore
+from espalier.runtime.clock import SystemClock
 from espalier.shoots.extension import OperationFailed
+from espalier.simulator.pods.in_process import Container
+from espalier.simulator.pods.life import Life
+from espalier.simulator.pods.pod_network import PodNetwork
 
 
 def test_paths_of_mounts_are_replaced_wherever_they_stand_and_no_others(tmp_path: Path) -> None:
@@ -60,6 +71,31 @@ async def test_a_bucket_that_is_cut_off_can_not_be_read_and_is_not_empty(tmp_pat
     assert (await store.read("key", most=10)).data == b"value"
     await managed.delete_folder("file:///b", "apple", {})
     assert list((everywhere / "b").iterdir()) == []
+
+
+async def test_no_process_is_left_when_a_container_is_cancelled_while_its_program_ignores_the_first_time(
+    tmp_path: Path,
+) -> None:
+    pid = tmp_path / "pid"
+    os.mkfifo(pid)
+    script = f"trap '' TERM; echo $$ >{shlex.quote(str(pid))}; while :; do sleep 60; done"
+    running = asyncio.create_task(run_process(container(), ["/bin/sh", "-c", script]))
+    number = int(await asyncio.to_thread(pid.read_text))
+    for _ in range(2):
+        running.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    with pytest.raises(ProcessLookupError):  # also not as one whose end nobody asked for
+        os.kill(number, 0)
+
+
+def container() -> Container:
+    """A container without a pod around it; its program has no use of its network."""
+    return Container(
+        *(Key("etcd-main-0", "shoot"), "uid", "etcd", "image", (), {}, {}, SystemClock(), random.Random(1)),
+        *(cast(PodNetwork, None), Life("etcd"), lambda *_: None),
+    )
 
 
 async def test_a_program_that_is_no_kubernetes_is_refused() -> None:

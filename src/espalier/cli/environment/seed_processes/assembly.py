@@ -83,8 +83,13 @@ def _folder_link(bucket: Link) -> FolderLink:
 async def version_of(program: Path) -> str:
     """The version of one of Kubernetes' programs, as `1.36.3`. Raises `OSError`, `ValueError`, `TimeoutError`."""
     process = await asyncio.create_subprocess_exec(program, "--version", stdout=asyncio.subprocess.PIPE)
-    async with asyncio.timeout(VERSION_SECONDS):
-        output, _ = await process.communicate()
+    try:
+        async with asyncio.timeout(VERSION_SECONDS):
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()  # what is not read yet would hold up `wait`
     name, _, version = output.decode(errors="replace").strip().rpartition(" v")
     if name != "Kubernetes":
         raise ValueError(f"{program} --version: found {output[:100]!r}, allowed is Kubernetes vVERSION")

@@ -30,7 +30,8 @@ async def run_process(
 ) -> int:
     """Run a command as the container's program; its exit code. It dies with the container, with all that it started.
 
-    `listening` is told the port that the first line with one names. On cancellation it is asked to end by SIGTERM.
+    `listening` is told the port that the first line with one names. On cancellation it is asked to end by SIGTERM, when
+    cancelled again it is killed.
     """
     process = await asyncio.create_subprocess_exec(
         *dying_with_parent(command),
@@ -50,6 +51,9 @@ async def run_process(
         _signal(process, signal.SIGTERM)
         code = await process.wait()
     finally:
+        if process.returncode is None:  # cancelled once more
+            _signal(process, signal.SIGKILL)
+            await process.wait()
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
     if code:
