@@ -11,6 +11,9 @@ from pathlib import Path
 from espalier.realnodes.nspawn import cgroups
 
 FOLDERS = ("/run/systemd/nspawn", "/run/systemd/machines", "/run/netns", "/var/lib/machines")
+# systemd-nspawn makes these with its first container since the machine booted, and keeps them; a container that is
+# left behind shows as an entry in them.
+_OF_NSPAWN = frozenset(f"/run/systemd/nspawn/{name}" for name in ("locks", "propagate", "unix-export"))
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ def footprint(*ours: Path) -> Footprint:
         routes=frozenset(_said("ip", "-4", "route", "show", "table", "all").splitlines()),
         tables=_said("nft", "list", "ruleset"),
         groups=frozenset(_groups()),
-        files=frozenset(str(path) for folder in (*map(Path, FOLDERS), *ours) for path in folder.rglob("*")),
+        files=frozenset(str(path) for folder in (*map(Path, FOLDERS), *ours) for path in folder.rglob("*"))
+        - _OF_NSPAWN,
     )
 
 
