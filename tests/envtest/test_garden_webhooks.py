@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.cli.gardening import webhook_configuration
+from espalier.cli.garden_components import webhook_configuration
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

@@ -26,7 +26,7 @@ from espalier.cli import components, manifests
 from espalier.cli.environment.management import make_record, prepare
 from espalier.cli.hints import advice
 from espalier.cli.installing import InstallReleases
-from espalier.cli.managing import Managing
+from espalier.cli.manager_task import ManagerTask
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters import Isolation
 from espalier.clusters.layers import LAYERS, Layer
@@ -87,7 +87,7 @@ class ManagedEnvironment(AccountedClusters):
     server: Server
     ledger: Ledger
     webhooks: Webhooks
-    managing: Managing
+    managing: ManagerTask
     uninstalled: Uninstalled
 
     async def allow_copies(self, namespace: str) -> None:

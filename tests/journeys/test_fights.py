@@ -18,8 +18,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime import virtual
-from espalier.runtime.brakes import BURST, LONGEST_PAUSE, REPEATED
 from espalier.runtime.virtual import Simulation
+from espalier.runtime.write_limits import BURST, LONGEST_PAUSE, REPEATED
 from tests.journeys.asking import NAMESPACE
 from tests.journeys.managed import ManagedEnvironment, managed_environment
 from tests.support.faults import Interceptor, is_of_manager, is_of_workload
@@ -29,7 +29,7 @@ from tests.support.sampling import sampled
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = 8
 ENOUGH = 1000
-"""Writes of one object after which a fight ends, lost: without a brake no time passes between them."""
+"""Writes of one object after which a fight ends, lost: without a limit no time passes between them."""
 PROGRESS = 5 * REPEATED
 """Writes of an object that are no fight yet: of each stage of a cluster, what is said before it was said too often."""
 FIELDS_OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
@@ -205,7 +205,7 @@ def test_a_writer_who_undoes_what_we_write_makes_few_writes_a_minute_and_no_harm
 @pytest.mark.embedded
 @pytest.mark.parametrize("machines", sampled([35, 60], 0))
 def test_the_upgrade_of_a_large_cluster_is_no_fight(machines: int) -> None:
-    """From thirty machines on it fails for a brake that counts all writes."""
+    """From thirty machines on it fails for a limit that counts all writes."""
 
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:

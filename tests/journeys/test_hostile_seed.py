@@ -10,7 +10,7 @@ from espalier.api.core import DEPLOYMENT, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
-from espalier.cli.gardening import VALIDATING_WEBHOOKS
+from espalier.cli.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Invalid
 from espalier.kube.wire import User

@@ -14,7 +14,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.cli.home import Home
-from espalier.clusters.preview.asking import LAST_APPLIED
+from espalier.clusters.preview.apply import LAST_APPLIED
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Invalid, NotFound
 from espalier.kube.http import HttpTransport

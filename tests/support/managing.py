@@ -9,17 +9,17 @@ import msgspec
 
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.cli import manifests
-from espalier.cli.managing import Managing
+from espalier.cli.manager_task import ManagerTask
 from espalier.clusters import rbac
 from espalier.kube.client import Client
 from espalier.runtime.manager import Manager
 
 
 @asynccontextmanager
-async def led_by(manager: Manager, *, at_once: bool = False) -> AsyncIterator[Managing]:
+async def led_by(manager: Manager, *, at_once: bool = False) -> AsyncIterator[ManagerTask]:
     """Its controllers run when the block begins, or with `at_once` some time. Raises, also at the end, what ended the
     manager before."""
-    managing = Managing.begin(manager)
+    managing = ManagerTask.begin(manager)
     try:
         if not at_once:
             await managing.leading()

@@ -16,7 +16,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
 from espalier.cli import components
 from espalier.cli.environment.management import prepare
-from espalier.cli.managing import Managing
+from espalier.cli.manager_task import ManagerTask
 from espalier.clusters import Isolation
 from espalier.clusters.layers import LAYERS, Layer
 from espalier.clusters.provider import Providers, infrastructures
@@ -85,7 +85,7 @@ def _what(request: Request) -> Write:
 class OnRealApiServer(AccountedClusters):
     """The environment while it runs."""
 
-    managing: Managing
+    managing: ManagerTask
 
 
 @asynccontextmanager

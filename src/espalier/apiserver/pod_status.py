@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from espalier.api.meta import Tree
-from espalier.apiserver.ages import age
+from espalier.apiserver.durations import age
 
 FINISHED = ("Succeeded", "Failed")
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from espalier.api import core
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.apiserver.ages import age
+from espalier.apiserver.durations import age
 from espalier.apiserver.pod_status import readiness_gates, summary
 
 ROLE_LABEL = "node-role.kubernetes.io/"

@@ -19,8 +19,8 @@ from espalier.api.kinds import Column
 from espalier.api.meta import Part, Tree
 from espalier.api.resource import Resource
 from espalier.apiserver import printers
-from espalier.apiserver.ages import age
 from espalier.apiserver.content import READ, NotAcceptable
+from espalier.apiserver.durations import age
 from espalier.apiserver.printers import Cell, PrinterColumn
 from espalier.kube.errors import BadRequest
 from espalier.kube.objects import ListMeta, encode_json

@@ -19,7 +19,7 @@ import click
 from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key, Resource
-from espalier.cli import documents, flags, follow, lasting, output, tables
+from espalier.cli import documents, flags, follow, output, process_tuning, tables
 from espalier.cli.commands import Command
 from espalier.cli.connection import FIELD_MANAGER
 from espalier.cli.failures import Failure, Usage
@@ -110,7 +110,7 @@ async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane:
         raise Usage("--control-plane: found real, allowed with `demo cluster` is simulated; `demo migration` has real")
     from espalier.cli.environment.simulated import SimulatedEnvironment  # noqa: PLC0415  the other commands need not load a whole local environment
 
-    lasting.settle_in()
+    process_tuning.tune()
     logs.setup(level="error")
     began = time.monotonic()
     found = documents.read([str(filename)])

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from espalier.cli import lasting, output
+from espalier.cli import output, process_tuning
 from espalier.cli.environment import programs
 from espalier.cli.environment.gardens import Garden
 from espalier.cli.environment.migration_story import (
@@ -48,7 +48,7 @@ async def show(*, real: bool = False, real_nodes: bool = False) -> None:
 
     With `real_nodes` its nodes are real as well. Raises `Failure` where what that needs is missing.
     """
-    lasting.settle_in()
+    process_tuning.tune()
     logs.setup(level="critical")
     began = time.monotonic()
     settings = quick_settings()

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.cli import flags, gardening, lasting, processes
+from espalier.cli import flags, garden_components, process_tuning, processes
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
+from espalier.cli.garden_components import SERVICE
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import find_access
@@ -26,7 +27,7 @@ from espalier.shoots.garden.config import GardenConfig
 LEASE = "espalier-garden"
 USER_AGENT = "espalier-garden"
 CERTIFICATE = "espalier-garden-webhook-certificate"
-SERVICE_NAMES = f"{gardening.SERVICE}.{SYSTEM_NAMESPACE}.svc,{gardening.SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
+SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
 
 
 @click.command(cls=Command)
@@ -77,7 +78,7 @@ async def garden(
     """
     config = config_of(heartbeat_grace, give_up_after)
     webhook_at = processes.address("--webhook-address", webhook_address)
-    lasting.settle_in()
+    process_tuning.tune()
     logs.setup(level=log_level)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
     clock, rng = SystemClock(), random.SystemRandom()
@@ -91,7 +92,7 @@ async def garden(
         metrics_address=processes.address("--metrics-address", metrics_address),
         component="garden",
         fill_within=None,
-        advice=gardening.advice,
+        advice=garden_components.advice,
     )
     client_ca = processes.authority(webhook_client_ca) if webhook_client_ca else None
     webhooks = Webhooks(port=None)
@@ -101,12 +102,12 @@ async def garden(
             running.replica_client,
             namespace=SYSTEM_NAMESPACE,
             names=webhook_names.split(","),
-            validating=[gardening.VALIDATING_WEBHOOKS],
+            validating=[garden_components.VALIDATING_WEBHOOKS],
             serve=webhooks.use,
             clock=clock,
             secret_name=CERTIFICATE,
         )
-    assemble(running, gardening.of_garden(config), webhooks=webhooks)
+    assemble(running, garden_components.of_garden(config), webhooks=webhooks)
     try:
         return await running.run(signals=True)
     finally:

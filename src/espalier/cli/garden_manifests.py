@@ -12,7 +12,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.gardener import SEED_KINDS, names
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.cli import gardening
+from espalier.cli import garden_components
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights, trees
 from espalier.runtime.component import Component, kinds
 from espalier.shoots.admission.users import GARDEN_ACCOUNT
@@ -29,7 +29,11 @@ def of_garden(webhook_url: str) -> list[Tree]:
     """What a garden needs for `espalier garden`."""
     process = Rights(
         cluster_scoped=(
-            Right((core.VALIDATING_WEBHOOK_CONFIGURATION,), (*FOLLOW, "patch"), names=(gardening.VALIDATING_WEBHOOKS,)),
+            Right(
+                (core.VALIDATING_WEBHOOK_CONFIGURATION,),
+                (*FOLLOW, "patch"),
+                names=(garden_components.VALIDATING_WEBHOOKS,),
+            ),
         ),
         system=(
             Right((core.LEASE,), ("get", *APPLY)),
@@ -37,10 +41,10 @@ def of_garden(webhook_url: str) -> list[Tree]:
             Right((core.SECRET,), ("patch",), names=(CERTIFICATE,)),
         ),
     )
-    made_of = (*gardening.of_garden(), Component("process", rights=process))
+    made_of = (*garden_components.of_garden(), Component("process", rights=process))
     namespaces = (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE, LEASES, names.STATE_NAMESPACE)
     states = _granted(core.ROLE, core.ROLE_BINDING, GARDEN, names.STATE_NAMESPACE, garden.IN_STATE_NAMESPACE)
-    return [*_installed(GARDEN, made_of, namespaces), *states, gardening.webhook_configuration(webhook_url)]
+    return [*_installed(GARDEN, made_of, namespaces), *states, garden_components.webhook_configuration(webhook_url)]
 
 
 def of_seed() -> list[Tree]:

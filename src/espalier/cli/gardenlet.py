@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from espalier.api.core import SECRET, Secret
-from espalier.cli import backup_reads, flags, gardening, lasting, processes
+from espalier.cli import backup_reads, flags, garden_components, process_tuning, processes
 from espalier.cli.commands import Command
 from espalier.cli.election_times import read_times
 from espalier.cli.etcd_agent_calls import over_http
@@ -80,7 +80,7 @@ async def gardenlet(
       espalier gardenlet --seed a --kubeconfig a.yaml --garden-kubeconfig g.yaml
     """
     config = GardenletConfig(seed, timing=read_times(timing), domain=domain, dns_type=dns_type)
-    lasting.settle_in()
+    process_tuning.tune()
     logs.setup(level=log_level)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
     to_garden = Client(
@@ -99,7 +99,7 @@ async def gardenlet(
         metrics_address=processes.address("--metrics-address", metrics_address),
         component="gardenlet",
         fill_within=None,
-        advice=gardening.advice,
+        advice=garden_components.advice,
     )
 
     async def to_shoot(namespace: str) -> Client:
@@ -109,7 +109,7 @@ async def gardenlet(
 
     try:
         async with over_http() as call:
-            made = gardening.of_gardenlet(
+            made = garden_components.of_gardenlet(
                 config,
                 to_garden=to_garden,
                 call=call,

@@ -14,7 +14,7 @@ import click
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.cli import components, flags, lasting, manifests, processes
+from espalier.cli import components, flags, manifests, process_tuning, processes
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.hints import advice
@@ -127,7 +127,7 @@ async def manager(
     if by_hooks and not webhook_at:
         raise Usage("--in-place hooks: Cluster API calls hooks where the webhooks are; give --webhook-address as well")
     hooks_at = _hooks_at(hooks_url)
-    lasting.settle_in()
+    process_tuning.tune()
     logs.setup(level=log_level)
     offered = Releases.load(releases)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)

@@ -16,7 +16,7 @@ from espalier.api.crd import crd_of
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Resource
-from espalier.cli import components, flags, guarding, output
+from espalier.cli import admission_policies, components, flags, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.clusters import rbac
@@ -181,7 +181,7 @@ def installed(
         *(msgspec.to_builtins(crd_of(kind)) for kind in kinds(made_of)),
         _object(core.SERVICE_ACCOUNT, NAME),
         *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, NAME, "", in_all),
-        *guarding.policies(NAME, ACCOUNT),
+        *admission_policies.policies(NAME, ACCOUNT),
         *_granted(core.ROLE, core.ROLE_BINDING, NAME, SYSTEM_NAMESPACE, system),
         *_in_each(namespaces, CLUSTERS_ROLE, watched),
     ]

@@ -30,7 +30,7 @@ from espalier.clusters import credentials
 from espalier.clusters.credential_files import Unreadable
 from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
-from espalier.clusters.preview import asking, reading
+from espalier.clusters.preview import apply, reading
 from espalier.clusters.preview.previews import Previews
 from espalier.clusters.provider import Provider
 from espalier.clusters.rules import content, messages
@@ -278,7 +278,7 @@ async def _linked_refusals(client: Client, resource: Resource, tree: Tree) -> li
         pass
     except Forbidden:
         return []
-    new = asking.applied(live, tree, now=datetime.now(UTC), by_espalier=True)
+    new = apply.applied(live, tree, now=datetime.now(UTC), by_espalier=True)
     causes = crd_rules.refusals(new.tree, live.tree if live is not None else None)
     where = f"{tree['kind']} {metadata['name']}"
     return [(f"{where}: {one.field}", one.message) for one in causes]

@@ -20,7 +20,7 @@ import msgspec
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli import connection, flags, lasting, lock, output, tables
+from espalier.cli import connection, flags, lock, output, process_tuning, tables
 from espalier.cli.commands import Command
 from espalier.cli.failures import Exit, Failure, NotReachable, Overdue, Usage, explain
 from espalier.cli.home import Home, naming, private
@@ -114,7 +114,7 @@ async def up(
       espalier up --detach
       espalier up --nodes real
     """
-    lasting.settle_in()
+    process_tuning.tune()
     logs.setup(level=log_level)
     fit(nodes, api_server, in_place)
     offered = Releases.load(releases)  # a folder that can't be used is said before anything starts

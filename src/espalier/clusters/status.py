@@ -17,8 +17,8 @@ from espalier.clusters import names, readiness, synced
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem, record_problem, standing_problem
 from espalier.kube.objects import Object
-from espalier.runtime.brakes import TooManyWrites
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
+from espalier.runtime.write_limits import TooManyWrites
 
 ORDER = (
     names.CONTROL_PLANE_INITIALIZED,

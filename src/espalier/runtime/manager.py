@@ -24,7 +24,6 @@ from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.metrics import MeasuredTransport, RequestMetrics
-from espalier.runtime.brakes import Brake, braked
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock
 from espalier.runtime.controller import Controller
@@ -36,6 +35,7 @@ from espalier.runtime.options import Options
 from espalier.runtime.remote import Connect, RemoteClients, over_http
 from espalier.runtime.serving import HttpServer
 from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.write_limits import WriteLimit, limited
 
 _log = structlog.get_logger("espalier.manager")
 
@@ -130,10 +130,10 @@ class Manager:
             client = through(
                 client, MeasuredTransport(client.transport, RequestMetrics(self.metrics.registry), server_name)
             )
-        self.replica_client = braked(client, Brake(self.metrics.on_braked))
+        self.replica_client = limited(client, WriteLimit(self.metrics.on_limited))
         """For what every replica writes, the leader or not."""
         self.client = self.replica_client if self.fence is None else fenced(self.replica_client, self.fence)
-        self.remotes = RemoteClients(connect, fence=self.fence, on_braked=self.metrics.on_braked)
+        self.remotes = RemoteClients(connect, fence=self.fence, on_limited=self.metrics.on_limited)
         """Clients of workload clusters, for all components; closed when the manager ends."""
         self.caches = Caches(client, rng=self.rng, options=self.options)
         self.recorder = Recorder(self.client, component=component, clock=clock, rng=self.rng)

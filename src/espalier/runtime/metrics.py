@@ -222,7 +222,7 @@ class Metrics:
         """Report objects and bytes of a cache."""
         self._facts.caches.append((resource.group_resource, cache))
 
-    def on_braked(self, resource: str) -> None:
+    def on_limited(self, resource: str) -> None:
         """Count a write that was not sent, to whichever cluster."""
         self.braked_writes.labels(resource).inc()
 

@@ -13,8 +13,8 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
-from espalier.runtime.brakes import Brake, BrakedTransport, OnBraked, ignored
 from espalier.runtime.fencing import Fence, FencedTransport
+from espalier.runtime.write_limits import LimitedTransport, OnLimited, WriteLimit, ignored
 
 Connect: TypeAlias = Callable[[bytes], Client]
 """From the bytes of a kubeconfig to a client. Makes no connection yet; raises `ValueError` when it is no kubeconfig."""
@@ -67,7 +67,7 @@ class RemoteClients:
     A client that was put out is closed when its last request has ended, and not before `linger` seconds: whoever has it
     may be between two requests. (A manager that looks into thousands of clusters, one after the other, would else keep
     thousands of connections.) With a `fence`, no write reaches a workload cluster either once the Lease may be lost.
-    `on_braked` is told the resource of each write that a brake refuses.
+    `on_limited` is told the resource of each write that a limit refuses.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class RemoteClients:
         limit: int = 256,
         linger: float = 5.0,
         fence: Fence | None = None,
-        on_braked: OnBraked = ignored,
+        on_limited: OnLimited = ignored,
     ) -> None:
         self._connect = connect
         self._limit = limit
         self._linger = linger
         self._fence = fence
-        self._on_braked = on_braked
+        self._on_limited = on_limited
         self._pool: OrderedDict[ClusterIdentity, _Pooled] = OrderedDict()
         self._leaving: dict[asyncio.Task[None], Client] = {}
 
@@ -99,7 +99,7 @@ class RemoteClients:
             return pooled.client
         client = self._connect(kubeconfig)
         client.transport = requests = _Counting(client.transport)
-        client.transport = BrakedTransport(client.transport, Brake(self._on_braked))
+        client.transport = LimitedTransport(client.transport, WriteLimit(self._on_limited))
         if self._fence is not None:
             client.transport = FencedTransport(client.transport, self._fence)
         self.drop(cluster)

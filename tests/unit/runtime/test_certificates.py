@@ -12,9 +12,9 @@ from cryptography import x509
 
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.kube.pki import KeyPair
-from espalier.runtime.brakes import BURST, braked
 from espalier.runtime.certificates import SECRET_NAME, Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
+from espalier.runtime.write_limits import BURST, limited
 from tests.support.waiting import running
 from tests.unit.runtime.simulated import simulate
 from tests.unit.runtime.small_server import SmallServer, client_of
@@ -30,7 +30,7 @@ class Replica:
         self.trusted_when_served: list[list[bytes]] = []
         self._server = server
         self.certificate = ServingCertificate(
-            braked(client_of(server)),  # as the manager's are
+            limited(client_of(server)),  # as the manager's are
             namespace="eksa-system",
             names=names,
             validating=["espalier"],

@@ -12,11 +12,11 @@ from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream
-from espalier.runtime.brakes import TooManyWrites
 from espalier.runtime.fencing import Fence, Fenced
 from espalier.runtime.metrics import Metrics
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.virtual import Simulation
+from espalier.runtime.write_limits import TooManyWrites
 from tests.unit.runtime.simulated import simulate
 from tests.unit.runtime.small_server import SmallServer, client_of, config_map
 
@@ -115,7 +115,7 @@ async def test_without_the_lease_nothing_is_written_into_workload_clusters_eithe
 
 async def test_writes_into_workload_clusters_that_are_braked_are_counted() -> None:
     metrics = Metrics()
-    clients = RemoteClients(connect, on_braked=metrics.on_braked)
+    clients = RemoteClients(connect, on_limited=metrics.on_limited)
     client = clients.get(named("a"), b"1")
     await client.create(CONFIG_MAP, config_map("a"))
     with suppress(TooManyWrites):

@@ -24,7 +24,7 @@ from espalier.api.resource import Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.apiserver.webhooks import CallFailed, WebhookCall
-from espalier.cli import gardening
+from espalier.cli import garden_components
 from espalier.cli.environment.control_planes import ControlPlanes, InProcessControlPlanes
 from espalier.cli.environment.management import install_definitions
 from espalier.cli.environment.seed_programs.assembly import SeedPrograms, agent_calls, shoot_client
@@ -255,7 +255,7 @@ class SimulatedSeed(GardenSeed):
 
     def gardenlet(self, to_garden: Client) -> Sequence[Component]:
         """The gardenlet, with the controller of Etcds."""
-        return gardening.of_gardenlet(
+        return garden_components.of_gardenlet(
             self.config,
             to_garden=to_garden,
             call=agent_calls(self.cluster, link=self.links.seed),
@@ -340,7 +340,9 @@ class Garden:
             metadata = {"name": CLOUD_SECRET, "namespace": namespace}
             await self._make(core.SECRET, {"metadata": metadata, "stringData": account})
         await self.client.apply(
-            core.VALIDATING_WEBHOOK_CONFIGURATION, gardening.webhook_configuration(IN_PROCESS), field_manager="espalier"
+            core.VALIDATING_WEBHOOK_CONFIGURATION,
+            garden_components.webhook_configuration(IN_PROCESS),
+            field_manager="espalier",
         )
         self.run_garden()
         self._tasks.append(asyncio.create_task(self.machines.run(), name="machines"))
@@ -379,7 +381,7 @@ class Garden:
     def run_garden(self) -> None:
         """Start the garden's controllers and webhooks."""
         self.webhooks = Webhooks(port=None)
-        made = gardening.of_garden(self.settings.garden)
+        made = garden_components.of_garden(self.settings.garden)
         self.run("garden", self.connect("garden", ADMIN), made, webhooks=self.webhooks)
 
     def run(

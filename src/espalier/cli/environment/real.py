@@ -20,7 +20,7 @@ from espalier.cli.environment import programs
 from espalier.cli.environment.management import follow_newest, make_record, prepare_kinds
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home
-from espalier.cli.managing import Managing
+from espalier.cli.manager_task import ManagerTask
 from espalier.cli.upgrader_archives import built_images
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -79,7 +79,7 @@ class RealEnvironment:
     """A running local environment of real nodes."""
 
     url: str
-    managing: Managing
+    managing: ManagerTask
 
     @classmethod
     @asynccontextmanager
@@ -131,7 +131,7 @@ class RealEnvironment:
             components.certify(manager, webhooks, [HOST], {"url": url} if settings.in_place is FrontEnd.HOOKS else None)
             assemble(manager, made_of, webhooks=webhooks)
             assemble(manager, [machines], client=client)
-            managing = Managing.begin(manager)
+            managing = ManagerTask.begin(manager)
             stack.push_async_callback(managing.stop)
             await managing.leading()
             for resource, tree in manifests.webhook_configurations(url):

@@ -19,7 +19,7 @@ from espalier.cli.environment import authority as authorities
 from espalier.cli.environment.management import follow_newest, make_record, prepare_kinds
 from espalier.cli.failures import Failure
 from espalier.cli.home import Home, naming
-from espalier.cli.managing import Managing
+from espalier.cli.manager_task import ManagerTask
 from espalier.cli.upgrader_images import UpgraderImages
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client
@@ -50,7 +50,7 @@ class SimulatedEnvironment:
 
     url: str
     kubernetes_versions: tuple[str, ...]
-    managing: Managing
+    managing: ManagerTask
 
     @classmethod
     @asynccontextmanager
@@ -101,7 +101,7 @@ class SimulatedEnvironment:
             await prepare_kinds(client, releases, kinds((*made_of, machines)))
             for resource, tree in manifests.webhook_configurations(IN_PROCESS):
                 await client.apply(resource, tree)
-            managing = Managing.begin(manager)
+            managing = ManagerTask.begin(manager)
             stack.push_async_callback(managing.stop)
             await managing.leading()
             await make_record(client, releases)  # by admission, also when an earlier one was lost

@@ -18,7 +18,7 @@ from espalier.clusters.admission import Admission
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
 from espalier.clusters.observe import Observer
-from espalier.clusters.preview import asking, machines
+from espalier.clusters.preview import apply, machines
 from espalier.clusters.preview.diff import ObjectChange, field_changes
 from espalier.clusters.preview.duration import Duration, duration, in_place
 from espalier.clusters.preview.machines import Fleet, Group
@@ -94,7 +94,7 @@ class Previews:
         self._judge = judge
 
     def of_change(self, key: Key, manifest: Sequence[Tree], *, by_espalier: bool = False) -> Preview:
-        """The effects of applying a manifest (a Cluster and the objects that it links): see `asking.applied`.
+        """The effects of applying a manifest (a Cluster and the objects that it links): see `apply.applied`.
 
         The snapshot shows what is asked for from then on.
         """
@@ -110,7 +110,7 @@ class Previews:
         refused: Iterable[StatusCause]
         for tree in sorted(manifest, key=lambda one: one["kind"] == eksa.Cluster.resource.kind):
             live = self.live(tree)
-            new = asking.applied(live, tree, now=self._now, by_espalier=by_espalier)
+            new = apply.applied(live, tree, now=self._now, by_espalier=by_espalier)
             if new.kind == eksa.Cluster.resource.kind:
                 new, hints, refused = self._admitted(live, new)
                 warnings += hints
@@ -139,7 +139,7 @@ class Previews:
     def refusals(self, cluster: Tree) -> list[StatusCause]:
         """Everything for which a Cluster would be refused, when this program applies it to what is there."""
         live = self.live(cluster)
-        return list(self._admitted(live, asking.applied(live, cluster, now=self._now, by_espalier=True))[2])
+        return list(self._admitted(live, apply.applied(live, cluster, now=self._now, by_espalier=True))[2])
 
     def as_it_is(self, key: Key) -> Preview:
         """The writes of a manager to a cluster whose Cluster does not change."""
@@ -239,5 +239,5 @@ def _asked(live: Object | None, new: Object) -> ObjectChange | None:
     named = (new.head.api_version, new.kind, new.namespace, new.name)
     if live is None:
         return ObjectChange("create", *named)
-    fields = tuple(one for one in field_changes(live.tree, new.tree) if asking.LAST_APPLIED not in one.field)
+    fields = tuple(one for one in field_changes(live.tree, new.tree) if apply.LAST_APPLIED not in one.field)
     return ObjectChange("change", *named, fields) if fields else None

@@ -23,7 +23,7 @@ from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.webhooks import WebhookCall
-from espalier.cli.gardening import webhook_configuration
+from espalier.cli.garden_components import webhook_configuration
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.objects import Object

@@ -17,21 +17,21 @@ from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request
-from espalier.runtime.brakes import (
+from espalier.runtime.cache import Caches
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Outcome
+from espalier.runtime.virtual import Simulation
+from espalier.runtime.write_limits import (
     BURST,
     LONGEST_PAUSE,
     MOST_CONTENTS,
     REFILL,
     REPEATED,
-    Brake,
-    BrakedTransport,
+    LimitedTransport,
     TooManyWrites,
-    braked,
+    WriteLimit,
+    limited,
 )
-from espalier.runtime.cache import Caches
-from espalier.runtime.controller import Controller
-from espalier.runtime.outcome import Done, Outcome
-from espalier.runtime.virtual import Simulation
 from tests.support.waiting import running
 from tests.unit.runtime.simulated import simulate
 from tests.unit.runtime.small_server import SmallServer, client_of, config_map
@@ -40,13 +40,13 @@ PATH = "/api/v1/namespaces/default/configmaps/a"
 HEADERS = {"content-type": "application/apply-patch+yaml"}
 
 
-def passed(brake: Brake, moments: list[float]) -> list[float]:
+def passed(limit: WriteLimit, moments: list[float]) -> list[float]:
     """Which of the writes at these moments, all of the same content, are let through."""
     through: list[float] = []
     refusals: list[TooManyWrites] = []
     for moment in moments:
         try:
-            brake.check(PATH, "me", b"same", moment)
+            limit.check(PATH, "me", b"same", moment)
         except TooManyWrites as error:
             refusals.append(error)
         else:
@@ -59,14 +59,14 @@ def passed(brake: Brake, moments: list[float]) -> list[float]:
 @settings(max_examples=100, deadline=None)
 def test_no_order_of_writes_makes_more_of_them_than_the_budget(pauses: list[float], scale: float) -> None:
     moments = list(itertools.accumulate(pause * scale / 10 for pause in pauses))
-    through = passed(Brake(), moments)
+    through = passed(WriteLimit(), moments)
     for begin, moment in enumerate(through):
         within = [other for other in through[begin:] if other < moment + 60]
         assert len(within) <= BURST + 60 / REFILL + 7
 
 
 def test_a_storm_becomes_one_write_a_minute() -> None:
-    through = passed(Brake(), [number / 20 for number in range(20 * 3600)])
+    through = passed(WriteLimit(), [number / 20 for number in range(20 * 3600)])
     assert len([moment for moment in through if moment < 60]) <= BURST + 10
     assert len([moment for moment in through if moment > 1800]) <= 31
 
@@ -74,22 +74,22 @@ def test_a_storm_becomes_one_write_a_minute() -> None:
 @given(st.integers(MOST_CONTENTS, 2_000), st.floats(0, 10))
 @settings(max_examples=20, deadline=None)
 def test_writes_that_make_progress_are_never_braked_though_some_are_equal(count: int, pause: float) -> None:
-    brake = Brake()
+    limit = WriteLimit()
     for number in range(count):
         for _ in range(REPEATED - 1):
-            brake.check(PATH, "me", str(number).encode(), number * pause)
+            limit.check(PATH, "me", str(number).encode(), number * pause)
 
 
 @given(st.integers(1, 40), st.integers(0, 3))
 @settings(max_examples=20, deadline=None)
 def test_a_cycle_of_a_few_contents_is_held_up_though_there_was_progress_before(count: int, progress: int) -> None:
-    brake = Brake()
+    limit = WriteLimit()
     for number in range(progress * BURST):
-        brake.check(PATH, "me", f"progress {number}".encode(), 0.0)
+        limit.check(PATH, "me", f"progress {number}".encode(), 0.0)
     through = 0
     for number in range(20 * BURST):
         with suppress(TooManyWrites):
-            brake.check(PATH, "me", str(number % count).encode(), number / 100)
+            limit.check(PATH, "me", str(number % count).encode(), number / 100)
             through += 1
     assert through <= max(count * REPEATED, BURST) + 20 * BURST / 100 / REFILL + 7
 
@@ -107,7 +107,7 @@ def test_the_same_with_another_time_uid_and_generation_is_the_same_and_another_m
             body = {"metadata": metadata, "status": {"childrenObservedGeneration": number, "conditions": [condition]}}
             return Request("PATCH", PATH, headers=HEADERS, body=msgspec.json.encode(body))
 
-        transport = BrakedTransport(client_of(SmallServer()).transport, Brake())
+        transport = LimitedTransport(client_of(SmallServer()).transport, WriteLimit())
         for number in range(3 * BURST):
             await transport.request(status(number, f"{number} of {3 * BURST} nodes are ready"))
         for number in range(BURST):
@@ -121,7 +121,7 @@ def test_the_same_with_another_time_uid_and_generation_is_the_same_and_another_m
 
 def test_a_lease_that_is_renewed_is_no_repetition() -> None:
     async def main(_: Simulation) -> None:
-        transport = BrakedTransport(client_of(SmallServer()).transport, Brake())
+        transport = LimitedTransport(client_of(SmallServer()).transport, WriteLimit())
         for number in range(3 * BURST):
             lease = {
                 "metadata": {},
@@ -133,32 +133,32 @@ def test_a_lease_that_is_renewed_is_no_repetition() -> None:
 
 
 def test_after_a_fight_what_is_repeated_is_held_up_no_longer_though_there_was_progress_all_the_time() -> None:
-    brake = Brake()
-    passed(brake, [number / 100 for number in range(BURST * 100)])
+    limit = WriteLimit()
+    passed(limit, [number / 100 for number in range(BURST * 100)])
     for number in range(BURST * 10):
-        brake.check(PATH, "me", f"progress {number}".encode(), BURST + number)
-    assert len(passed(brake, [BURST * 20 + number / 100 for number in range(BURST)])) == BURST
+        limit.check(PATH, "me", f"progress {number}".encode(), BURST + number)
+    assert len(passed(limit, [BURST * 20 + number / 100 for number in range(BURST)])) == BURST
 
 
 def test_steady_work_is_never_held_up() -> None:
     moments = [number * REFILL for number in range(10_000)]
-    assert passed(Brake(), moments) == moments
+    assert passed(WriteLimit(), moments) == moments
 
 
 def test_who_rests_begins_anew() -> None:
-    brake = Brake()
-    storm = passed(brake, [number / 100 for number in range(60_000)])
+    limit = WriteLimit()
+    storm = passed(limit, [number / 100 for number in range(60_000)])
     later = 600 + BURST * REFILL + 1
-    assert len(passed(brake, [later + number / 100 for number in range(BURST)])) == BURST
+    assert len(passed(limit, [later + number / 100 for number in range(BURST)])) == BURST
     assert len(storm) < BURST + 30
 
 
 def test_objects_and_field_managers_have_budgets_of_their_own_and_leave_no_trace() -> None:
-    brake = Brake()
+    limit = WriteLimit()
     for number in range(10_000):
-        brake.check(f"{PATH}{number}", "me", b"same", number / 10)
-        brake.check(f"{PATH}{number}", "you", b"same", number / 10)
-    assert len(brake._accounts) < 2 * 10 * (BURST * REFILL + 1)
+        limit.check(f"{PATH}{number}", "me", b"same", number / 10)
+        limit.check(f"{PATH}{number}", "you", b"same", number / 10)
+    assert len(limit._accounts) < 2 * 10 * (BURST * REFILL + 1)
 
 
 async def _write_all_ways(client: Client) -> None:
@@ -177,7 +177,7 @@ def test_every_kind_of_write_counts_and_reads_events_and_dry_runs_do_not() -> No
     async def main(_: Simulation) -> None:
         server = SmallServer()
         refused: list[str] = []
-        client = braked(client_of(server), Brake(refused.append))
+        client = limited(client_of(server), WriteLimit(refused.append))
         for _number in range(BURST // 2):
             await _write_all_ways(client)
         with pytest.raises(TooManyWrites, match=r"configmaps/a is written too often.*managedFields") as refusal:
@@ -202,7 +202,7 @@ def test_a_controller_whose_writes_are_braked_comes_again_when_it_may_and_not_be
     async def main(simulation: Simulation) -> None:
         server = SmallServer()
         server.put(config_map("a", colour="red"))
-        client = braked(client_of(server))
+        client = limited(client_of(server))
         caches = Caches(client_of(server))
         cache = caches.of(CONFIG_MAP)
         passes = 0

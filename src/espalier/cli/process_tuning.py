@@ -10,7 +10,7 @@ THRESHOLD = 20_000
 tenth of its start: what it fills its caches with stays."""
 
 
-def settle_in() -> None:
+def tune() -> None:
     """Look for garbage as often as suits a process that lasts (seldom means pauses), but never at what was loaded.
 
     And take all the open files that it may have: one for each connection, where many systems begin with 1,024.

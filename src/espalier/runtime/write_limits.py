@@ -1,4 +1,4 @@
-"""A brake on writes that undo each other: what is written again and again is written ever less often.
+"""A limit for writes that undo each other: what is written again and again is written ever less often.
 
 Two writers that do not agree about a field each see the other's write and correct it, as fast as the API server allows.
 Such a loop writes the same again and again, where work writes something new each time. So each object has a budget of
@@ -25,7 +25,7 @@ from espalier.kube.objects import decode_head
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.fencing import READS, through
 
-_log = structlog.get_logger("espalier.brakes")
+_log = structlog.get_logger("espalier.write_limits")
 
 BURST = 100
 """Repeated writes of one object, by one field manager, that are let through at once: a
@@ -57,7 +57,7 @@ _BESIDE = frozenset({"events", "leases", "tokenreviews", "subjectaccessreviews",
 """Kinds that are written at their own pace."""
 
 
-OnBraked: TypeAlias = Callable[[str], None]
+OnLimited: TypeAlias = Callable[[str], None]
 """Told the resource of a write that is refused."""
 
 
@@ -102,12 +102,12 @@ class _Account:
             self.written.popitem(last=False)
 
 
-class Brake:
-    """The budgets of one API server. `on_braked` is told the resource of each write that is refused."""
+class WriteLimit:
+    """The budgets of one API server. `on_limited` is told the resource of each write that is refused."""
 
-    def __init__(self, on_braked: OnBraked = ignored) -> None:
+    def __init__(self, on_limited: OnLimited = ignored) -> None:
         self._accounts: OrderedDict[tuple[str, str], _Account] = OrderedDict()
-        self._on_braked = on_braked
+        self._on_limited = on_limited
 
     def check(self, path: str, manager: str, content: bytes, now: float) -> None:
         """Count a write of an object, or of its subresource, if it repeats earlier ones. Raises `TooManyWrites`."""
@@ -123,7 +123,7 @@ class Brake:
         account.counted = now
         cost = REPEATED if times == REPEATED else 1
         if now < account.until:
-            self._on_braked(_resource(path))
+            self._on_limited(_resource(path))
             raise TooManyWrites(path, account.until - now)
         if account.pause or account.used + cost > BURST:
             if not account.pause:
@@ -143,12 +143,12 @@ class Brake:
         return account
 
 
-class BrakedTransport:
+class LimitedTransport:
     """Passes requests on; writes while their object has a budget. Closing it closes the transport behind."""
 
-    def __init__(self, transport: Transport, brake: Brake) -> None:
+    def __init__(self, transport: Transport, limit: WriteLimit) -> None:
         self._transport = transport
-        self._brake = brake
+        self._limit = limit
 
     async def request(self, request: Request) -> Response:
         """Send one request. Raises `TooManyWrites`."""
@@ -156,7 +156,7 @@ class BrakedTransport:
             path = _object(request)
             if path:
                 manager = request.query.get("fieldManager", "")
-                self._brake.check(path, manager, _content(request), asyncio.get_running_loop().time())
+                self._limit.check(path, manager, _content(request), asyncio.get_running_loop().time())
         return await self._transport.request(request)
 
     async def stream(self, request: Request) -> Stream | Response:
@@ -168,9 +168,9 @@ class BrakedTransport:
         await self._transport.close()
 
 
-def braked(client: Client, brake: Brake | None = None) -> Client:
-    """The same client behind a brake; they share the connection."""
-    return through(client, BrakedTransport(client.transport, brake or Brake()))
+def limited(client: Client, limit: WriteLimit | None = None) -> Client:
+    """The same client behind a limit; they share the connection."""
+    return through(client, LimitedTransport(client.transport, limit or WriteLimit()))
 
 
 def _object(request: Request) -> str:

@@ -9,14 +9,14 @@ from espalier.runtime.manager import Ending, Manager
 
 
 @dataclass(frozen=True)
-class Managing:
+class ManagerTask:
     """A manager, and the task in which it runs."""
 
     manager: Manager
     task: asyncio.Task[Ending]
 
     @classmethod
-    def begin(cls, manager: Manager) -> Managing:
+    def begin(cls, manager: Manager) -> ManagerTask:
         """Have the manager run."""
         return cls(manager, asyncio.create_task(manager.run(), name="manager"))
 

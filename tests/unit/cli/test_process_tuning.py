@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from espalier.cli.lasting import THRESHOLD
+from espalier.cli.process_tuning import THRESHOLD
 
 
 def threshold(program: str) -> int:
@@ -13,14 +13,14 @@ def threshold(program: str) -> int:
 def test_short_commands_collect_garbage_less_often_than_long_processes() -> None:
     of_python = threshold("pass")
     of_commands = threshold("import espalier.cli")
-    of_what_lasts = threshold("from espalier.cli import lasting; lasting.settle_in()")
+    of_what_lasts = threshold("from espalier.cli import process_tuning; process_tuning.tune()")
     assert of_python < of_what_lasts == THRESHOLD < of_commands
 
 
 def test_a_process_that_lasts_takes_all_the_open_files_it_may_have() -> None:
     program = (
-        "import resource as r; from espalier.cli import lasting; most = r.getrlimit(r.RLIMIT_NOFILE)[1]; "
-        "r.setrlimit(r.RLIMIT_NOFILE, (64, most)); lasting.settle_in(); "
+        "import resource as r; from espalier.cli import process_tuning; most = r.getrlimit(r.RLIMIT_NOFILE)[1]; "
+        "r.setrlimit(r.RLIMIT_NOFILE, (64, most)); process_tuning.tune(); "
         "print(r.getrlimit(r.RLIMIT_NOFILE) == (most, most))"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

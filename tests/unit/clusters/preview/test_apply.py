@@ -11,7 +11,7 @@ from typing import Any
 from espalier.api.manifests import kinds_of
 from espalier.api.meta import Tree
 from espalier.api.structural import object_schema
-from espalier.clusters.preview.asking import LAST_APPLIED, applied
+from espalier.clusters.preview.apply import LAST_APPLIED, applied
 from espalier.providers.kinds import CATALOG, EKSA_KINDS
 from tests.unit.clusters.seen import applied as stored
 from tests.unit.clusters.seen import as_object, example
