@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import random
 from pathlib import Path
 
 import click
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.cli import flags, garden_components, process_tuning, processes
+from espalier.cli import flags, garden_components, processes
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.garden_components import SERVICE
-from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import find_access
-from espalier.runtime import logs
 from espalier.runtime.certificates import ServingCertificate
-from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble
-from espalier.runtime.manager import Manager
-from espalier.runtime.webhooks import Webhooks
 from espalier.shoots.garden.config import GardenConfig
 
 LEASE = "espalier-garden"
@@ -78,40 +69,30 @@ async def garden(
     """
     config = config_of(heartbeat_grace, give_up_after)
     webhook_at = processes.address("--webhook-address", webhook_address)
-    process_tuning.tune()
-    logs.setup(level=log_level)
-    access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
-    clock, rng = SystemClock(), random.SystemRandom()
-    client = Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT)
-    running = Manager(
-        client,
-        clock=clock,
-        rng=rng,
-        election=processes.election(access, LEASE, USER_AGENT, clock, rng) if leader_elect else None,
-        health_address=processes.address("--health-address", health_address),
-        metrics_address=processes.address("--metrics-address", metrics_address),
+    async with processes.managed(
+        kubeconfig=kubeconfig,
+        context=context,
+        user_agent=USER_AGENT,
+        lease=LEASE if leader_elect else None,
+        health_address=health_address,
+        metrics_address=metrics_address,
+        log_level=log_level,
         component="garden",
-        fill_within=None,
         advice=garden_components.advice,
-    )
-    client_ca = processes.authority(webhook_client_ca) if webhook_client_ca else None
-    webhooks = Webhooks(port=None)
-    if webhook_at:
-        webhooks = Webhooks(host=webhook_at[0], port=webhook_at[1], client_ca=client_ca)
-        webhooks.certificate = ServingCertificate(
-            running.replica_client,
-            namespace=SYSTEM_NAMESPACE,
-            names=webhook_names.split(","),
-            validating=[garden_components.VALIDATING_WEBHOOKS],
-            serve=webhooks.use,
-            clock=clock,
-            secret_name=CERTIFICATE,
-        )
-    assemble(running, garden_components.of_garden(config), webhooks=webhooks)
-    try:
+    ) as running:
+        webhooks = processes.webhooks(webhook_at, webhook_client_ca)
+        if webhook_at:
+            webhooks.certificate = ServingCertificate(
+                running.replica_client,
+                namespace=SYSTEM_NAMESPACE,
+                names=webhook_names.split(","),
+                validating=[garden_components.VALIDATING_WEBHOOKS],
+                serve=webhooks.use,
+                clock=running.clock,
+                secret_name=CERTIFICATE,
+            )
+        assemble(running, garden_components.of_garden(config), webhooks=webhooks)
         return await running.run(signals=True)
-    finally:
-        await client.close()
 
 
 def config_of(heartbeat_grace: str, give_up_after: str) -> GardenConfig:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import random
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import click
 
 from espalier.api.core import SECRET, Secret
-from espalier.cli import backup_reads, flags, garden_components, process_tuning, processes
+from espalier.cli import backup_reads, flags, garden_components, processes
 from espalier.cli.commands import Command
 from espalier.cli.election_times import read_times
 from espalier.cli.etcd_agent_calls import over_http
 from espalier.cli.shoot_apis import ConnectedShootAPIs
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import Kubeconfig, find_access
-from espalier.runtime import logs
-from espalier.runtime.clock import SystemClock
+from espalier.kube.kubeconfig import Kubeconfig
 from espalier.runtime.component import assemble
-from espalier.runtime.manager import Manager
 from espalier.shoots.gardenlet.config import GardenletConfig
 
 USER_AGENT = "espalier-gardenlet"
@@ -80,44 +77,41 @@ async def gardenlet(
       espalier gardenlet --seed a --kubeconfig a.yaml --garden-kubeconfig g.yaml
     """
     config = GardenletConfig(seed, timing=read_times(timing), domain=domain, dns_type=dns_type)
-    process_tuning.tune()
-    logs.setup(level=log_level)
-    access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
-    to_garden = Client(
-        HttpTransport(Kubeconfig.load([garden_kubeconfig]).context()),
-        field_manager="gardenlet",
-        user_agent=f"{USER_AGENT}/{seed}",
-    )
-    clock, rng = SystemClock(), random.SystemRandom()
-    client = Client(HttpTransport(access), field_manager="gardenlet", user_agent=USER_AGENT)
-    running = Manager(
-        client,
-        clock=clock,
-        rng=rng,
-        election=processes.election(access, LEASE, USER_AGENT, clock, rng) if leader_elect else None,
-        health_address=processes.address("--health-address", health_address),
-        metrics_address=processes.address("--metrics-address", metrics_address),
-        component="gardenlet",
-        fill_within=None,
-        advice=garden_components.advice,
-    )
-
-    async def to_shoot(namespace: str) -> Client:
-        found = (await client.get(SECRET, SHOOT_ACCESS, namespace)).decode(Secret)
-        inside = Kubeconfig.parse(found.data["kubeconfig"]).context()
-        return Client(HttpTransport(inside), user_agent=USER_AGENT)
-
-    try:
-        async with over_http() as call:
-            made = garden_components.of_gardenlet(
-                config,
-                to_garden=to_garden,
-                call=call,
-                read_backup=backup_reads.over_network,
-                shoots=ConnectedShootAPIs(to_shoot),
+    async with AsyncExitStack() as stack:
+        running = await stack.enter_async_context(
+            processes.managed(
+                kubeconfig=kubeconfig,
+                context=context,
+                user_agent=USER_AGENT,
+                field_manager="gardenlet",
+                lease=LEASE if leader_elect else None,
+                health_address=health_address,
+                metrics_address=metrics_address,
+                log_level=log_level,
+                component="gardenlet",
+                advice=garden_components.advice,
             )
-            assemble(running, made)
-            return await running.run(signals=True)
-    finally:
-        await to_garden.close()
-        await client.close()
+        )
+        to_garden = Client(
+            HttpTransport(Kubeconfig.load([garden_kubeconfig]).context()),
+            field_manager="gardenlet",
+            user_agent=f"{USER_AGENT}/{seed}",
+        )
+        stack.push_async_callback(to_garden.close)
+        call = await stack.enter_async_context(over_http())
+        made = garden_components.of_gardenlet(
+            config,
+            to_garden=to_garden,
+            call=call,
+            read_backup=backup_reads.over_network,
+            shoots=ConnectedShootAPIs(partial(to_shoot, running.client)),
+        )
+        assemble(running, made)
+        return await running.run(signals=True)
+
+
+async def to_shoot(seed: Client, namespace: str) -> Client:
+    """A client of the shoot whose control plane is in this namespace of the seed. Raises `KubeError`."""
+    found = (await seed.get(SECRET, SHOOT_ACCESS, namespace)).decode(Secret)
+    inside = Kubeconfig.parse(found.data["kubeconfig"]).context()
+    return Client(HttpTransport(inside), user_agent=USER_AGENT)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,23 +11,15 @@ import click
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.cli import components, flags, manifests, process_tuning, processes
+from espalier.cli import components, flags, manifests, processes
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.hints import advice
 from espalier.cli.installing import InstallReleases
 from espalier.clusters import Isolation
-from espalier.kube.client import Client
-from espalier.kube.http import HttpTransport
-from espalier.kube.kubeconfig import find_access
 from espalier.releases import Releases
-from espalier.runtime import logs
-from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble
-from espalier.runtime.manager import Manager
 from espalier.runtime.options import Options
-from espalier.runtime.remote import over_http
-from espalier.runtime.webhooks import Webhooks
 
 LEASE = "espalier-controller-manager"
 USER_AGENT = "espalier-manager"
@@ -127,49 +116,35 @@ async def manager(
     if by_hooks and not webhook_at:
         raise Usage("--in-place hooks: Cluster API calls hooks where the webhooks are; give --webhook-address as well")
     hooks_at = _hooks_at(hooks_url)
-    process_tuning.tune()
-    logs.setup(level=log_level)
     offered = Releases.load(releases)
-    access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
-    clock, rng = SystemClock(), random.SystemRandom()
     options = Options(tuple(controllers.split(",")), flags.namespaces(namespace), watch_filter)
-    client = Client(HttpTransport(access), field_manager="espalier", user_agent=USER_AGENT)
-    lease = options.lease_name(LEASE)
-    election = processes.election(access, lease, USER_AGENT, clock, rng) if leader_elect else None
-    running = Manager(
-        client,
-        clock=clock,
-        rng=rng,
-        connect=partial(over_http, user_agent=USER_AGENT),
+    async with processes.managed(
+        kubeconfig=kubeconfig,
+        context=context,
+        user_agent=USER_AGENT,
+        lease=options.lease_name(LEASE) if leader_elect else None,
+        health_address=health_address,
+        metrics_address=metrics_address,
+        log_level=log_level,
         options=options,
-        election=election,
-        health_address=processes.address("--health-address", health_address),
-        metrics_address=processes.address("--metrics-address", metrics_address),
-        fill_within=None,  # who ends is started again and again; who waits says for what
         advice=advice,
-    )
-    client_ca = processes.authority(webhook_client_ca) if webhook_client_ca else None
-    webhooks = (
-        Webhooks(host=webhook_at[0], port=webhook_at[1], client_ca=client_ca) if webhook_at else Webhooks(port=None)
-    )
-    if webhook_at:
-        components.certify(running, webhooks, webhook_names.split(","), hooks_at if by_hooks else None)
-    installing = InstallReleases(running.client, running.caches, offered)
-    made_of = components.of_manager(
-        copies_kubeconfigs=copy_kubeconfig,
-        isolation=isolation,
-        front_end=in_place,
-        resync=resync,
-        uninstalled=installing.uninstalled,
-    )
-    assemble(running, made_of, webhooks=webhooks)
-    running.prepare(installing)
-    running.notices["releases"] = lambda: str(installing.uninstalled)
-    running.metrics.uninstalled.set_function(lambda: len(installing.uninstalled))
-    try:
+    ) as running:
+        webhooks = processes.webhooks(webhook_at, webhook_client_ca)
+        if webhook_at:
+            components.certify(running, webhooks, webhook_names.split(","), hooks_at if by_hooks else None)
+        installing = InstallReleases(running.client, running.caches, offered)
+        made_of = components.of_manager(
+            copies_kubeconfigs=copy_kubeconfig,
+            isolation=isolation,
+            front_end=in_place,
+            resync=resync,
+            uninstalled=installing.uninstalled,
+        )
+        assemble(running, made_of, webhooks=webhooks)
+        running.prepare(installing)
+        running.notices["releases"] = lambda: str(installing.uninstalled)
+        running.metrics.uninstalled.set_function(lambda: len(installing.uninstalled))
         return await running.run(signals=True)
-    finally:
-        await client.close()
 
 
 def _hooks_at(url: str) -> Tree:

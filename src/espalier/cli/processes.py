@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import ssl
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,13 +18,20 @@ import click
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli import flags
 from espalier.cli.failures import Usage
+from espalier.cli.process_tuning import tune
 from espalier.kube.access import Access
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
-from espalier.runtime.clock import Clock
+from espalier.kube.kubeconfig import find_access
+from espalier.runtime import logs
+from espalier.runtime.clock import Clock, SystemClock
 from espalier.runtime.election import Election
 from espalier.runtime.election_thread import ElectionThread
 from espalier.runtime.fencing import Fence
+from espalier.runtime.manager import Advice, Manager
+from espalier.runtime.options import Options
+from espalier.runtime.remote import over_http
+from espalier.runtime.webhooks import Webhooks
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -87,6 +97,53 @@ metrics_address = click.option(
     show_default=True,
     help="Listen address of /metrics; 0 for none.",
 )
+
+
+@asynccontextmanager
+async def managed(
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    user_agent: str,
+    field_manager: str = "espalier",
+    lease: str | None,
+    health_address: str,
+    metrics_address: str,
+    log_level: str,
+    advice: Advice,
+    options: Options | None = None,
+    component: str = "espalier",
+) -> AsyncIterator[Manager]:
+    """The manager of a program, not yet running, for the cluster that its flags name; the connection ends with the
+    block. Without a `lease` it acts without being elected. Raises `Usage`, and what `find_access` raises."""
+    health, metrics = address("--health-address", health_address), address("--metrics-address", metrics_address)
+    tune()
+    logs.setup(level=log_level)
+    access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
+    clock, rng = SystemClock(), random.SystemRandom()
+    client = Client(HttpTransport(access), field_manager=field_manager, user_agent=user_agent)
+    try:
+        yield Manager(
+            client,
+            clock=clock,
+            rng=rng,
+            connect=partial(over_http, user_agent=user_agent),
+            options=options,
+            election=election(access, lease, user_agent, clock, rng) if lease else None,
+            health_address=health,
+            metrics_address=metrics,
+            component=component,
+            fill_within=None,  # who ends is started again and again; who waits says for what
+            advice=advice,
+        )
+    finally:
+        await client.close()
+
+
+def webhooks(at: tuple[str, int] | None, client_ca: Path | None) -> Webhooks:
+    """Webhooks that are served at this address; None serves nothing. Raises `Usage`."""
+    authorities = authority(client_ca) if client_ca else None
+    return Webhooks(host=at[0], port=at[1], client_ca=authorities) if at else Webhooks(port=None)
 
 
 def authority(file: Path) -> bytes:
