@@ -26,6 +26,7 @@ from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshotter.full import take_full
 from espalier.etcdbackup.snapshotter.measures import Measures
+from espalier.etcdbackup.snapshotter.times import Times
 from espalier.etcdbackup.stores.errors import StoreError
 from espalier.runtime.clock import Clock
 
@@ -309,7 +310,7 @@ class AgentRun:
                 final = await take_full(
                     self._parts.etcd,
                     self._parts.store,
-                    self._clock,
+                    Times(self._clock),
                     compression=self._parts.backups.compression,
                     is_final=True,
                     progress=progressed,

@@ -8,11 +8,11 @@ from contextlib import aclosing
 from espalier.etcd.client import Client
 from espalier.etcd.requests import Range
 from espalier.etcdbackup.snapshots.names import Compression, Kind, Snapshot
-from espalier.etcdbackup.snapshots.reading import Progress, silent
+from espalier.etcdbackup.snapshots.reading import Progress, silent, take_stock
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.snapshots.writing import store_full
+from espalier.etcdbackup.snapshotter.times import Times
 from espalier.etcdbackup.stores.store import Store
-from espalier.runtime.clock import Clock
 
 ALL_KEYS = (b"\0", b"\0")
 
@@ -25,7 +25,7 @@ async def newest_revision(etcd: Client) -> int:
 async def take_full(
     etcd: Client,
     store: Store,
-    clock: Clock,
+    times: Times,
     *,
     compression: Compression = Compression.GZIP,
     is_final: bool = False,
@@ -37,8 +37,8 @@ async def take_full(
     `EtcdError`, `StoreError`, and `Malformed` where etcd sent something else than a database; then nothing was stored.
     """
     revision = await newest_revision(etcd)
-    created = int(clock.now().timestamp())
-    snapshot = Snapshot(Kind.FULL, 0, revision, created, compression, is_final)
+    stock = await take_stock(store)
+    snapshot = Snapshot(Kind.FULL, 0, revision, times.of_full(revision, stock.snapshots), compression, is_final)
     async with aclosing(_content(etcd, progress)) as content:
         return await store_full(store, snapshot, content)
 

@@ -13,6 +13,7 @@ from espalier.etcdbackup.snapshots.names import Compression
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.snapshots.writing import DeltaBuilder
 from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.etcdbackup.snapshotter.times import Times
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import Clock
 
@@ -20,10 +21,11 @@ from espalier.runtime.clock import Clock
 class Pending:
     """What comes after the last revision that the store has. To be closed, for its temporary file."""
 
-    def __init__(self, clock: Clock, schedule: Schedule, compression: Compression, stored: int) -> None:
+    def __init__(self, clock: Clock, times: Times, schedule: Schedule, compression: Compression, stored: int) -> None:
         self.stored = stored
         """The last revision that the store has."""
         self._clock = clock
+        self._times = times
         self._schedule = schedule
         self._compression = compression
         self._delta: DeltaBuilder | None = None
@@ -79,7 +81,7 @@ class Pending:
         if self._delta is None:
             raise ValueError("delta: found none, one must have been begun")
         self._is_sealed = True
-        stored = await self._delta.store(store, self.stored + 1, int(self._clock.now().timestamp()))
+        stored = await self._delta.store(store, self.stored + 1, self._times.of_delta(self._delta.last))
         self.stored = stored.snapshot.last
         self.close()
         return stored

@@ -35,6 +35,7 @@ from espalier.etcdbackup.snapshotter.measures import Measures
 from espalier.etcdbackup.snapshotter.orders import Inactive, Order, Orders
 from espalier.etcdbackup.snapshotter.pending import Pending
 from espalier.etcdbackup.snapshotter.schedule import Schedule, following, full_first
+from espalier.etcdbackup.snapshotter.times import Times
 from espalier.etcdbackup.stores.errors import StoreError
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import Clock
@@ -83,6 +84,7 @@ class Snapshotter:
         self._etcd = etcd
         self._store = store
         self._clock = clock
+        self._times = Times(clock)
         self._schedule = schedule
         self._measures = measures
         self._compression = compression
@@ -212,7 +214,7 @@ class Snapshotter:
         self._measures.required(Kind.FULL, True)
         try:
             stored = await take_full(
-                self._etcd, self._store, self._clock, compression=self._compression, is_final=is_final
+                self._etcd, self._store, self._times, compression=self._compression, is_final=is_final
             )
         except (EtcdError, StoreError, Malformed) as error:
             self._failed(Kind.FULL, error, began)
@@ -232,7 +234,9 @@ class Snapshotter:
         connection broke behind which there is another etcd, or may be.
         """
         async with AsyncExitStack() as stack:
-            pending = stack.enter_context(closing(Pending(self._clock, self._schedule, self._compression, last)))
+            pending = stack.enter_context(
+                closing(Pending(self._clock, self._times, self._schedule, self._compression, last))
+            )
             watch = None
             if self._schedule.takes_deltas:
                 opened = self._etcd.watch(*ALL_KEYS, start_revision=last + 1, progress_notify=True)

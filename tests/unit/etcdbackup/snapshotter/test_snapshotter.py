@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterable
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -13,8 +16,10 @@ from espalier.etcdbackup.snapshotter.orders import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.snapshotter.snapshotter import Behind
 from espalier.etcdbackup.stores.errors import Unavailable
+from espalier.etcdbackup.stores.store import StoredObject
+from espalier.runtime.clock import LoopClock
 from tests.support.backups import delta, full, put
-from tests.support.snapshotting import HOUR, MINUTE, Setting, simulated
+from tests.support.snapshotting import HOUR, MINUTE, MORNING, Setting, simulated
 
 
 def test_a_full_snapshot_comes_first_and_then_a_delta_for_each_period_with_writes() -> None:
@@ -307,6 +312,86 @@ def test_snapshots_can_be_asked_for_and_have_what_was_written_before() -> None:
             assert {one.snapshot.last for one in taken} == {last}
             assert all(one.snapshot.is_final for one in taken)
             assert taken[0] == taken[1]  # one for all who asked
+
+    simulated(story)
+
+
+async def _ends(one: Setting) -> list[tuple[str, int]]:
+    """Kinds and last revisions in the order in which etcd-backup-restore takes them: by these, then by time."""
+    found = sorted((one.snapshot for one in (await one.stock()).snapshots), key=lambda it: (it.last, it.created))
+    assert len({(it.last, it.created) for it in found}) == len(found)  # else it has no order
+    return [(it.kind.name, it.last) for it in found]
+
+
+def test_a_full_snapshot_stands_behind_a_delta_of_the_same_second_that_ends_where_it_does() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            await one.write(3)
+            await snapshotter.delta()
+            await snapshotter.full(is_final=True)
+            await snapshotter.full(is_final=True)
+            assert await _ends(one) == [("FULL", 1), ("DELTA", 4), ("FULL", 4), ("FULL", 4)]
+
+    simulated(story)
+
+
+def test_an_agent_that_starts_again_puts_its_full_snapshot_behind_what_the_one_before_stored() -> None:
+    """Its clock may have been set back, too."""
+
+    async def story(one: Setting) -> None:
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            await one.write(3)
+            await snapshotter.delta()
+        one.simulation = replace(one.simulation, clock=LoopClock(MORNING - timedelta(hours=1)))
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            await snapshotter.full()
+            assert await _ends(one) == [("FULL", 1), ("DELTA", 4), ("FULL", 4)]
+
+    simulated(story)
+
+
+def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_later_and_adds_nothing() -> None:
+    """The usual case: something is written, a full snapshot has it, and a period later a delta has it as well."""
+
+    async def story(one: Setting) -> None:
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            await one.write(3)
+            await asyncio.sleep(1)
+            await snapshotter.full()
+            await asyncio.sleep(MINUTE)
+            await one.write(2)
+            await asyncio.sleep(MINUTE)
+            assert await _ends(one) == [("FULL", 1), ("DELTA", 4), ("FULL", 4), ("DELTA", 6)]
+
+    simulated(story)
+
+
+def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_while_it_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(one: Setting) -> None:
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            passed_on, goes_on = one.store.upload, asyncio.Event()
+
+            async def held(key: str, chunks: AsyncIterable[bytes]) -> StoredObject:
+                if "Full" in key:
+                    await goes_on.wait()
+                return await passed_on(key, chunks)
+
+            monkeypatch.setattr(one.store, "upload", held)
+            await one.write(3)
+            taken = asyncio.create_task(snapshotter.full())
+            await asyncio.sleep(MINUTE)
+            await one.write(2)
+            await asyncio.sleep(MINUTE)
+            goes_on.set()
+            await taken
+            assert await _ends(one) == [("FULL", 1), ("DELTA", 4), ("FULL", 4), ("DELTA", 6)]
 
     simulated(story)
 
