@@ -89,6 +89,17 @@ ETCDUTL = GoModule(
     minutes=0.5,
 )
 """Judges snapshots and data directories of etcd, for tests of backups."""
+ETCDBRCTL = GoModule(
+    "etcdbrctl",
+    folder=HERE / "etcdbrctl",
+    module="github.com/gardener/etcd-backup-restore",
+    programs={"etcdbrctl": ()},  # it logs its version, among other lines
+    packages={"etcdbrctl": "github.com/gardener/etcd-backup-restore"},
+    size=60 * MIB,
+    workspace=1500 * MIB,
+    minutes=2,
+)
+"""The peer of our etcd agent, for tests of interchange. Of no group: `make real-assets REAL=etcdbrctl`."""
 KUBERNETES = GoModule(
     "kubernetes",
     folder=HERE / "kubernetes" / "v1.36",
@@ -234,7 +245,7 @@ def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[C
     """
     nodes = node_bases(repository)
     groups = {"tests": TESTED, "nodes": (*TESTED, *nodes)}
-    everything = with_needs(groups["nodes"])
+    everything = with_needs((*groups["nodes"], ETCDBRCTL))
     found: list[Component] = []
     unknown = []
     for name in names:

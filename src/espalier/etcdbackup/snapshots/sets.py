@@ -1,7 +1,8 @@
 """Sets of snapshots: a full one and the deltas after it; what of them leads to which revision, and what does not fit.
 
-The order is etcd-backup-restore's: by last revision, then by time; the latest set is the last full snapshot and every
-delta after it. A final snapshot has no special rank.
+The order is by last revision, then deltas before full snapshots, which they add nothing to, then by time; the latest
+set is the last full snapshot and every delta after it. A final snapshot has no special rank. etcd-backup-restore orders
+by last revision and time alone.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class StoredSnapshot:
     """Bytes in the store."""
 
     @property
-    def order(self) -> tuple[int, int, bool, str]:
+    def order(self) -> tuple[int, bool, int, str]:
         """Position among all."""
-        return self.snapshot.last, self.snapshot.created, self.snapshot.kind is Kind.DELTA, self.key
+        return self.snapshot.last, self.snapshot.kind is Kind.FULL, self.snapshot.created, self.key
 
     @property
     def name(self) -> str:

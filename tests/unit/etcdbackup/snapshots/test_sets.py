@@ -41,12 +41,11 @@ def test_of_two_full_snapshots_of_a_revision_the_later_one_counts_final_or_not()
         assert members(stock(other, one).latest) == [other]
 
 
-def test_a_delta_that_ends_where_a_full_snapshot_was_taken_is_before_or_after_it_by_time() -> None:
-    before, after, base = delta(5, 10, 99), delta(5, 10, 101), full(10, 100)
-    found = stock(before, after, base)
-    assert members(found.latest) == [base, after]
-    assert found.latest is not None
-    assert found.latest.chain == ()
+def test_a_delta_that_ends_where_a_full_snapshot_was_taken_is_not_of_its_set_whenever_it_was_stored() -> None:
+    before, same, after, base = delta(5, 10, 99), delta(5, 10, 100), delta(5, 10, 101), full(10, 100)
+    found = stock(before, after, base, same)
+    assert members(found.latest) == [base]
+    assert len(found.stray) == 3
 
 
 def test_deltas_without_a_full_snapshot_are_in_no_set() -> None:

@@ -1,0 +1,212 @@
+"""Backups that we took and etcdbrctl restores, copies, compacts and goes on with, and the other way round.
+
+etcdbrctl is built by `make real-assets REAL=etcdbrctl`. It has an etcd 3.4 inside, and panics at databases of etcd 3.6,
+its own snapshots too: of that etcd only we restore.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from espalier.assets.component import Component
+from espalier.assets.recipes import ETCD, ETCD_BEFORE
+from espalier.etcd.results import KeyValue
+from espalier.etcdbackup.restore.restorer import Options, restore
+from espalier.etcdbackup.snapshots.reading import take_stock
+from espalier.etcdbackup.snapshots.verification import verify
+from espalier.etcdbackup.stores.local import LocalStore
+from tests.contracts.etcd.test_agent import Load, programs_of
+from tests.support.agents import AgentProcess, running_agent
+from tests.support.peer_agent import (
+    PREFIX,
+    PROGRAM,
+    PeerServer,
+    compacted_by_peer,
+    flags_of,
+    peer,
+    peer_server,
+    restored_by_peer,
+    url,
+)
+from tests.support.real_etcd import RealEtcd, real_etcd
+from tests.support.restored_etcd import OF_TESTS, everything
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.envtest,
+    pytest.mark.skipif(PROGRAM is None, reason="etcdbrctl was not built: run make real-assets REAL=etcdbrctl"),
+]
+FLAGS = ("--delta-snapshot-period", "10m", "--garbage-collection-period", "10m")
+PEER_FLAGS = ("--delta-snapshot-period=10m", "--garbage-collection-period=2s")
+
+
+class Story:
+    """An etcd with writes of all kinds, and a store."""
+
+    def __init__(self, folder: Path, etcd: RealEtcd, load: Load) -> None:
+        self.folder, self.etcd, self.load = folder, etcd, load
+        self.store = folder / "store"
+
+    async def write(self, count: int = 40) -> None:
+        for _ in range(count):
+            await self.load.write()
+
+    @property
+    def snapshots(self) -> LocalStore:
+        return LocalStore(self.store / PREFIX)
+
+    def ours(self, *flags: str) -> contextlib.AbstractAsyncContextManager[AgentProcess]:
+        return running_agent(url(self.store), self.etcd.endpoint, self.folder / "agent.log", *FLAGS, *flags)
+
+    def theirs(self, compression: str = "gzip", *flags: str) -> contextlib.AbstractAsyncContextManager[PeerServer]:
+        packing = "--compress-snapshots=false" if compression == "none" else f"--compression-policy={compression}"
+        return peer_server(self.folder, self.store, self.etcd.endpoint, packing, *PEER_FLAGS, *flags)
+
+    async def is_restored_by_us(self, store: Path | None = None, *, leases: bool = True) -> None:
+        """All that etcd has is in the store, and verified."""
+        chosen = LocalStore((store or self.store) / PREFIX)
+        latest = (await take_stock(chosen)).latest
+        assert latest is not None
+        verdict = await verify(chosen, latest)
+        assert not verdict.problems
+        await restore(chosen, self._target("ours") / "data", Options(members=OF_TESTS, bump=0))
+        await self._serves_all(self.folder / "ours", leases=leases)
+
+    async def is_restored_by_peer(self, store: Path | None = None) -> None:
+        """The same by etcdbrctl, which puts the keys of deltas without their leases."""
+        await restored_by_peer(self.folder, store or self.store, self._target("theirs") / "data")
+        await self._serves_all(self.folder / "theirs", leases=False)
+
+    def _target(self, name: str) -> Path:
+        (self.folder / name).mkdir()
+        return self.folder / name
+
+    async def _serves_all(self, folder: Path, *, leases: bool) -> None:
+        expected = self.load.at(await self.load.seen_all())
+        async with real_etcd(self.etcd.programs, folder) as etcd, etcd.client() as client:
+            found = await everything(client)
+        assert [_told(item, leases=leases) for item in found] == [_told(item, leases=leases) for item in expected]
+
+
+def _told(item: KeyValue, *, leases: bool) -> tuple[object, ...]:
+    numbers = item.create_revision, item.mod_revision, item.version
+    return item.key, item.value, *numbers, item.lease if leases else 0
+
+
+@contextlib.asynccontextmanager
+async def told(component: Component, folder: Path) -> AsyncIterator[Story]:
+    (folder / "source").mkdir()
+    async with real_etcd(programs_of(component), folder / "source") as etcd, etcd.client() as client:
+        load = Load(client, random.Random(7))
+        watching = asyncio.create_task(load.watched())
+        try:
+            yield Story(folder, etcd, load)
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zlib"])
+async def test_it_restores_what_we_stored(compression: str, tmp_path: Path) -> None:
+    async with told(ETCD_BEFORE, tmp_path) as story:
+        async with story.ours("--compression-policy", compression) as agent:
+            await story.write()
+            await agent.ask("/snapshot/delta", until_taken=True)
+            await story.write()
+            await agent.ask("/snapshot/delta")
+            await agent.ask("/snapshot/full?final=true")  # in the second of the delta with the same last revision
+            await story.write()
+            await agent.ask("/snapshot/delta")
+            await story.write()
+            await agent.ask("/snapshot/delta")
+        await story.is_restored_by_peer()
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zlib", "lzw"])
+async def test_we_restore_what_it_stored(compression: str, tmp_path: Path) -> None:
+    async with told(ETCD_BEFORE, tmp_path) as story:
+        async with story.theirs(compression) as server:
+            await story.write()
+            await server.ask("/snapshot/full")
+            for _ in range(3):
+                await story.write()
+                await server.ask("/snapshot/delta")
+        await story.is_restored_by_us()
+
+
+async def test_we_restore_what_it_stored_of_the_newer_etcd(tmp_path: Path) -> None:
+    async with told(ETCD, tmp_path) as story:
+        async with story.theirs() as server:
+            await story.write()
+            await server.ask("/snapshot/full")
+            await story.write()
+            await server.ask("/snapshot/delta")
+        await story.is_restored_by_us()
+
+
+async def test_either_goes_on_where_the_other_one_ended(tmp_path: Path) -> None:
+    async with told(ETCD_BEFORE, tmp_path) as story:
+        for _ in range(2):
+            async with story.ours() as agent:
+                await story.write()
+                await agent.ask("/snapshot/delta", until_taken=True)
+            async with story.theirs() as server:
+                await story.write()
+                await server.ask("/snapshot/delta")
+        await story.is_restored_by_us()
+        await story.is_restored_by_peer()
+
+
+async def test_it_copies_our_backups_and_leaves_owners_where_they_are(tmp_path: Path) -> None:
+    async with told(ETCD_BEFORE, tmp_path) as story:
+        async with story.ours() as agent:
+            await story.write()
+            await agent.ask("/snapshot/full", until_taken=True)
+            await story.write()
+            await agent.ask("/snapshot/delta")
+        await story.snapshots.put("ownership/00000001-first-start.json", b"{}")
+        target = tmp_path / "target"
+        await peer(tmp_path, "copy", *flags_of(story.store, "source-"), *flags_of(target))
+        assert {path.parent.name for path in target.rglob("*") if path.is_file()} == {"v2"}
+        await story.is_restored_by_us(target)
+        await story.is_restored_by_peer()
+        assert (await story.snapshots.head("ownership/00000001-first-start.json")).size == 2
+
+
+async def test_we_restore_what_it_compacted_of_ours(tmp_path: Path) -> None:
+    async with told(ETCD_BEFORE, tmp_path) as story:
+        async with story.ours() as agent:
+            await story.write()
+            await agent.ask("/snapshot/full", until_taken=True)
+            await story.write()
+            await agent.ask("/snapshot/delta")
+        await compacted_by_peer(story.folder, story.store)
+        latest = (await take_stock(story.snapshots)).latest
+        assert latest is not None
+        assert not latest.deltas
+        await story.is_restored_by_us(leases=False)  # as its `restore`
+
+
+async def test_it_collects_garbage_among_our_backups_and_leaves_owners_alone(tmp_path: Path) -> None:
+    async with told(ETCD_BEFORE, tmp_path) as story:
+        async with story.ours() as agent:
+            for _ in range(4):
+                await story.write(10)
+                await agent.ask("/snapshot/full", until_taken=True)
+        await story.snapshots.put("ownership/00000001-first-start.json", b"{}")
+        async with story.theirs("gzip", "--garbage-collection-policy=LimitBased", "--max-backups=2") as server:
+            await server.ask("/snapshot/delta")
+            while len((await take_stock(story.snapshots)).sets) > 2:  # noqa: ASYNC110  another program's work
+                await asyncio.sleep(0.1)
+            await story.write()
+            await server.ask("/snapshot/delta")
+        assert (await story.snapshots.head("ownership/00000001-first-start.json")).size == 2
+        await story.is_restored_by_us()

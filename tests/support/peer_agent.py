@@ -1,0 +1,142 @@
+"""etcdbrctl of etcd-backup-restore, where it was built: our backups and its own are tried on each other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from espalier.assets.recipes import ETCDBRCTL
+from espalier.realnodes.management.processes import dying_with_parent
+from tests.support.real_etcd import built
+
+_PROGRAMS = built(ETCDBRCTL)
+PROGRAM = None if _PROGRAMS is None else _PROGRAMS / "etcdbrctl"
+PREFIX = "main"
+START_SECONDS = 60.0
+ETCD_CONFIGURATION = """\
+name: default
+data-dir: data
+initial-cluster: default=unix://peer:0
+initial-cluster-token: etcd-cluster
+initial-advertise-peer-urls: {default: ["unix://peer:0"]}
+"""
+
+
+def url(folder: Path) -> str:
+    """The store below a folder, as we name it."""
+    return f"file://{folder}/{PREFIX}"
+
+
+def flags_of(folder: Path, side: str = "") -> tuple[str, ...]:
+    """The same store, as it names it: by the folder's name in its home."""
+    return (
+        f"--{side}storage-provider=Local",
+        f"--{side}store-container={folder.name}",
+        f"--{side}store-prefix={PREFIX}",
+    )
+
+
+async def peer(folder: Path, *arguments: str) -> None:
+    """Run it. Raises `AssertionError` with the end of what it printed when it fails."""
+    assert PROGRAM is not None
+    process = await asyncio.create_subprocess_exec(
+        *dying_with_parent([PROGRAM, *arguments]), cwd=folder, env=_environment(folder),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    printed, _ = await process.communicate()
+    assert process.returncode == 0, printed.decode()[-3000:]
+
+
+async def restored_by_peer(folder: Path, store: Path, data: Path) -> None:
+    """A data directory, made by it from a store."""
+    await peer(folder, "restore", *_flags_of_restore(folder, store, data))
+
+
+async def compacted_by_peer(folder: Path, store: Path) -> None:
+    """The latest set as a full snapshot alone, made by it."""
+    flags = ("--enable-snapshot-lease-renewal=false", "--metrics-scrape-wait-duration=0s")
+    await peer(folder, "compact", *_flags_of_restore(folder, store, folder / "compacted"), *flags)
+
+
+def _flags_of_restore(folder: Path, store: Path, data: Path) -> tuple[str, ...]:
+    return (
+        f"--data-dir={data}",
+        *flags_of(store),
+        "--name=default",
+        "--initial-cluster-token=etcd-cluster",
+        "--initial-cluster=default=unix://peer:0",
+        "--initial-advertise-peer-urls=unix://peer:0",
+        f"--restoration-temp-snapshots-dir={folder}/parts",
+        f"--snapstore-temp-directory={folder}",
+    )
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "HOME": str(folder),
+        "ETCD_CONF": f"{folder}/etcd.yaml",
+        "POD_NAME": "etcd-main-0",
+        "POD_NAMESPACE": "default",
+    }
+
+
+@dataclass
+class PeerServer:
+    """`etcdbrctl server`, which takes snapshots."""
+
+    address: str
+
+    async def ask(self, path: str) -> Any:
+        """The answer as JSON, as soon as it takes snapshots."""
+        async with asyncio.timeout(START_SECONDS), aiohttp.ClientSession() as session:
+            while True:
+                with contextlib.suppress(aiohttp.ClientConnectionError):
+                    async with session.get(self.address + path) as response:
+                        if response.status == 200:
+                            return await response.json(content_type=None)
+                await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def peer_server(folder: Path, store: Path, endpoint: str, *flags: str) -> AsyncIterator[PeerServer]:
+    """One that backs up an etcd, until the context is left."""
+    assert PROGRAM is not None
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+    arguments: list[str | Path] = [
+        PROGRAM,
+        "server",
+        f"--server-port={port}",
+        f"--endpoints={endpoint}",
+        f"--service-endpoints={endpoint}",
+        f"--data-dir={folder}/data",
+        *flags_of(store),
+        f"--snapstore-temp-directory={folder}",
+        *flags,
+    ]
+    (folder / "etcd.yaml").write_text(ETCD_CONFIGURATION)
+    with (folder / "etcdbrctl.log").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            *dying_with_parent(arguments),
+            cwd=folder,
+            env=_environment(folder),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield PeerServer(f"http://127.0.0.1:{port}")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
