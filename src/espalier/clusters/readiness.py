@@ -13,6 +13,7 @@ from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, external_etcd, rollouts
+from espalier.clusterapi.classification import Fate
 from espalier.clusters import deleted, generated, in_place, names, plan
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
@@ -383,16 +384,14 @@ def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
     return min(replicas, max(counted, rollouts.to_replace(deployment, scope.capi_objects.sets_of(name))))
 
 
-def _in_place_later(scope: Scope) -> int:
-    """The number of outdated machines that will be upgraded in place, as soon as their group may be written."""
-    groups = scope.groups
-    asked = {
-        names.machine_deployment(scope.key.name, group_name(group))
-        for group in groups
-        if group.upgrade_rollout_strategy is not None and group.upgrade_rollout_strategy.type == "InPlace"
-    }
+def _in_place_later(scope: Scope, changes: Changes) -> int:
+    """The number of outdated machines that will be upgraded in place, as soon as their group may be written.
+
+    What its strategy asks for does not decide that: a fallback has the machines of a group replaced.
+    """
+    held = {one.wanted.metadata.name for one in changes() if one.classified.fate is Fate.IN_PLACE}
     deployments = scope.capi_objects.typed_deployments
-    return sum(_outdated(scope, name, deployments[name]) for name in asked & deployments.keys())
+    return sum(_outdated(scope, name, deployments[name]) for name in held & deployments.keys())
 
 
 def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Condition:
@@ -412,10 +411,11 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
         message = f"{outside}: waiting for the cluster autoscaler"
         return _condition(type_, "False", AUTOSCALER_CONSTRAINT, message)
     counts = worker_counts(scope)
-    if counts.outdated and counts.outdated == _in_place_later(scope):
+    if later := _in_place_later(scope, changes):
         if refused := in_place.refused(changes()):
             return _false(type_, refused)
-        message = f"{counts.outdated} worker machines are upgraded in place after the control plane"
+        others = f", and {counts.outdated - later} are replaced" if counts.outdated > later else ""
+        message = f"{later} worker machines are upgraded in place after the control plane{others}"
         return _condition(type_, "False", in_place.UPGRADING, message)
     trouble = _trouble(scope, counts, "worker")
     if trouble is not None:

@@ -210,6 +210,43 @@ def test_workers_are_not_up_to_date_because_a_deployment_has_not_counted_anew() 
     assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 not")
 
 
+IN_PLACE: Tree = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+IN_PLACE_OR_ELSE: Tree = {"upgradeRolloutStrategy": {"type": "InPlace", "fallback": "RollingUpdate"}}
+TAINTED: Tree = {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}
+"""What is not changed in place."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason", "message"),
+    [
+        (IN_PLACE, IN_PLACE, "InPlaceUpgradeInProgress", "4 worker machines are upgraded in place after the"),
+        (IN_PLACE, {}, "InPlaceUpgradeInProgress", "control plane, and 2 are replaced"),
+        (IN_PLACE, IN_PLACE_OR_ELSE | TAINTED, "InPlaceUpgradeInProgress", "control plane, and 2 are replaced"),
+        ({}, IN_PLACE_OR_ELSE | TAINTED, "RollingUpgradeInProgress", "worker machines are being replaced: 0 of 4"),
+    ],
+)
+def test_of_workers_that_wait_for_the_control_plane_it_is_said_which_are_replaced(
+    first: Tree, second: Tree, reason: str, message: str
+) -> None:
+    """One group that is replaced says nothing of another; nor a strategy, where a fallback takes its place."""
+    groups: list[Tree] = [{"name": "one", "count": 2} | first, {"name": "two", "count": 2} | second]
+    before = [{name: value for name, value in group.items() if name != "taints"} for group in groups]
+    stood = objects(workerNodeGroupConfigurations=before)
+    found = condition(
+        report(made(objects=stood, kubernetesVersion="1.36", workerNodeGroupConfigurations=groups)), "WorkersReady"
+    )
+    assert (found.status, found.reason) == ("False", reason)
+    assert message in found.message
+
+
+def test_workers_that_cluster_api_replaces_are_not_said_to_be_upgraded_in_place() -> None:
+    """The fallback has them replaced, whatever the strategy of their group is: nothing is pending any more."""
+    groups = [{"name": "md-0", "count": 2} | IN_PLACE_OR_ELSE | TAINTED]
+    stood = objects(workers={"upToDateReplicas": 1}, workerNodeGroupConfigurations=groups)
+    status = report(made(objects=stood, workerNodeGroupConfigurations=groups, status=settled()), Done())
+    assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
+
+
 def test_nothing_is_said_of_workers_before_the_set_of_their_present_template_was_seen() -> None:
     """The deployment has counted, and its counts are those of the template before."""
     unseen = [tree for tree in objects() if tree["kind"] != "MachineSet"]
