@@ -15,7 +15,13 @@ import msgspec
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.eksa.upgrades import FALLBACK_ANNOTATION, IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
+from espalier.api.eksa.upgrades import (
+    FALLBACK_ANNOTATION,
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_DEPLOYMENT,
+    IN_PLACE_HOOKS,
+    UNFINISHED,
+)
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import contract, external_etcd, in_place_fields, machine_change, removal
 from espalier.clusterapi.classification import Classified, Fate, Way, classify
@@ -323,7 +329,9 @@ def _deployment(
     if refused and way is Way.IN_PLACE:
         return Group(name, present, refused=refused)
     if way is not Way.ROLLING and not refused:
-        return _upgraded(name, replicas, [(change.fields, names) for change, names in sets])
+        done = {one.name for one in fleet.machines if _is_reached(one, wanted)} if fleet is not None else ()
+        machines = [RemovedMachine(one, () if one in done else change.fields) for change, of in sets for one in of]
+        return _upgraded(name, replicas, machines)
     newest = next((index for index, (change, _) in enumerate(sets) if not change.is_outdated), None)
     kept = sets[newest][1] if newest is not None else []
     going = [RemovedMachine(one, (SCALED_IN,)) for one in kept[: max(0, len(kept) - replicas)]]
@@ -337,9 +345,21 @@ def _deployment(
     return Group(name, present, tuple(going), coming, at_once if rolls else max(1, coming), in_place, fallback=because)
 
 
-def _upgraded(name: str, replicas: int, sets: Sequence[tuple[tuple[str, ...], Sequence[str]]]) -> Group:
-    """A group whose machines stay, and are brought to what is asked for where they stand."""
-    machines = [RemovedMachine(one, why) for why, names in sets for one in names]
+def _is_reached(seen: SeenMachine, wanted: MachineDeployment) -> bool:
+    """True if an upgrade in place has recorded a machine as one of the template asked for, before its set.
+
+    Of a machine without KubeadmConfig, or whose upgrade was broken off, nobody knows what its node has.
+    """
+    template, machine = wanted.spec.template.spec, seen.machine
+    bootstrap, config, infrastructure = template.bootstrap.config_ref, seen.config, seen.infrastructure
+    if bootstrap is None or config is None or infrastructure is None or UNFINISHED in machine.metadata.annotations:
+        return False
+    cloned_from = [one.annotations.get(machine_change.CLONED_FROM_NAME) for one in (infrastructure, config.metadata)]
+    return [machine.spec.version, *cloned_from] == [template.version, template.infrastructure_ref.name, bootstrap.name]
+
+
+def _upgraded(name: str, replicas: int, machines: Sequence[RemovedMachine]) -> Group:
+    """A group whose machines stay, and are brought to what is asked for where they stand, unless they have it."""
     fewer = max(0, len(machines) - replicas)
     coming = max(0, replicas - len(machines))
     going = tuple(RemovedMachine(one.name, (SCALED_IN,)) for one in machines[:fewer])

@@ -9,7 +9,7 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigSpec
 from espalier.api.capi.machine import Machine, MachineSet
-from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.eksa.upgrades import UNFINISHED, FrontEnd
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import machine_change, removal
 from espalier.clusters.preview import summary
@@ -149,6 +149,34 @@ def test_machines_that_are_upgraded_in_place_stay() -> None:
         (3, (), 0),
         (2, (), 0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "is_broken_off", "left"),
+    [("v1.36.3-eks-1-36-1", False, 1), ("v1.36.3-eks-1-36-1", True, 2), ("v1.35.4-eks-1-35-1", False, 2)],
+)
+def test_workers_that_an_upgrade_in_place_has_done_are_not_upgraded_again(
+    version: str, is_broken_off: bool, left: int
+) -> None:
+    """Their set says what it is to bring once all of them have it: until then they are told by their own objects."""
+    scope = changed(in_place_spec(), **in_place_spec(), kubernetesVersion="1.36")
+    wanted = simulate(scope).after.typed_deployments["garden-md-0"].spec.template.spec
+    assert wanted.bootstrap.config_ref is not None
+    there = fleet(scope)
+    (first,) = [one for one in there.machines if one.name == "garden-md-0-a-0"]
+    metadata = msgspec.structs.replace(first.machine.metadata, annotations={UNFINISHED: "{}"} if is_broken_off else {})
+    recorded = msgspec.structs.replace(
+        first.machine, metadata=metadata, spec=msgspec.structs.replace(first.machine.spec, version=version)
+    )
+    config, infrastructure = (
+        ObjectMeta(name=first.name, annotations={machine_change.CLONED_FROM_NAME: name})
+        for name in (wanted.bootstrap.config_ref.name, wanted.infrastructure_ref.name)
+    )
+    done = SeenMachine(recorded, KubeadmConfig(metadata=config), infrastructure)
+    half = Fleet([done if one is first else one for one in there.machines], there.sets)
+    found = {group.name: group for group in groups(simulate(scope), half, KNOWN)}["garden-md-0"]
+    assert (found.present, found.going, found.coming) == (2, (), 0)
+    assert [one.name for one in found.upgraded] == ["garden-md-0-a-0", "garden-md-0-a-1"][2 - left :]
 
 
 def in_place_spec(fallback: str | None = None, **control_plane: Any) -> Tree:
