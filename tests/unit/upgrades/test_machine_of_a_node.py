@@ -56,6 +56,19 @@ def test_a_machine_that_is_not_there_is_told_and_its_rights_are_taken_once(
     assert (reason(outcome), of) == (told, [] if is_told_already else taken)
 
 
+@pytest.mark.parametrize(("field", "value"), [("kind", "Banana"), ("namespace", "elsewhere"), ("api_version", "v1")])
+def test_what_does_not_lead_to_a_machine_is_refused_where_no_webhook_was_asked(field: str, value: str) -> None:
+    scope = scope_of([node("a")])
+    wrong = msgspec.structs.replace(scope.upgrade.spec.machine, **{field: value})
+    spec = msgspec.structs.replace(scope.upgrade.spec, machine=wrong)
+    outcome, _ = ended(
+        node_life.find_machine, replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, spec=spec))
+    )
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "MachineNotFound"
+    assert value in outcome.message
+
+
 def with_pod(phase: str, states: dict[str, Tree], **status: Any) -> NodeScope:
     """An upgrade whose pod is so; containers that are not named wait."""
     scope = working()

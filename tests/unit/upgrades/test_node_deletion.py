@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
 from espalier.api.meta import Condition
 from espalier.runtime.outcome import Continue, Outcome
 from espalier.runtime.writer import Precondition
@@ -60,6 +61,50 @@ def test_a_pod_and_its_rights_go_unless_both_are_gone_already(
 def test_one_whose_cluster_was_never_known_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     scope = replace(scope_of([node("a")]), cluster="", cluster_view=None, machine=None, node=None)
     assert ended(scope, monkeypatch) == (Continue(), [])
+
+
+def test_a_node_on_which_another_upgrade_works_is_left_to_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the node cordoned, and its rights are named after the node as well."""
+    scope = replace(scope_of([node("a")]), taken_by="eksa-system/other")
+    view: Any = scope.cluster_view
+    view.capi_objects.kubeconfig = b"there"
+    assert ended(scope, monkeypatch) == (Continue(), [])
+
+
+def test_a_node_is_uncordoned_whatever_became_of_it_but_not_another_of_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+
+    async def merge(*how: Any) -> None:
+        asked.append(how[-1])
+
+    scope = scope_of([node("a")])
+    view: Any = scope.cluster_view
+    view.capi_objects.kubeconfig = b"there"
+    view.workload.node_object = lambda _name: made(
+        {"metadata": {"name": "a", "annotations": {CORDONED_BY_UPGRADE: ""}}}
+    )
+    view.workload.writer = SimpleNamespace(merge=merge)
+    assert ended(scope, monkeypatch) == (Continue(), ["a"])
+    assert asked == [Precondition.UID]
+
+
+def test_of_the_rights_of_upgraders_those_of_other_nodes_that_are_there_stay() -> None:
+    deleted: list[str] = []
+    roles = [made({"metadata": {"name": name}}) for name in map(names.upgrader, ("a", "b", "gone"))]
+
+    async def listed(*_: Any, **__: Any) -> Any:
+        return SimpleNamespace(items=[*roles, made({"metadata": {"name": "of-somebody-else"}})])
+
+    async def delete(_resource: Any, name: str) -> None:
+        deleted.append(name)
+
+    workload: Any = SimpleNamespace(
+        nodes=lambda: [node("a"), node("b")], client=SimpleNamespace(list=listed, delete=delete)
+    )
+    asyncio.run(context.take_lost_rights(workload, "a"))
+    assert deleted == ["a-node-upgrader", "gone-node-upgrader"]
 
 
 def test_a_pod_is_deleted_as_it_was_seen_for_its_first_step_may_have_begun() -> None:

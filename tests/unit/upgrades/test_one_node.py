@@ -123,6 +123,15 @@ def test_no_node_is_touched_that_is_not_ready_or_whose_kubelet_kubeadm_would_not
     assert reason(outcome) == waits
 
 
+@pytest.mark.parametrize("changes", ["no base64", "W10="])
+def test_no_node_is_touched_by_changes_that_can_not_be_read(changes: str) -> None:
+    """Whoever writes NodeUpgrades by hand: what is left out on a node would be taken for done."""
+    scope = scope_of([node("a")])
+    spec = msgspec.structs.replace(scope.upgrade.spec, bootstrap_changes=changes)
+    outcome, _ = ended(node_life.check, replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, spec=spec)))
+    assert reason(outcome) == "SpecDataInvalid"
+
+
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize(
     ("configured", "kubelets", "role"),

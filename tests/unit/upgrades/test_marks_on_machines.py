@@ -1,0 +1,78 @@
+"""What the upgrade of a node writes on its Machine, and leaves there: marks of others are not its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from espalier.api.eksa.upgrades import UNFINISHED
+from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
+from espalier.upgrades import names
+from espalier.upgrades.node import context
+from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.observe import NodeScope
+from tests.unit.upgrades.seen import machine, made, node
+from tests.unit.upgrades.test_one_node import scope_of, working
+
+OURS = names.protection("a-node-upgrader")
+
+
+def marked(annotations: dict[str, str], scope: NodeScope | None = None) -> tuple[Context, list[dict[str, str | None]]]:
+    """The upgrade of node a, whose Machine has these annotations, and what becomes written on it."""
+    written: list[dict[str, str | None]] = []
+
+    async def merge(_resource: Any, _found: Any, patch: Any) -> None:
+        written.append(patch["metadata"]["annotations"])
+
+    writer: Any = SimpleNamespace(merge=merge)
+    writer.with_caches = lambda _caches: writer
+    there = machine("a", control_plane=True)
+    tree = there.object.tree
+    found = made({**tree, "metadata": {**tree["metadata"], "annotations": annotations}})
+    scope = replace(scope or scope_of([node("a")]), machine=replace(there, object=found))
+    view: Any = scope.cluster_view
+    view.capi_objects.caches = {}
+    tools: Any = SimpleNamespace(writer=writer)
+    return Context(tools, scope), written
+
+
+def run(of: Awaitable[None]) -> None:
+    async def main() -> None:
+        await of
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, OURS), (OURS, OURS), ("", ""), ("by hand", "by hand")])
+def test_a_machine_that_somebody_keeps_from_health_checks_is_kept_so(before: str | None, after: str) -> None:
+    ctx, written = marked({} if before is None else {SKIP_REMEDIATION_ANNOTATION: before})
+    run(context.protect(ctx))
+    assert written[0][SKIP_REMEDIATION_ANNOTATION] == after
+
+
+@pytest.mark.parametrize(("before", "is_taken"), [(OURS, True), ("", False), ("by hand", False)])
+def test_of_what_keeps_health_checks_away_only_the_own_mark_is_taken(before: str, is_taken: bool) -> None:
+    ctx, written = marked({SKIP_REMEDIATION_ANNOTATION: before})
+    run(context.give_back(ctx))
+    assert written == [{SKIP_REMEDIATION_ANNOTATION: None} if is_taken else {}]
+
+
+@pytest.mark.parametrize("has_pod", [True, False])
+def test_what_may_change_is_noted_before_a_pod_is_there_and_never_after(has_pod: bool) -> None:
+    """With one, the upgrade of the group may have recorded what was reached: the note would come back for good."""
+    ctx, written = marked({}, working() if has_pod else None)
+    run(context.protect(ctx))
+    assert (UNFINISHED in written[0]) is not has_pod
+
+
+@pytest.mark.parametrize(("noted_by", "taken"), [("1", {UNFINISHED: None}), ("2", {}), ("", {})])
+def test_a_note_of_an_earlier_upgrade_is_not_taken_with_this_one(noted_by: str, taken: dict[str, None]) -> None:
+    """What that may have changed on the node is not made good by giving up the next one."""
+    ctx, _ = marked({UNFINISHED: json.dumps({"upgrade": noted_by})})
+    assert context.own_note(ctx) == taken
