@@ -15,6 +15,7 @@ from espalier.api.meta import Tree
 from espalier.api.quantities import amount
 from espalier.kube.client import Client
 from espalier.kube.objects import ObjectList
+from espalier.upgrades.node import capacity
 from espalier.upgrades.node.capacity import PodRequest, fits, has_room
 from espalier.upgrades.views import Node
 from tests.unit.upgrades.seen import made
@@ -94,6 +95,14 @@ async def test_of_pods_that_are_none_nothing_is_known_and_the_drain_decides(malf
     moving = msgspec.to_builtins(pod("a", "3"))
     assert not await has_room(Cluster(moving), [node("a"), node("b", "1")], "a")
     assert await has_room(Cluster(moving, malformed), [node("a"), node("b", "1")], "a")
+
+
+async def test_of_more_pods_than_are_read_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that lists pods without an end fills no memory."""
+    moving, nodes = msgspec.to_builtins(pod("a", "3")), [node("a"), node("b", "1")]
+    monkeypatch.setattr(capacity, "MOST_PODS", 2)
+    assert not await has_room(Cluster(moving, moving), nodes, "a")
+    assert await has_room(Cluster(moving, moving, moving), nodes, "a")
 
 
 def test_nodes_that_take_no_pods_have_no_room() -> None:

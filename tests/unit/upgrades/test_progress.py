@@ -136,6 +136,42 @@ def test_an_image_that_can_not_be_pulled_is_told() -> None:
     assert progress.stuck(upgrader({"components-copier": RUNS})) == ""
 
 
+LONG = "x" * 3 * progress.LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        failed(LONG),
+        {"terminated": {"exitCode": 0, "message": LONG}},
+        {"terminated": {"exitCode": 1, "reason": LONG, "message": LONG}},
+        {"waiting": {"reason": "ImagePullBackOff", "message": LONG}},
+        {"waiting": {"reason": LONG, "message": "why"}},
+    ],
+)
+def test_what_a_workload_cluster_says_of_a_container_fits_into_a_status(state: Tree) -> None:
+    """One that did not could not be written, and nobody would hear of the node again."""
+    pod_ = upgrader({"components-copier": state}, phase="Failed")
+    found = by_type(progress.conditions([], pod_))["BinariesCopied"]
+    step, why = progress.failure(pod_) or (None, "")
+    for text in (found.message, found.reason, why, progress.stuck(pod_)):
+        assert len(text) <= 2.1 * progress.LONGEST_MESSAGE
+    assert (step is STEPS[0]) is bool(state.get("terminated", {}).get("exitCode"))
+
+
+def test_why_a_pod_failed_as_a_whole_fits_into_a_status() -> None:
+    status = msgspec.structs.replace(upgrader({}).status, phase="Failed", reason="Evicted", message=LONG)
+    _, why = progress.failure(msgspec.structs.replace(upgrader({}), status=status)) or (None, "")
+    assert why.startswith("Evicted: x")
+    assert len(why) <= progress.LONGEST_MESSAGE
+
+
+def test_what_a_container_waits_for_stands_in_its_condition() -> None:
+    waiting: Tree = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
+    found = by_type(progress.conditions([], upgrader({"components-copier": waiting})))["BinariesCopied"]
+    assert (found.status, found.reason, found.message) == ("False", "ErrImagePull", "no such image")
+
+
 def test_what_is_left_out_counts_as_done_and_says_why() -> None:
     found = by_type(progress.conditions([], upgrader({}, drains=False)))
     assert found["NodeDrained"].status == found["NodeUncordoned"].status == "True"

@@ -91,7 +91,7 @@ def failure(pod: Pod) -> tuple[NodeStep | None, str] | None:
         if state is not None and state.terminated is not None and state.terminated.exit_code:
             return step, _last_words(state)
     if pod.status.phase == "Failed":
-        return None, f"{pod.status.reason or 'Failed'}: {pod.status.message}".rstrip(": ")
+        return None, _cut(f"{pod.status.reason or 'Failed'}: {pod.status.message}".rstrip(": "))
     return None
 
 
@@ -99,10 +99,8 @@ def stuck(pod: Pod) -> str:
     """Why no container begins, when that will not pass by itself; else empty."""
     for state in pod.states.values():
         waiting = state.waiting
-        if waiting is not None and waiting.reason.startswith(
-            ("ErrImage", "ImagePull", "InvalidImage", "CreateContain")
-        ):
-            return f"{waiting.reason}: {waiting.message}".rstrip(": ")
+        if waiting is not None and waiting.reason.startswith(_LASTING):
+            return _cut(f"{waiting.reason}: {waiting.message}".rstrip(": "))
     return ""
 
 
@@ -134,10 +132,10 @@ def _of_step(
     state = states.get(step.container, ContainerState())
     if state.terminated is not None:
         if state.terminated.exit_code == 0:
-            return _condition(step.condition, "True", "Done", state.terminated.message[:LONGEST_MESSAGE])
+            return _condition(step.condition, "True", "Done", _cut(state.terminated.message))
         return _condition(step.condition, "False", f"{step.doing}Failed", _last_words(state))
     if state.waiting is not None and state.waiting.message:
-        return _condition(step.condition, "False", state.waiting.reason or "Waiting", state.waiting.message)
+        return _condition(step.condition, "False", _cut(state.waiting.reason) or "Waiting", _cut(state.waiting.message))
     if is_next or state.running is not None:
         return _condition(step.condition, "False", step.doing, f"container {step.container} is at it")
     return _condition(step.condition, "False", "Waiting", f"container {step.container} has not begun")
@@ -153,8 +151,13 @@ def _last_words(state: ContainerState) -> str:
     said = state.terminated.message.strip()[-LONGEST_MESSAGE:]
     why = f"exit code {state.terminated.exit_code}"
     if state.terminated.reason not in ("", "Error"):
-        why = f"{state.terminated.reason}, {why}"
+        why = f"{_cut(state.terminated.reason)}, {why}"
     return f"{why}: {said}" if said else why
+
+
+def _cut(said: str) -> str:
+    """As much of what a workload cluster says as fits into a status, there and in those above it."""
+    return said[:LONGEST_MESSAGE]
 
 
 def _condition(type_: str, status: Literal["True", "False"], reason: str, message: str) -> Condition:
