@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from espalier.api.conditions import timestamp
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade
+from espalier.api.eksa.upgrades import DRAIN_BLOCKED, ControlPlaneUpgrade
 from espalier.api.meta import Condition, Tree
 from espalier.runtime.outcome import Continue, Wait
 from espalier.upgrades import expected, names
@@ -114,6 +114,37 @@ def test_another_attempt_that_is_asked_for_breaks_off_no_step_that_runs(
     outcome, written = ended(node_life.retry, replace(scope, object=made(asked)))
     assert (reason(outcome), gone) == ("Retrying", deleted)
     assert written == [{"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}]
+
+
+@pytest.mark.parametrize(
+    ("image", "states", "deleted"),
+    [
+        ("registry.example/corrected:v1", {"components-copier": FAILED}, ["pod"]),
+        ("registry.example/corrected:v1", {}, ["pod"]),
+        ("registry.example/corrected:v1", {"components-copier": {"running": {}}}, []),
+        ("image", {"components-copier": FAILED}, []),
+        ("not an image!", {"components-copier": FAILED}, []),
+    ],
+)
+def test_a_pod_is_made_anew_with_another_image_that_is_one_and_breaks_off_no_step(
+    image: str, states: dict[str, Tree], deleted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone: list[str] = []
+
+    async def delete_pod(*_: Any) -> None:
+        gone.append("pod")
+
+    monkeypatch.setattr(node_life, "delete_pod", delete_pod)
+    outcome, _ = ended(node_life.renew, replace(with_pod("Pending", states), image=image))
+    assert (reason(outcome), gone) == ("Retrying" if deleted else "", deleted)
+
+
+@pytest.mark.parametrize("noted", ["web-1", "x" * 5000, "a\nb"])
+def test_what_a_node_notes_of_its_drain_is_a_line_that_fits_into_a_status(noted: str) -> None:
+    scope = replace(scope_of([]), node=node("a", annotations={DRAIN_BLOCKED: noted}))
+    assert scope.drain_waits_for.startswith(noted[:1])
+    assert len(scope.drain_waits_for.splitlines()) == 1
+    assert len(scope.drain_waits_for) <= node_scope.LONGEST_NOTE
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(59, "CopyingComponents"), (60, "NodeNotReady")])

@@ -167,7 +167,7 @@ async def renew(ctx: Context) -> Outcome:
     if found is None or scope.workload is None or not scope.image or found.images == {scope.image}:
         return Continue()
     is_hopeless = status.failure(found) is not None or status.stuck(found) or not found.has_begun
-    if not is_hopeless or not scope.may_go or not images.is_reference(scope.image):
+    if not is_hopeless or not images.is_reference(scope.image):
         return Continue()
     await delete_pod(scope.workload, scope)
     return Wait("Retrying", f"the upgrader pod is made anew with image {scope.image}")
