@@ -185,6 +185,15 @@ def test_no_node_is_touched_of_a_control_plane_of_the_same_name_that_is_another_
     assert lived(Accepted(), replace(scope, owner_reference=same))[1] == ["a"]
 
 
+def test_no_node_is_touched_of_a_control_plane_that_is_being_deleted() -> None:
+    scope = control_plane(plane_view())
+    assert scope.owner is not None
+    tree = scope.owner.tree
+    going = {**tree, "metadata": {**tree["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    said = Wait("OwnerDeleted", "KubeadmControlPlane eksa-system/garden is being deleted")
+    assert lived(Accepted(), replace(scope, owner=made(going))) == (said, [])
+
+
 def test_no_machine_is_said_to_be_made_with_a_spec_that_nobody_can_read() -> None:
     view = plane_view(kubelet=NEW)
     scope = control_plane(view, done=PLANES)

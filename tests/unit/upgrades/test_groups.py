@@ -186,6 +186,35 @@ def test_a_machine_that_is_named_has_to_be_the_one_that_is_there(reference: Tree
     assert (found.reason if found else "") == reason
 
 
+def judged(view: Any, *, uid: str = "", strangers: tuple[str, ...] = ()) -> str:
+    """The reason for which an upgrade by hand of this one machine is not made; empty when it is."""
+    seen = scope(controlled=False)
+    named = [ObjectReference(name="m", uid=uid)]
+    upgrade: Any = msgspec.structs.replace(
+        seen.upgrade, spec=msgspec.structs.replace(seen.upgrade.spec, machines_require_upgrade=named)
+    )
+    members = (Member("m", view, None, None),)
+    seen = replace(seen, upgrade=upgrade, members=members, strangers=strangers)
+    found = shared_problem(seen, "MachineDeployment md", "v1.36.3", BEFORE)
+    return found.reason if found else ""
+
+
+def test_no_group_is_upgraded_whose_machines_can_not_be_or_are_not_known() -> None:
+    there = machine("m", version="v1.35.4")
+    tree = there.object.tree
+    reference = {"apiGroup": "b", "kind": "KubeadmConfig", "name": "m"}
+    lost = made({**tree, "spec": {**tree["spec"], "bootstrap": {"configRef": reference}}})
+    without_config = replace(there, object=lost, machine=lost.decode(Machine))
+    assert judged(there) == ""
+    assert judged(without_config) == "KubeadmConfigMissing"
+    assert judged(replace(without_config, config=made({"kind": "KubeadmConfig", "metadata": {"name": "m"}}))) == ""
+    assert judged(machine("m", version="v1.34.1")) == "VersionRefused"
+    assert judged(machine("m", version="v1.37.0")) == "VersionRefused"
+    assert judged(None) == "MachineNotFound"
+    assert judged(None, uid="1") == "", "it was there, and is replaced"
+    assert judged(there, strangers=("m-node-upgrader",)) == "NodeUpgradeTaken"
+
+
 def test_a_machine_of_another_group_is_not_upgraded_with_this_one() -> None:
     owner = machine_set("md", "1")
     objects = capi_objects([machine_set("s", "1")], "s")

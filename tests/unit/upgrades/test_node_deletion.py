@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
-from espalier.api.meta import Condition
+from espalier.api.meta import Condition, Tree
 from espalier.runtime.outcome import Continue, Outcome
 from espalier.runtime.writer import Precondition
 from espalier.upgrades import names
@@ -19,7 +20,7 @@ from espalier.upgrades.node import context
 from espalier.upgrades.node import deletion as node_deletion
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.observe import NodeScope
-from tests.unit.upgrades.seen import made, node
+from tests.unit.upgrades.seen import NEW, OLD, made, node
 from tests.unit.upgrades.test_one_node import scope_of
 
 
@@ -118,3 +119,43 @@ def test_a_pod_is_deleted_as_it_was_seen_for_its_first_step_may_have_begun() -> 
     pod = made({"metadata": {"name": "p"}, "spec": {}, "status": {"phase": "Pending"}})
     asyncio.run(context.delete_pod(workload, replace(scope_of([node("a")]), pod_object=pod)))
     assert asked == [Precondition.VERSION]
+
+
+@pytest.mark.parametrize(
+    ("version", "claimed_by", "done", "is_restored"),
+    [
+        (NEW, "", "CNIPluginsUpgraded", True),
+        (OLD, "", "CNIPluginsUpgraded", False),
+        (NEW, "NodeUpgrade other", "CNIPluginsUpgraded", False),
+        (NEW, "", "KubeadmUpgraded", False),
+    ],
+)
+def test_kubeadm_config_is_brought_back_by_who_may_have_written_it_and_while_no_node_has_it(
+    version: str, claimed_by: str, done: str, is_restored: bool
+) -> None:
+    """What another node has in work, what kubeadm has rendered, and another version are not this one's to write."""
+    written: list[str] = []
+
+    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+        written.append(patch["data"]["ClusterConfiguration"])
+
+    scope = scope_of([node("a")], claimed_by=claimed_by)
+    assert scope.control_plane is not None
+    plane = scope.control_plane.tree
+    wished = {"clusterConfiguration": {"apiServer": {"extraArgs": [{"name": "v", "value": "1"}]}}}
+    told = [Condition(type=one, status="True", reason="So") for one in ("UpgraderPodCreated", done)]
+    status = msgspec.structs.replace(scope.upgrade.status, conditions=told)
+    view: Any = scope.cluster_view
+    text = json.dumps({"apiVersion": "kubeadm.k8s.io/v1beta4", "kubernetesVersion": version})
+    view.workload.kubeadm_config = made({"metadata": {"name": "k"}, "data": {"ClusterConfiguration": text}})
+    view.workload.writer = SimpleNamespace(merge=merge)
+    scope = replace(
+        scope,
+        control_plane=made({**plane, "spec": {**plane["spec"], "kubeadmConfigSpec": wished}}),
+        upgrade=msgspec.structs.replace(scope.upgrade, status=status),
+    )
+    tools: Any = SimpleNamespace()
+    asyncio.run(node_deletion.restore_configuration(Context(tools, scope)))
+    assert [json.loads(one)["apiServer"] for one in written] == (
+        [wished["clusterConfiguration"]["apiServer"]] * is_restored
+    )

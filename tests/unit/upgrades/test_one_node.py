@@ -269,6 +269,7 @@ def test_a_control_plane_is_held_by_no_upgrade_of_another(of: str, holder: str) 
     metadata = {"name": "whole", "namespace": "eksa-system", "uid": "7"}
     whole = made({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec})
     assert claimed_by("whole 7", whole) == holder
+    assert claimed_by("whole 6", whole) == "", "it is another one of the name"
 
 
 def working(*, silent: float = 0.0, **spec: Any) -> NodeScope:
