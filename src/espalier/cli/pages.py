@@ -92,8 +92,8 @@ def recorded_events() -> Iterator[str]:
     yield (
         "A Cluster also gets a Warning with each reason of [conditions.md](conditions.md) that becomes its "
         "`status.failureReason`, and with each new reason of condition `KubeconfigCopied`. An upgrade in place gets "
-        "one Event for each new reason of its condition `Ready`: a Warning for those that end in `Failed`, else "
-        "Normal. Those of NodeUpgrades that only wait get none."
+        "one Event for each new reason of its condition `Ready`: a Warning where somebody has to act (`Progressing` "
+        "is `False`), else Normal. Those of NodeUpgrades that only wait get none."
     )
 
 

@@ -131,5 +131,6 @@ def _reported(tools: Tools, found: Object, report: Report) -> reconciler.Report:
     is_news = now is not None and now.reason not in report.quiet and (before is None or before.reason != now.reason)
     events = []
     if now is not None and is_news:
-        events.append(Event("Warning" if now.reason.endswith("Failed") else "Normal", now.reason, now.message))
+        is_stopped = condition_list.is_false(conditions, PROGRESSING)
+        events.append(Event("Warning" if is_stopped else "Normal", now.reason, now.message))
     return reconciler.Report(always | msgspec.to_builtins(status), events)
