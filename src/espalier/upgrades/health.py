@@ -48,7 +48,8 @@ def rolled_out(machines: Sequence[str], wanted: int, upgraded: Collection[str]) 
     if not added or len(machines) <= wanted:
         return ""
     found = f"{added[-1]} is one machine more than the {wanted} that are asked for: Cluster API is replacing one"
-    return f"{found}: set upgradeRolloutStrategy.type to RollingUpdate to have it go on, or take the change back"
+    advice = "set upgradeRolloutStrategy.type to RollingUpdate to have it go on, or take the change back"
+    return f"{found}: {advice}, unless a node has its version"
 
 
 def _is_of(pod: Pod, component: str, node: str) -> bool:

@@ -121,6 +121,7 @@ def test_an_etcd_on_other_machines_is_noticed() -> None:
         ("[]", "is no map"),
         ("a: 1\n---\nb: 2\n", "is no map"),
         ("apiVersion: kubeadm.k8s.io/v1beta3\n", "its apiVersion is kubeadm.k8s.io/v1beta3"),
+        ("kubernetesVersion: v1.36.3\n", "its apiVersion is missing, known is kubeadm.k8s.io/v1beta4"),
         ("[" * 10_000, "levels deep"),
         ("{" * 10_000, ""),
         ("a: " + "x" * 300_000, "characters, allowed are 262144"),

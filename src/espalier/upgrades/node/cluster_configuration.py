@@ -54,7 +54,7 @@ def read(config_map: Tree) -> Tree:
     if not isinstance(tree, dict):
         raise ValueError("its ClusterConfiguration is no map")
     if tree.get("apiVersion") != API_VERSION:
-        shown = in_one_line(str(tree.get("apiVersion")))[:LONGEST_PROBLEM]
+        shown = in_one_line(str(tree.get("apiVersion", "missing")))[:LONGEST_PROBLEM]
         raise ValueError(f"its apiVersion is {shown}, known is {API_VERSION}: kubeadm config migrate brings it there")
     return tree
 
