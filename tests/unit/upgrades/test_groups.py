@@ -237,6 +237,42 @@ def test_a_machine_of_another_group_is_not_upgraded_with_this_one() -> None:
         assert (found.reason if found else "") == reason
 
 
+@pytest.mark.parametrize(
+    ("configuration", "uid", "reason"),
+    [
+        ({}, "1", "OwnerNotPaused"),  # that is looked at next
+        (
+            {"etcd": {"external": {"endpoints": [], "caFile": "a", "certFile": "b", "keyFile": "c"}}},
+            "1",
+            "ExternalEtcd",
+        ),
+        ({}, "2", "MachineOfOthers"),
+    ],
+)
+def test_no_control_plane_is_upgraded_by_hand_with_machines_of_another_or_etcd_elsewhere(
+    configuration: Tree, uid: str, reason: str
+) -> None:
+    spec = {
+        "version": "v1.36.3",
+        "machineTemplate": {"spec": {"infrastructureRef": REFERENCE}},
+        "kubeadmConfigSpec": {"clusterConfiguration": configuration},
+    }
+    owner = made({"kind": "KubeadmControlPlane", "metadata": {"name": "c", "uid": "1"}, "spec": spec})
+    view = machine("m", control_plane=True)
+    tree = view.object.tree
+    owners = [{"apiVersion": "v1", "kind": "KubeadmControlPlane", "name": "c", "uid": uid, "controller": True}]
+    of = replace(view, object=made({**tree, "metadata": {**tree["metadata"], "ownerReferences": owners}}))
+    seen = replace(
+        scope(controlled=False),
+        owner=owner,
+        cluster_view=cast(Any, SimpleNamespace(capi_objects=capi_objects([]))),
+        members=(Member("m", of, None, None),),
+    )
+    found = ControlPlaneGroup().problem(seen)
+    assert found is not None
+    assert found.reason == reason
+
+
 def test_a_worker_without_a_node_or_with_one_that_is_not_ready_is_missing() -> None:
     sets = [machine_set("s", "1")]
     views = [machine(name) for name in ("well", "ill", "alone")]
