@@ -273,6 +273,39 @@ def test_no_control_plane_is_upgraded_by_hand_with_machines_of_another_or_etcd_e
     assert found.reason == reason
 
 
+@pytest.mark.parametrize(("versions", "due"), [("oon", ["a", "b"]), ("onnn", []), ("oonn", ["a", "b"])])
+def test_machines_of_a_rollout_that_was_taken_back_are_left_to_cluster_api(versions: str, due: list[str]) -> None:
+    """As many as are asked for are as they should be: those that differ are removed, and need no upgrade."""
+    spec = {"version": "v1.36.3", "replicas": 3, "machineTemplate": {"spec": {"infrastructureRef": REFERENCE}}}
+    owner = made({"kind": "KubeadmControlPlane", "metadata": {"name": "c", "uid": "1"}, "spec": spec})
+    objects = capi_objects([])
+    objects.machines_of = lambda _owner: [
+        machine(name, version="v1.36.3" if version == "n" else "v1.35.4", control_plane=True)
+        for name, version in zip("abcd", versions, strict=False)
+    ]
+    found = ControlPlaneGroup().due(objects, owner)
+    assert ([one.name for one in found.machines], found.is_due) == (due, bool(due))
+
+
+@pytest.mark.parametrize(("version", "written"), [("v1.35.4", ["v1.36.3"]), ("v1.36.3", [])])
+def test_a_set_that_is_as_its_group_asks_for_is_not_brought_to_what_was_taken_back(
+    version: str, written: list[str]
+) -> None:
+    found: list[str] = []
+
+    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+        found.append(patch["spec"]["template"]["spec"]["version"])
+
+    owner, latest = machine_set("md", "1"), machine_set("s", "1", version=version)
+    wanted: Tree = {**owner.tree["spec"]["template"]["spec"], "version": "v1.36.3", "failureDomain": "elsewhere"}
+    view: Any = SimpleNamespace(capi_objects=capi_objects([latest]))
+    writer: Any = SimpleNamespace(merge=merge)
+    asyncio.run(
+        DeploymentGroup().finish(writer, cast(Any, SimpleNamespace(cluster_view=view, owner=owner, wanted=wanted)))
+    )
+    assert found == written
+
+
 def test_a_worker_without_a_node_or_with_one_that_is_not_ready_is_missing() -> None:
     sets = [machine_set("s", "1")]
     views = [machine(name) for name in ("well", "ill", "alone")]
