@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from espalier.api.eksa.upgrades import FALLBACK_ANNOTATION, IN_PLACE_CONTROL_PLANE, PAUSED_FOR_UPGRADE
+from espalier.api.eksa.upgrades import (
+    FALLBACK_ANNOTATION,
+    IN_PLACE_CONTROL_PLANE,
+    NODE_IN_WORK,
+    PAUSED_FOR_UPGRADE,
+)
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
@@ -198,6 +203,37 @@ def test_what_is_being_deleted_is_left_to_cluster_api() -> None:
     outcome, written = read({})
     assert isinstance(outcome, Wait)
     assert (outcome.reason, written) == ("Reading", [])
+
+
+@pytest.mark.parametrize(("seen", "is_read"), [("7", True), ("6", False), (None, False)])
+def test_an_owner_is_judged_as_it_was_marked_and_not_as_it_was_before(seen: str | None, is_read: bool) -> None:
+    """The marks are watched by themselves: of the rest an older state may be there for a while."""
+
+    def plane(version: str) -> Object:
+        metadata = {"name": "garden", "resourceVersion": version, "annotations": MARKED}
+        return made({"kind": "KubeadmControlPlane", "metadata": metadata})
+
+    objects: Any = SimpleNamespace(get=lambda *_: plane(seen) if seen else None)
+    tools: Any = SimpleNamespace(observer=SimpleNamespace(look=lambda _cluster: SimpleNamespace(capi_objects=objects)))
+    ctx = Context(tools, ControlPlaneGroup(), plane("7"), None)
+    outcome = asyncio.run(read_cluster(ctx))
+    assert (outcome == Continue(), ctx.capi_objects is objects) == (is_read, is_read)
+
+
+@pytest.mark.parametrize(("is_there", "written"), [(True, []), (False, [{NODE_IN_WORK: None}])])
+def test_the_claim_on_a_control_plane_without_a_mark_goes_with_who_has_it(is_there: bool, written: list[Tree]) -> None:
+    """Upgrades by hand claim it as well: without the claim a second node would be begun with."""
+    changes: list[Tree] = []
+
+    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+        changes.append(patch["metadata"]["annotations"])
+
+    tools: Any = SimpleNamespace(
+        writer=SimpleNamespace(merge=merge), observer=SimpleNamespace(is_there=lambda _claim: is_there)
+    )
+    claimed = made({"kind": "K", "metadata": {"name": "garden", "annotations": {NODE_IN_WORK: "a-node-upgrader 1"}}})
+    assert asyncio.run(end_without_mark(Context(tools, ControlPlaneGroup(), claimed, None))) == Done()
+    assert changes == written
 
 
 def test_only_what_is_or_was_marked_wakes_the_controller_of_marks() -> None:
