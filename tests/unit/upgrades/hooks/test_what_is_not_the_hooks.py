@@ -1,0 +1,63 @@
+"""What hooks leave alone: NodeUpgrades of others, and an owner that is another one by then."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi.infrastructure import Infrastructures
+from espalier.runtime.outcome import Done
+from espalier.runtime.writer import Precondition
+from espalier.upgrades.hooks.handling import Hooks
+from espalier.upgrades.hooks.machines import Clearing
+from espalier.upgrades.hooks.queries import Owner
+from tests.unit.upgrades.seen import NEW, made
+
+OF_MACHINE: Tree = {"apiVersion": "v1", "kind": "Machine", "name": "a", "uid": "1", "controller": True}
+OF_GROUP: Tree = {**OF_MACHINE, "kind": "ControlPlaneUpgrade"}
+
+
+@pytest.mark.parametrize(("owners", "deleted"), [([OF_MACHINE], ["n"]), ([OF_GROUP], []), ([], [])])
+def test_of_node_upgrades_that_are_completed_only_those_of_the_hooks_are_cleared_away(
+    owners: list[Tree], deleted: list[str]
+) -> None:
+    """Others answer the questions of the upgrade of a group, or of who wrote them."""
+    gone: list[str] = []
+
+    async def delete(_resource: Any, found: Any, *_: Any) -> None:
+        gone.append(found.name)
+
+    node_upgrade = made(
+        {
+            "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+            "kind": "NodeUpgrade",
+            "metadata": {"name": "n", "namespace": "eksa-system", "ownerReferences": owners},
+            "spec": {"machine": {"name": "a"}, "kubernetesVersion": NEW, "nodeType": "Worker"},
+            "status": {"completed": True, "conditions": [{"type": "Ready", "status": "True", "reason": "Upgraded"}]},
+        }
+    )
+    view = SimpleNamespace(capi_objects=SimpleNamespace(machine=lambda _name: None))
+    observer = SimpleNamespace(upgrade=lambda *_: node_upgrade, look=lambda _cluster: view)
+    tools: Any = SimpleNamespace(observer=observer, writer=SimpleNamespace(delete=delete))
+    assert asyncio.run(Clearing(tools).reconcile(Key("eksa-system", "n"))) == Done()
+    assert gone == deleted
+
+
+def test_a_refusal_is_written_on_the_owner_that_was_asked_about_and_on_no_later_one_of_its_name() -> None:
+    """Whatever became of it meanwhile: whoever else writes it does not keep the sentence from its Cluster."""
+    asked: list[Any] = []
+
+    async def merge(*how: Any) -> None:
+        asked.append(how[-1])
+
+    updates: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge))
+    questions: Any = SimpleNamespace()
+    owner = Owner(KubeadmControlPlane.resource, made({"metadata": {"name": "garden", "generation": 2}}))
+    asyncio.run(Hooks(questions, updates, Infrastructures(()))._tell(owner, "certSANs can't be changed in place"))
+    assert asked == [Precondition.UID]
