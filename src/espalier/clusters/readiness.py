@@ -414,7 +414,7 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
     if later := _in_place_later(scope, changes):
         if refused := in_place.refused(changes()):
             return _false(type_, refused)
-        others = f", and {counts.outdated - later} are replaced" if counts.outdated > later else ""
+        others = f", and {counts.outdated - later} replaced" if counts.outdated > later else ""
         message = f"{later} worker machines are upgraded in place after the control plane{others}"
         return _condition(type_, "False", in_place.UPGRADING, message)
     trouble = _trouble(scope, counts, "worker")

@@ -220,8 +220,8 @@ TAINTED: Tree = {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule
     ("first", "second", "reason", "message"),
     [
         (IN_PLACE, IN_PLACE, "InPlaceUpgradeInProgress", "4 worker machines are upgraded in place after the"),
-        (IN_PLACE, {}, "InPlaceUpgradeInProgress", "control plane, and 2 are replaced"),
-        (IN_PLACE, IN_PLACE_OR_ELSE | TAINTED, "InPlaceUpgradeInProgress", "control plane, and 2 are replaced"),
+        (IN_PLACE, {}, "InPlaceUpgradeInProgress", "control plane, and 2 replaced"),
+        (IN_PLACE, IN_PLACE_OR_ELSE | TAINTED, "InPlaceUpgradeInProgress", "control plane, and 2 replaced"),
         ({}, IN_PLACE_OR_ELSE | TAINTED, "RollingUpgradeInProgress", "worker machines are being replaced: 0 of 4"),
     ],
 )
