@@ -12,6 +12,7 @@ from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
     PAUSED_FOR_UPGRADE,
+    REPLACING,
     ControlPlaneUpgrade,
     FrontEnd,
     MachineDeploymentUpgrade,
@@ -185,6 +186,32 @@ def test_machines_that_are_held_already_are_compared_with_nothing() -> None:
         in_place.hold(change, front_end)
         assert in_place.obstacle(change, front_end, None) is None
     assert in_place.postponed(change, has_cni=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("annotations", "paused"),
+    [
+        ({}, PAUSED_FOR_UPGRADE),
+        ({PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}, PAUSED_FOR_UPGRADE),
+        ({PAUSED_ANNOTATION: "by hand"}, None),  # nothing of it is applied: it stays as it is, and a person's
+        ({REPLACING: "one is lost"}, None),
+        ({REPLACING: "one is lost", PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}, PAUSED_FOR_UPGRADE),
+    ],
+)
+def test_cluster_api_is_paused_unless_a_person_has_or_it_replaces_a_lost_machine(
+    annotations: Tree, paused: str | None
+) -> None:
+    mark = {IN_PLACE_CONTROL_PLANE: "true"}
+    live, wanted = (
+        msgspec.structs.replace(held(), metadata=msgspec.structs.replace(held().metadata, annotations=found))
+        for found in (mark | annotations, {})
+    )
+    in_place.hold(
+        in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), Classified),
+        FrontEnd.ANNOTATIONS,
+    )
+    assert wanted.metadata.annotations[IN_PLACE_CONTROL_PLANE] == "true"
+    assert wanted.metadata.annotations.get(PAUSED_ANNOTATION) == paused
 
 
 def test_what_is_not_upgraded_by_hooks_does_not_wait_for_them() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -13,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
 from espalier.releases import Releases
 from espalier.releases.distro import distro_of
-from espalier.upgrades import expected, images
+from espalier.upgrades import expected, images, names
 from tests.unit.upgrades.seen import machine
 
 CONTROL_PLANE: Tree = {
@@ -125,6 +128,26 @@ def test_newer_bundles_win_and_what_somebody_wrote_stays() -> None:
     assert images.additions(before, [newer, older]) == {version: "registry.example/upgrader:new"}
     assert images.additions(before | {version: "debug"}, [newer, older]) == {}
     assert images.additions(before, [older]) == {}
+
+
+def test_a_distro_of_which_nothing_can_be_made_keeps_no_other_version_from_its_image() -> None:
+    """Whoever may write EKS Distro Releases would stop all upgrades in place with one."""
+    releases = [one for one in Releases.load().objects() if isinstance(one, DistroRelease)]
+    whole, incomplete = (Object(encode_json(msgspec.to_builtins(one))) for one in releases[:2])
+    wrong = Object(encode_json({**whole.tree, "status": {"components": "none"}}))
+    incomplete = Object(encode_json({**incomplete.tree, "status": {**incomplete.tree["status"], "components": []}}))
+    written: list[Tree] = []
+
+    async def create(_resource: Any, body: Any) -> None:
+        written.append(body.data)
+
+    of_bundles = [Object(encode_json(msgspec.to_builtins(one))) for one in bundles()]
+    listed = [SimpleNamespace(list=lambda found=found: found) for found in (of_bundles, [wrong, incomplete, whole])]
+    maps: Any = SimpleNamespace(get=lambda _key: None)
+    writer: Any = SimpleNamespace(create=create)
+    made = images.Images(*cast(Any, listed), maps, writer)
+    asyncio.run(made.reconcile(names.IMAGES_KEY))
+    assert [list(one) for one in written] == [[distro_of(releases[0]).version]]
 
 
 def test_images_are_named_in_the_registry_that_was_asked_for() -> None:
