@@ -23,7 +23,7 @@ PACKAGES = ("clusters", "upgrades")
 OUTCOMES = {"Wait": 0, "Fault": 0, "_condition": 2, "_unknown": 0, "Condition": 2}
 """Who takes a reason, at which place; by keyword it is called `reason`."""
 CAMEL_CASE = re.compile(r"[A-Z][a-z]+([A-Z]+[a-z]*)*$")
-PASSED_ON = re.compile(r"\.reason$|^reason$|^_reason\w*\(|^\*|^type_?$|^state\.waiting\.reason or|step\.doing")
+PASSED_ON = re.compile(r"\.reason$|^reason$|^_reason\w*\(|^\*|^type_?$|^_cut\(state\.waiting\.reason\) or|step\.doing")
 """Reasons that were given elsewhere, or are checked below: steps, and functions called `_reason`."""
 
 
