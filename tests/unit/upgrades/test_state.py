@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -142,11 +142,11 @@ def test_a_distro_of_which_nothing_can_be_made_keeps_no_other_version_from_its_i
         written.append(body.data)
 
     of_bundles = [Object(encode_json(msgspec.to_builtins(one))) for one in bundles()]
-    listed = [SimpleNamespace(list=lambda found=found: found) for found in (of_bundles, [wrong, incomplete, whole])]
+    of: Any = SimpleNamespace(list=lambda: of_bundles)
+    distros: Any = SimpleNamespace(list=lambda: [wrong, incomplete, whole])
     maps: Any = SimpleNamespace(get=lambda _key: None)
     writer: Any = SimpleNamespace(create=create)
-    made = images.Images(*cast(Any, listed), maps, writer)
-    asyncio.run(made.reconcile(names.IMAGES_KEY))
+    asyncio.run(images.Images(of, distros, maps, writer).reconcile(names.IMAGES_KEY))
     assert [list(one) for one in written] == [[distro_of(releases[0]).version]]
 
 
