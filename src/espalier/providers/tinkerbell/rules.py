@@ -16,6 +16,7 @@ from espalier.clusters.machine_groups import MachineGroup, machine_groups, names
 from espalier.clusters.render_input import group_count, group_name
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
+from espalier.providers.tinkerbell import templates
 from espalier.providers.tinkerbell.kinds import (
     TinkerbellDatacenterConfig,
     TinkerbellMachineConfig,
@@ -30,9 +31,6 @@ _KIND = TinkerbellMachineConfig.resource.kind
 _ROLLING, _IN_PLACE = "RollingUpdate", "InPlace"
 
 _WORKER = re.compile(r"\{\{ *\.device_1 *\}\}")
-_MAKES_LINES = re.compile(r"[\\`]|%[^%A-Za-z]*c")
-"""In a template: constants with escaped or real ends of lines, and characters by their numbers."""
-
 _TOGETHER = "hardware is counted for one of both: change the Kubernetes version first, and machines when that is done"
 
 
@@ -107,9 +105,9 @@ def _workflow(field: str, given: Workflow) -> Iterator[Violation]:
             message = "a workflow runs on the machine that it is made for, and on no other"
             yield Violation(f"{field}.tasks[{index}].worker", task.worker or "nothing", "{{.device_1}}", message)
     for path, text in _texts((), msgspec.to_builtins(given)):
-        if any(_MAKES_LINES.search(one) for one in _templates(text)):
+        if found := templates.refused(text):
             message = "a template that makes lines could add tasks for other machines; write the text outside of {{ }}"
-            yield Violation(f"{field}.{paths.render(path)}", "such a template", "templates without it", message)
+            yield Violation(f"{field}.{paths.render(path)}", found, templates.ALLOWED, message)
 
 
 def _texts(path: tuple[paths.Step, ...], value: object) -> Iterator[tuple[tuple[paths.Step, ...], str]]:
@@ -122,27 +120,6 @@ def _texts(path: tuple[paths.Step, ...], value: object) -> Iterator[tuple[tuple[
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _texts((*path, index), inner)
-
-
-def _templates(text: str) -> Iterator[str]:
-    """What is in braces, as Go's templates read it: braces in constants end nothing. One that does not end counts as a
-    constant of several lines.
-    """
-    begin = text.find("{{")
-    while begin >= 0:
-        place = begin + 2
-        while not text.startswith("}}", place):
-            quote = text[place : place + 1]
-            if quote in ('"', "'", "`"):
-                place += 1
-                while text[place : place + 1] not in (quote, ""):
-                    place += 2 if text[place] == "\\" and quote != "`" else 1
-            if place >= len(text):
-                yield "`"
-                return
-            place += 1
-        yield text[begin:place]
-        begin = text.find("{{", place + 2)
 
 
 Named = Sequence[tuple[MachineGroup, TinkerbellMachineConfig]]

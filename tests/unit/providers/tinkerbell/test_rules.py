@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import msgspec
 import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
+from espalier.providers.tinkerbell import workflow
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.tinkerbell import FORGE, MACHINES, everything, manifest, of, stored
 from tests.unit.clusters.seen import NAMESPACE, NOW, as_object, laptop, observer
@@ -203,6 +205,20 @@ def test_a_workflow_runs_on_no_other_machine(worker: str) -> None:
         '{{ printf "%c" 10 }}',
         '{{ printf "%-3c" 10 }}',
         '{{ "',
+        "{{ println }}",
+        '{{ printf (print "%" (print "c")) 10 }}',
+        '{{ "a" | nindent 2 }}',
+        '{{/* " */}}{{ println }}{{/* " */}}',
+        '{{- /* " */}}{{ println }}{{/* " */}}',
+        '{{ printf "%.1s" \'"\' }}',
+        '{{ "\x85" }}',
+        '{{ "\u2028" }}',
+        '{{ "\u2029" }}',
+        "{{ .Hardware.UserData }}",
+        '{{ index .hardware "spec" "userData" }}',
+        '{{ define "a" }}{{ end }}',
+        '{{ if "" }}',
+        "{{ end }}{{ if .A }}",
     ],
 )
 def test_a_template_in_a_workflow_makes_no_lines_of_its_own(text: str) -> None:
@@ -221,12 +237,44 @@ def test_a_template_in_a_workflow_makes_no_lines_of_its_own(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{{ if eq .A "b" }}c{{ end }}', "first\nsecond {{ .A }}", "a \\ b {{ .A }} \\n", "it's", '{{ printf "%s" .A }}'],
+    [
+        '{{ if eq .A "b" }}c{{ end }}',
+        "first\nsecond {{ .A }}",
+        "a \\ b {{ .A }} \\n",
+        "it's",
+        '{{ printf "%s" .A }}',
+        '{{ if eq .A "println" }}a{{ else if not .println }}b{{ else }}c{{- end -}}',
+        "{{ range $place, $disk := .Hardware.Disks }}{{ $disk }}{{ end }}",
+        "{{ formatPartition ( index .Hardware.Disks 0 ) 2 }}",
+        "{{ (index .Hardware.Interfaces 0).DHCP.MAC }}",
+        '{{ with .A }}{{ . | printf "it\'s %q" }}{{ end }}',
+    ],
 )
 def test_other_templates_in_workflows_stay(text: str) -> None:
     trees = everything()
     of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["actions"][1]["environment"]["TEXT"] = text
     assert problem(seen(trees)) is None
+
+
+def test_a_refused_template_is_named_with_what_is_allowed() -> None:
+    trees = everything()
+    of(trees, "TinkerbellTemplateConfig")["template"]["name"] = "a{{ println }}"
+    stopped = problem(seen(trees))
+    assert stopped is not None
+    assert stopped.message == (
+        "TinkerbellTemplateConfig forge: spec.template.name: a template that makes lines could add tasks for other "
+        "machines; write the text outside of {{ }}; found println; allowed: fields of Hardware without userData, "
+        "and, contains, else, end, eq, false, formatPartition, ge, gt, hasPrefix, hasSuffix, if, index, le, len, lt, "
+        "ne, nil, not, or, print, printf with its format, range, true, with"
+    )
+
+
+def test_the_usual_workflows_keep_to_what_is_allowed() -> None:
+    for os in ("ubuntu", "redhat"):
+        trees = everything()
+        usual = msgspec.to_builtins(workflow.usual("forge", os, "https://images.example.com/a.gz", "192.0.2.9", {}))
+        of(trees, "TinkerbellTemplateConfig")["template"] = usual
+        assert problem(seen(trees)) is None
 
 
 def test_a_workflow_that_several_machine_configs_name_is_linked_once() -> None:

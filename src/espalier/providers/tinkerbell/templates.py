@@ -1,0 +1,99 @@
+"""Templates of Go in a tenant's workflow: what they may do, so that they make no lines. Pure.
+
+Tinkerbell reads as YAML what templates make. A line of its own would be a task, on whatever machine it names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_FUNCTIONS = frozenset(
+    [
+        "and",
+        "contains",
+        "eq",
+        "formatPartition",
+        "ge",
+        "gt",
+        "hasPrefix",
+        "hasSuffix",
+        "index",
+        "le",
+        "len",
+        "lt",
+        "ne",
+        "not",
+        "or",
+        "print",
+        "printf",
+    ]
+)
+"""None of them makes an end of a line. Tinkerbell has others that do, and gets more."""
+
+_OPEN = frozenset(("if", "range", "with"))
+_WORDS = _FUNCTIONS | _OPEN | {"else", "end", "true", "false", "nil"}
+
+_PRINTF = "printf with its format"
+ALLOWED = ", ".join(("fields of Hardware without userData", *sorted(_WORDS - {"printf"} | {_PRINTF})))
+"""For messages."""
+
+_MAKES_LINES = re.compile("[\\\\`\r\x85\u2028\u2029]|%[^%A-Za-z]*c|(?i:(user|vendor)_?data)")
+"""Constants with escaped or real ends of lines, characters by their numbers, and what a tenant has in Hardware."""
+
+_CONSTANT = re.compile('"[^"]*"')
+_WORD = re.compile(r"(?<![\w.$])[^\W\d]\w*")
+_COMMENT = re.compile(r"-?\s*/\*")
+_FREE_FORMAT = re.compile(r'\bprintf\b(?!\s+"")')
+
+
+def refused(text: str) -> str:
+    """The first thing in the templates of a text that is not allowed; empty if all is."""
+    depth = 0
+    for template in _templates(text):
+        if found := _refused(template):
+            return found
+        first = next(iter(_words(template)), "")
+        depth += (first in _OPEN) - (first == "end")
+        if depth < 0:
+            return "end of what begins in another field"
+    return "if, range or with without end" if depth else ""
+
+
+def _refused(template: str) -> str:
+    if found := _MAKES_LINES.search(template):
+        return repr(found[0])
+    if _COMMENT.match(template):
+        return "a comment"  # quotes in it begin no constants
+    code = _CONSTANT.sub('""', template)
+    if "'" in code:
+        return "a constant in '"  # in YAML, they are doubled
+    if unknown := [word for word in _words(template) if word not in _WORDS]:
+        return unknown[0]
+    return "printf with a format that is no constant" if _FREE_FORMAT.search(code) else ""
+
+
+def _words(template: str) -> list[str]:
+    """Keywords and functions; fields and variables are none."""
+    return _WORD.findall(_CONSTANT.sub('""', template))
+
+
+def _templates(text: str) -> Iterator[str]:
+    """What is in braces, as Go's templates read it: braces in constants end nothing. One that does not end counts as a
+    constant of several lines.
+    """
+    begin = text.find("{{")
+    while begin >= 0:
+        place = begin + 2
+        while not text.startswith("}}", place):
+            quote = text[place : place + 1]
+            if quote in ('"', "'", "`"):
+                place += 1
+                while text[place : place + 1] not in (quote, ""):
+                    place += 2 if text[place] == "\\" and quote != "`" else 1
+            if place >= len(text):
+                yield "`"
+                return
+            place += 1
+        yield text[begin + 2 : place]
+        begin = text.find("{{", place + 2)
