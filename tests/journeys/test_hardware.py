@@ -10,7 +10,7 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
@@ -68,6 +68,25 @@ def test_machines_take_hardware_and_others_take_what_they_release() -> None:
         assert set((await hardware.holders(env.client)).values()) == {""}
         await forge.make()
         assert "" not in (await hardware.holders(env.client)).values()
+
+    tell(story, hardware.rack())
+
+
+def test_a_cluster_that_is_being_deleted_keeps_no_hardware_from_others() -> None:
+    """Something else keeps the Cluster, which would be served first."""
+
+    async def story(env: ManagedEnvironment, forge: Forge) -> None:
+        forge.trees[0]["metadata"] |= {"finalizers": ["example.com/held"], "annotations": {PAUSED_ANNOTATION: "true"}}
+        await apply(forge)
+        await env.client.delete(Cluster.resource, "forge", NAMESPACE)
+
+        second = Forge(env)
+        second.trees[0]["metadata"]["name"] = "foundry"
+        second.spec["controlPlaneConfiguration"]["endpoint"]["host"] = "192.0.2.11"
+        await apply(second)
+        assert (await env.client.get(Cluster.resource, "forge", NAMESPACE)).metadata.deletion_timestamp is not None
+        assert await told(env, Key(NAMESPACE, "foundry")) == ("", "")
+        assert await is_made(env)
 
     tell(story, hardware.rack())
 

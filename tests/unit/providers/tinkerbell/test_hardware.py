@@ -195,6 +195,13 @@ def test_a_cluster_that_runs_is_served_before_new_ones() -> None:
     assert short(FREE, customer("a", 2), customer("b", 9, "b-1", is_new=False)) == {"a"}
 
 
+def test_one_hardware_is_no_two_machines_of_a_cluster_and_what_can_not_be_served_takes_none() -> None:
+    also = Selection("spec.hardwareAffinity.required", canonical([LabelSelector(match_labels=WORKERS)] * 2))
+    needs = {"w": Demand(SELECTION, 1, is_new=True), "x": Demand(also, 1, is_new=True)}
+    older = customer("a", 0)._replace(demands=needs)
+    assert short([slot("one")], older, customer("b", 1)) == {"a"}
+
+
 def test_hardware_of_other_namespaces_counts_for_nobody_else() -> None:
     mine, theirs = frozenset({"team-a"}), frozenset({"team-b"})
     slots = [slot("one", "", mine), slot("two", "", theirs)]

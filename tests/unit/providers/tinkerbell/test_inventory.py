@@ -121,6 +121,7 @@ def test_files_of_spreadsheets_are_read() -> None:
         ("disk", "/dev/sda;reboot", 102),
         ("bmc_ip", "bmc.example.com", 111),
         ("bmc_username", "", 123),
+        ("bmc_username", "a" * 1025, 123),
         ("vlan_id", "4095", 149),
         ("vlan_id", "0", 149),
         ("vlan_id", "9" * 5000, 149),
