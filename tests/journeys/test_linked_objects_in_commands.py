@@ -68,7 +68,10 @@ def test_the_address_of_another_cluster_is_seen_whatever_else_is_missing(env: Lo
     assert cluster["stops"].startswith("CredentialsNotPermitted: ")
     (further,) = cluster["warnings"]
     assert further.startswith("then it waits again: ControlPlaneAddressTaken: spec.controlPlaneConfiguration.endpoint")
-    assert further.endswith("host: found 192.0.2.10, which another cluster has; choose a free address")
+    assert further.endswith(
+        "host: found 192.0.2.10, which another cluster has; choose a free address: of a cluster that exists, it can't "
+        "be changed, so delete the cluster and create it again"
+    )
 
 
 def test_warnings_are_about_what_is_done_and_told_once(env: LocalEnvironment) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.clusters import names
-from espalier.clusters.checks.problems import ADDRESS_TAKEN
+from espalier.clusters.checks.problems import ADDRESS_TAKEN, address_taken
 from espalier.clusters.observed_versions import running
 from espalier.clusters.provider import NOT_CHECKED
 from espalier.clusters.references import Missing
@@ -166,8 +166,7 @@ def _name(scope: Scope) -> Wait | None:
 def _address(scope: Scope) -> Wait | None:
     if not scope.lacks_address:
         return None
-    found = scope.spec.endpoint_host
-    return Wait(ADDRESS_TAKEN, f"{endpoint.FIELD}: found {found}, which another cluster has; choose a free address")
+    return Wait(ADDRESS_TAKEN, address_taken(endpoint.FIELD, scope.spec.endpoint_host, "another cluster"))
 
 
 def _authenticator(scope: Scope) -> Wait | None:

@@ -21,6 +21,14 @@ MACHINES_INVALID = "MachineConfigInvalid"
 ADDRESS_TAKEN = "ControlPlaneAddressTaken"
 
 
+def address_taken(field: str, found: str, holder: str) -> str:
+    """The message. The fields that name such addresses can't be changed."""
+    return (
+        f"{field}: found {found}, which {holder} has; choose a free address: of a cluster that exists, it can't be "
+        "changed, so delete the cluster and create it again"
+    )
+
+
 class _Datacenter(msgspec.Struct):
     status: CheckedDatacenter = CheckedDatacenter()
 
@@ -73,7 +81,7 @@ def problems_of(
         if is_new and claim(cluster) not in addresses:
             yield Wait(NOT_CHECKED, f"{FIELD}: waiting until {server} was asked whether {endpoint} is free")
         elif is_new and (holder := addresses[claim(cluster)]):
-            yield Wait(ADDRESS_TAKEN, f"{FIELD}: found {endpoint}, which {holder} has; choose a free address")
+            yield Wait(ADDRESS_TAKEN, address_taken(FIELD, endpoint, holder))
 
     return problems
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from espalier.api.resource import Key
 from espalier.clusters import addresses
-from espalier.clusters.checks.problems import ADDRESS_TAKEN, MACHINES_INVALID
+from espalier.clusters.checks.problems import ADDRESS_TAKEN, MACHINES_INVALID, address_taken
 from espalier.providers.tinkerbell.hardware.demand import Customer, Demand, Selection
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, Slot
 from espalier.providers.tinkerbell.kinds import HardwareOfCluster
@@ -181,7 +181,7 @@ def _obstacles(
         parsed = addresses.parsed(address)
         if parsed is not None and (holder := at.get(parsed)) is not None:
             name = f" {holder.name}" if _is_visible(holder, (customer,), customer.key.namespace) else ""
-            yield ADDRESS_TAKEN, f"{field}: found {address}, which Hardware{name} has; choose a free address"
+            yield ADDRESS_TAKEN, address_taken(field, address, f"Hardware{name}")
     for name, other in customer.demands.items():
         if other.selection != demand.selection:
             mine = {slot.name for slot in matches(demand.selection).slots}
