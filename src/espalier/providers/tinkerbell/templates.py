@@ -41,6 +41,14 @@ ALLOWED = ", ".join(("fields of Hardware without userData", *sorted(_WORDS - {"p
 _MAKES_LINES = re.compile("[\\\\`\r\x85\u2028\u2029]|%[^%A-Za-z]*c|(?i:(user|vendor)_?data)")
 """Constants with escaped or real ends of lines, characters by their numbers, and what a tenant has in Hardware."""
 
+_TEMPLATE = re.compile(
+    r"""
+    \{\{ (?P<inner> (?: [^"'`}]++ | "(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+' | `[^`]*+` | \}(?!\}) )*+ ) (?P<end>\}\})?
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""Braces in constants end nothing. No group gives back what it took: tenants write such texts, and long ones."""
+
 _CONSTANT = re.compile('"[^"]*"')
 _WORD = re.compile(r"(?<![\w.$])[^\W\d]\w*")
 _COMMENT = re.compile(r"-?\s*/\*")
@@ -79,21 +87,6 @@ def _words(template: str) -> list[str]:
 
 
 def _templates(text: str) -> Iterator[str]:
-    """What is in braces, as Go's templates read it: braces in constants end nothing. One that does not end counts as a
-    constant of several lines.
-    """
-    begin = text.find("{{")
-    while begin >= 0:
-        place = begin + 2
-        while not text.startswith("}}", place):
-            quote = text[place : place + 1]
-            if quote in ('"', "'", "`"):
-                place += 1
-                while text[place : place + 1] not in (quote, ""):
-                    place += 2 if text[place] == "\\" and quote != "`" else 1
-            if place >= len(text):
-                yield "`"
-                return
-            place += 1
-        yield text[begin + 2 : place]
-        begin = text.find("{{", place + 2)
+    """What is in braces, as Go's templates read it. One that does not end counts as a constant of several lines."""
+    for found in _TEMPLATE.finditer(text):
+        yield found["inner"] if found["end"] else "`"
