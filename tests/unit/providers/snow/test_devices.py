@@ -221,6 +221,7 @@ FAULTS: dict[str, tuple[Change, str, str]] = {
     "other XML": (on(IMAGES, text("<html/>")), "UnexpectedAnswer", "there are no Images"),
     "half of it": (on(IMAGES, text("<a><imagesSet>")), "UnexpectedAnswer", "(ResponseParserError)"),
     "entities": (on(IMAGES, text(BOMB)), "UnexpectedAnswer", "the document defines a type of its own"),
+    "entities in UTF-16": (on(IMAGES, text(BOMB.encode("utf-16"))), "UnexpectedAnswer", "the document defines a type"),
     "deep": (on(IMAGES, text(b"<a>" * 99_999)), "UnexpectedAnswer", "(ResponseParserError)"),
     "deep error": (on(IMAGES, text(b"<a>" * 9999 + b"</a>" * 9999, 500)), "UnexpectedAnswer", "answered 500"),
     "no number": (

@@ -40,7 +40,7 @@ def signed(
 def read(action: str, status: int, content: bytes) -> Mapping[str, Any]:
     """An answer of EC2, by the names of its members; an error has `Error` with `Code` and `Message`. Raises
     `NotReadable`."""
-    if b"<!DOCTYPE" in content:  # entities would be replaced
+    if b"<!DOCTYPE" in content.replace(b"\0", b""):  # entities would be replaced; in UTF-16, too
         raise NotReadable("the document defines a type of its own")
     shape = _library("model").ServiceModel(_MODEL, EC2).operation_model(action).output_shape
     parser = _library("parsers").create_parser("ec2")
