@@ -29,7 +29,7 @@ from tests.unit.providers.tinkerbell.test_rendering import made, objects, seen
 DATACENTER, MACHINE, TEMPLATE = TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig
 
 URL = "https://images.example.com/1-36-and-1-35"
-NOT_URLS = ["images.example.com/a", "https://", "https://a b", "https://a/{{ .Hardware }}", 1]
+NOT_URLS = ["images.example.com/a", "https://", "https://a b", "https://a/{{println}}1.36,1.35", 1]
 
 
 def selector(**labels: str) -> Tree:
