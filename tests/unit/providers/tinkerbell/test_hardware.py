@@ -158,6 +158,8 @@ def test_groups_of_equal_selections_need_their_sum() -> None:
 # Who gets what.
 
 SELECTION = Selection("spec.hardwareSelector type=worker", terms(WORKERS))
+ALSO = Selection("spec.hardwareAffinity.required", canonical([LabelSelector(match_labels=WORKERS)] * 2))
+"""Another one, which selects the same."""
 
 
 def slot(name: str, holder: str = "", namespaces: frozenset[str] | None = None, *wrong: str) -> Slot:
@@ -196,8 +198,7 @@ def test_a_cluster_that_runs_is_served_before_new_ones() -> None:
 
 
 def test_one_hardware_is_no_two_machines_of_a_cluster_and_what_can_not_be_served_takes_none() -> None:
-    also = Selection("spec.hardwareAffinity.required", canonical([LabelSelector(match_labels=WORKERS)] * 2))
-    needs = {"w": Demand(SELECTION, 1, is_new=True), "x": Demand(also, 1, is_new=True)}
+    needs = {"w": Demand(SELECTION, 1, is_new=True), "x": Demand(ALSO, 1, is_new=True)}
     older = customer("a", 0)._replace(demands=needs)
     assert short([slot("one")], older, customer("b", 1)) == {"a"}
 
@@ -230,6 +231,16 @@ def test_faults_are_told_to_those_who_may_get_the_hardware() -> None:
     told = verdicts(slots, customer("a", 1, "a-1"), customer("b", 1, "b-1"))
     assert told["a"].wrong[1:] == ("Hardware free: no disk", "Hardware own: no mac")
     assert told["b"].wrong == ("Hardware free: no disk", "Hardware other: broken", "Hardware reserved: too old")
+
+
+def test_hardware_of_others_that_two_selections_share_has_no_name() -> None:
+    needs = {"w": Demand(SELECTION, 1), "x": Demand(ALSO, 1)}
+    mine = customer("a", 0, "a-1")._replace(demands=needs)
+    slots = [slot("free"), slot("own", "a-1"), slot("other", "b-1"), slot("reserved", "", frozenset({"team-b"}))]
+    assert verdicts(slots, mine)["a"].clusters[0].message == (
+        "spec.hardwareSelector type=worker: selects 4 Hardware (free, own) that TinkerbellMachineConfig x selects, "
+        "too, so that machines of either may get it; tell them apart by labels"
+    )
 
 
 def test_very_many_faults_are_counted() -> None:

@@ -27,7 +27,6 @@ SKIP_CONTACT_CHECK = "bmc.tinkerbell.org/skip-contact-check"
 """Label of a BMC Machine: it may be out of reach."""
 
 CONTACTABLE = "Contactable"
-MOST_INTERFACES = 64
 LONGEST = 100
 """Characters that are quoted of a Hardware."""
 
@@ -100,7 +99,7 @@ def _spec(one: Object) -> HardwareSpec | str:
 
 
 def _interfaces(spec: HardwareSpec) -> _Seen:
-    found = [one.dhcp for one in spec.interfaces[:MOST_INTERFACES] if one.dhcp is not None]
+    found = [one.dhcp for one in spec.interfaces if one.dhcp is not None]
     macs = frozenset(one.mac.lower() for one in found if one.mac)
     return _Seen(macs, frozenset(_plain(one.ip.address) for one in found if one.ip is not None and one.ip.address))
 
