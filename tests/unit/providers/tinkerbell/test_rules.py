@@ -211,6 +211,7 @@ def test_a_workflow_runs_on_no_other_machine(worker: str) -> None:
         '{{/* " */}}{{ println }}{{/* " */}}',
         '{{- /* " */}}{{ println }}{{/* " */}}',
         '{{ printf "%.1s" \'"\' }}',
+        '{{ "\r" }}',
         '{{ "\x85" }}',
         '{{ "\u2028" }}',
         '{{ "\u2029" }}',
