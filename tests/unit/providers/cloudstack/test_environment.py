@@ -86,6 +86,11 @@ def test_what_is_no_file_of_profiles_is_refused(text: str) -> None:
         list(secrets(given(text), manifest()))
 
 
+def test_what_is_too_long_is_not_read() -> None:
+    with pytest.raises(Unreadable, match=f"at most {MOST} are read"):
+        list(secrets(given(PROFILES + "#" * MOST), in_two_zones("team-a")))
+
+
 def test_what_is_not_base64_is_refused() -> None:
     for value in ("[global]", base64.b64encode(b"\xff\xfe").decode()):
         with pytest.raises(Unreadable, match="not base64"):

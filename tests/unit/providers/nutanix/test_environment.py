@@ -52,6 +52,13 @@ def test_it_has_the_name_that_the_datacenter_gives() -> None:
     assert sorted(found["data"]) == ["credentials"]
 
 
+def test_servers_of_datacenters_with_another_secret_are_not_permitted() -> None:
+    other = manifest("team-b")
+    of(other, "NutanixDatacenterConfig").update({"credentialRef": {"kind": "Secret", "name": "of-team-b"}, "port": 1})
+    (found,) = secrets(MAKER, [*manifest(), *other])
+    assert found["metadata"]["annotations"] == {SERVERS: "prism.example.com:9440", NAMESPACES: "team-a"}
+
+
 @pytest.mark.parametrize("name", MAKER)
 def test_without_user_or_password_nothing_is_written(name: str) -> None:
     given = MAKER | READER

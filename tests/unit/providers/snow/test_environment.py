@@ -71,6 +71,15 @@ def test_it_has_the_name_that_the_datacenter_gives() -> None:
     assert sorted(found["data"]) == ["ca-bundle", "credentials"]
 
 
+def test_devices_of_datacenters_with_another_secret_are_not_permitted() -> None:
+    other = manifest("team-b")
+    of(other, DATACENTER)["identityRef"]["name"] = "of-team-b"
+    of(other, MACHINES)["devices"] = [OTHER_DEVICE]
+    both = {"EKSA_AWS_CREDENTIALS_FILE": PROFILES + PROFILES.replace(DEVICE, OTHER_DEVICE)}
+    (found,) = secrets(CONTENT | both, [*manifest(), *other])
+    assert found["metadata"]["annotations"] == {SERVERS: DEVICE, NAMESPACES: "team-a"}
+
+
 @pytest.mark.parametrize("name", CONTENT)
 def test_without_profiles_or_certificates_nothing_is_written(name: str) -> None:
     assert list(secrets({one: value for one, value in CONTENT.items() if one != name}, manifest())) == []
