@@ -7,9 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from espalier.clusters.checks.questions import Credentials
 from espalier.providers.cloudstack.checks import findings
-from espalier.providers.cloudstack.checks.questions import Answers, Entity, Sort
-from espalier.providers.cloudstack.kinds import CloudStackDatacenterConfig, CloudStackMachineConfig
+from espalier.providers.cloudstack.checks.controller import configs
+from espalier.providers.cloudstack.checks.questions import Answers, Asked, Entity, Sort, api_of, place_of
+from espalier.providers.cloudstack.checks.simulated import everything_is_there
+from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig, CloudStackMachineConfig
 from tests.support.cloudstack import API, disk, manifest, of, zone
 
 THERE: dict[Sort, list[Entity]] = {
@@ -149,3 +152,22 @@ ZONE = "spec.availabilityZones[0]"
 )
 def test_what_a_zone_lacks_is_named(answers: Answers, changes: dict[str, Any], sentence: str) -> None:
     assert of_datacenter(answers, **changes) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sent"),
+    [
+        ({}, Credentials("key", "canary")),
+        ({"verify-ssl": b" False "}, Credentials("key", "canary", insecure=True)),
+        ({"api-url": b"https://other.example.com/client/api"}, Credentials("", "")),
+        ({"api-key": b""}, Credentials("", "")),
+        ({"secret-key": b""}, Credentials("", "")),
+    ],
+)
+def test_keys_are_sent_to_the_url_that_their_secret_has_and_to_no_other(
+    changes: dict[str, bytes], sent: Credentials
+) -> None:
+    asked_in = msgspec.convert(zone("az-1"), AvailabilityZone)
+    asked = Asked(api_of(asked_in), place_of(asked_in))
+    data = {"api-url": API.encode(), "api-key": b"key", "secret-key": b"canary"} | changes
+    assert configs(everything_is_there).api.credentials(data, asked) == sent
