@@ -193,6 +193,20 @@ def test_one_that_gives_no_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     assert "did not answer" in message
 
 
+def test_in_a_place_with_more_objects_than_are_gone_through_none_is_said_to_be_missing(
+    center: VCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "MOST_OBJECTS", 1)
+    with pytest.raises(
+        LookUpError, match=r"datacenter DC0 has \d+ objects, .*write template DC0_H0_VM0 as a path: /DC0/vm"
+    ):
+        ask(center, TEMPLATE)
+    with pytest.raises(LookUpError, match="a folder has"):
+        ask(center, Question(Sort.TEMPLATE, "DC0", "/DC0/vm/DC0_*"))
+    path = "/DC0/vm/DC0_H0_VM0"
+    assert ask(center, Question(Sort.TEMPLATE, "DC0", path)).paths[Question(Sort.TEMPLATE, "DC0", path)] == (path,)
+
+
 def test_more_than_a_session_may_read_is_refused(center: VCenter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "LARGEST", 2000)
     assert refusal(center)[0] == "UnexpectedAnswer"

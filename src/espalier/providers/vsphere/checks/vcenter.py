@@ -273,7 +273,8 @@ class _Soap:
             children = list(parent.resourcePool)
         else:
             children = []
-        return [(read.get("name", ""), one) for one, read in self._properties(children[:MOST_OBJECTS], ["name"])]
+        _check_number(children, "a folder", "name objects by whole paths without *")
+        return [(read.get("name", ""), one) for one, read in self._properties(children, ["name"])]
 
     def _anywhere(self, question: Question) -> dict[str, Any]:
         """Objects of a name in any folder of the datacenter."""
@@ -283,9 +284,11 @@ class _Soap:
         for datacenter in datacenters.values():
             view = views.CreateContainerView(datacenter, [self._type(question.sort)], True)
             try:
-                objects = list(view.view)[:MOST_OBJECTS]
+                objects = list(view.view)
             finally:
                 view.Destroy()
+            place = f"{question.datacenter.strip('/')}/{question.sort.section}"
+            _check_number(objects, f"datacenter {question.datacenter}", f"write {question} as a path: /{place}/…")
             for one, read in self._properties(objects, ["name"]):
                 if fnmatch.fnmatchcase(read.get("name", ""), question.name):
                     found[self._path(one)] = one
@@ -317,6 +320,13 @@ class _Soap:
                 read[one.obj._moId] = {prop.name: prop.val for prop in one.propSet}
             page = collector.ContinueRetrievePropertiesEx(page.token) if page.token else None
         return [(one, read.get(one._moId, {})) for one in objects]
+
+
+def _check_number(objects: Sequence[Any], place: str, advice: str) -> None:
+    """Raise `LookUpError` for more than are gone through: what was left out would be said to be missing."""
+    if len(objects) > MOST_OBJECTS:
+        message = f"{place} has {len(objects)} objects, and {MOST_OBJECTS} are gone through for a name; {advice}"
+        raise LookUpError(UNEXPECTED, message, is_there=True)
 
 
 def _version(connection: http.client.HTTPSConnection) -> str:
