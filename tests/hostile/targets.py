@@ -51,7 +51,7 @@ from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.objects import encode_json
 from espalier.providers.kinds import CATALOG, hardware_manifest
 from espalier.providers.snow.checks import signed
-from espalier.providers.snow.linked import keys_of
+from espalier.providers.snow.references import keys_of
 from espalier.releases.distro import Image
 from espalier.runtime import admission
 from espalier.runtime import selectors as labels

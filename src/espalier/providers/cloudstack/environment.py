@@ -10,7 +10,7 @@ import msgspec
 from espalier.api.meta import Tree
 from espalier.clusters import credential_files, credentials
 from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig
-from espalier.providers.cloudstack.linked import (
+from espalier.providers.cloudstack.references import (
     API_KEY,
     API_URL,
     SECRET_KEY,

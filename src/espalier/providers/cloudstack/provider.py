@@ -8,7 +8,7 @@ from espalier.clusters.checks.problems import problems_of
 from espalier.clusters.provider import EtcdRenderer, Links, Provider
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
-from espalier.providers.cloudstack import environment, linked, render, rules
+from espalier.providers.cloudstack import environment, references, render, rules
 from espalier.providers.cloudstack.checks.controller import configs
 from espalier.providers.cloudstack.checks.questions import REACHABLE, LookUp
 from espalier.providers.cloudstack.cluster_api import INFRASTRUCTURE
@@ -22,7 +22,7 @@ def _lacks(bundle: VersionsBundle) -> tuple[str, ...]:
 
 def _is_of(machines: Object, datacenter: Object) -> bool:
     """True if a machine config was checked in all availability zones of a datacenter: some may have been added."""
-    zones = linked.availability_zones(datacenter.decode(CloudStackDatacenterConfig).spec)
+    zones = references.availability_zones(datacenter.decode(CloudStackDatacenterConfig).spec)
     return {one.name for one in zones} <= {*machines.decode(CloudStackMachineConfig).status.availability_zones}
 
 
@@ -34,7 +34,7 @@ def cloudstack(look_up: LookUp) -> Provider:
             machine_configs=(CloudStackMachineConfig.resource,),
             data=(SECRET,),
             names_secrets=True,
-            depend=linked.depend,
+            depend=references.depend,
             violations=rules.linked_violations,
             problems=problems_of(
                 CloudStackDatacenterConfig.resource,
@@ -53,8 +53,8 @@ def cloudstack(look_up: LookUp) -> Provider:
         settings=render.settings,
         complete=render.complete,
         no_proxy=render.no_proxy,
-        claims=linked.claims,
-        claimed=linked.claimed,
+        claims=references.claims,
+        claimed=references.claimed,
         encryption_file="/var/lib/kubeadm/encryption-config.yaml",
         controllers=configs(look_up).controllers,
         rights=(Right((CloudStackDatacenterConfig.resource, CloudStackMachineConfig.resource), ("patch",), "status"),),

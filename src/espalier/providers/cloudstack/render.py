@@ -14,7 +14,7 @@ from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design
 from espalier.clusters.rendered import Rendered, Settings
-from espalier.providers.cloudstack import disks, linked
+from espalier.providers.cloudstack import disks, references
 from espalier.providers.cloudstack.cluster_api import (
     AcsEndpoint,
     CloudStackCluster,
@@ -53,8 +53,8 @@ def infrastructure_cluster(design: Design) -> CloudStackCluster:
     return CloudStackCluster(
         metadata=meta(design, design.name),
         spec=CloudStackClusterSpec(
-            control_plane_endpoint=linked.endpoint(design.spec),
-            failure_domains=[_failure_domain(one) for one in linked.zones(design)],
+            control_plane_endpoint=references.endpoint(design.spec),
+            failure_domains=[_failure_domain(one) for one in references.zones(design)],
         ),
     )
 
@@ -66,7 +66,7 @@ def _failure_domain(given: AvailabilityZone) -> CloudStackFailureDomain:
         zone=DomainZone(id=zone.id, name=zone.name, network=DomainNetwork(id=zone.network.id, name=zone.network.name)),
         domain=given.domain,
         account=given.account,
-        acs_endpoint=AcsEndpoint(name=linked.credentials_of(given), namespace=SYSTEM_NAMESPACE),
+        acs_endpoint=AcsEndpoint(name=references.credentials_of(given), namespace=SYSTEM_NAMESPACE),
     )
 
 
@@ -79,10 +79,10 @@ def control_plane_config(design: Design) -> KubeadmConfigSpec:
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    made = _of_machine(config, linked.of_group(design, None).spec)
+    made = _of_machine(config, references.of_group(design, None).spec)
     return replace(
         made,
-        files=[kube_vip.file(_kube_vip_image(design), linked.endpoint(design.spec).host), *made.files],
+        files=[kube_vip.file(_kube_vip_image(design), references.endpoint(design.spec).host), *made.files],
         pre_kubeadm_commands=[*made.pre_kubeadm_commands, *kube_vip.first_machine(design.of_control_plane.version)],
     )
 
@@ -96,7 +96,7 @@ def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> Kubead
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    return _of_machine(config, linked.of_group(design, group).spec)
+    return _of_machine(config, references.of_group(design, group).spec)
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: CloudStackMachineConfigSpec) -> KubeadmConfigSpec:
@@ -120,12 +120,12 @@ def machine_template(
     design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> CloudStackMachineTemplate:
     """The CloudStackMachineTemplate of the control plane or of a group."""
-    return _template(design, name, linked.of_group(design, group))
+    return _template(design, name, references.of_group(design, group))
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
     """How a machine becomes a member of etcd."""
-    asked = linked.of_etcd(design).spec
+    asked = references.of_etcd(design).spec
     return replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
         etcdadm_builtin=False,
@@ -142,7 +142,7 @@ def etcd_config(design: Design) -> EtcdadmConfigSpec:
 
 def etcd_machine_template(design: Design, name: str) -> CloudStackMachineTemplate:
     """What the machines of etcd are made of."""
-    return _template(design, name, linked.of_etcd(design))
+    return _template(design, name, references.of_etcd(design))
 
 
 def settings(design: Design) -> Settings:
@@ -154,15 +154,15 @@ def settings(design: Design) -> Settings:
 def complete(design: Design, rendered: Rendered) -> Rendered:
     """Adds the address of the API server."""
     cluster = rendered.cluster
-    spec = replace(cluster.spec, control_plane_endpoint=linked.endpoint(design.spec))
+    spec = replace(cluster.spec, control_plane_endpoint=references.endpoint(design.spec))
     return replace(rendered, cluster=replace(cluster, spec=spec))
 
 
 def no_proxy(design: Design) -> Sequence[str]:
     """The APIs of CloudStack, and the API server."""
-    address = linked.endpoint(design.spec)
+    address = references.endpoint(design.spec)
     host = f"[{address.host}]" if ":" in address.host else address.host
-    apis = (linked.host_of(one.management_api_endpoint) for one in linked.zones(design))
+    apis = (references.host_of(one.management_api_endpoint) for one in references.zones(design))
     return [*dict.fromkeys(apis), f"{host}:{address.port}"]
 
 

@@ -11,7 +11,7 @@ from espalier.clusters import addresses
 from espalier.clusters.machine_groups import machine_groups, names_version, references_to
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
-from espalier.providers.cloudstack import linked
+from espalier.providers.cloudstack import references
 from espalier.providers.cloudstack.kinds import CloudStackMachineConfig
 
 _KIND = CloudStackMachineConfig.resource.kind
@@ -39,7 +39,7 @@ def _endpoint(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         yield Violation(endpoint.FIELD, "nothing", _ALLOWED, message)
         return
     try:
-        found = linked.endpoint(spec)
+        found = references.endpoint(spec)
     except ValueError:
         yield Violation(endpoint.FIELD, given, _ALLOWED, "neither a host nor a host with a port")
         return
@@ -61,7 +61,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
     """What only shows together with the machine configs: templates of another Kubernetes version."""
-    configs = linked.machine_configs(children)
+    configs = references.machine_configs(children)
     for one in machine_groups(cluster.spec):
         named = configs.get(one.reference.name) if one.reference is not None else None
         template = named.spec.template if named is not None else None

@@ -17,7 +17,7 @@ from espalier.clusters.render.resource_set import Part, ResourceSet
 from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
 from espalier.kube.objects import Object
-from espalier.providers.nutanix import linked, node_addresses, render
+from espalier.providers.nutanix import node_addresses, references, render
 from espalier.providers.nutanix.render import AUTHORITIES, image
 
 NAME = "nutanix-cloud-controller-manager"
@@ -54,7 +54,7 @@ def workload(design: Design) -> Iterator[Manifest]:
     """Its rights, its credentials, its configuration, and its pod."""
     yield from rights()
     yield Manifest(SECRET, _credentials(design))
-    if bundle := linked.datacenter(design).additional_trust_bundle:
+    if bundle := references.datacenter(design).additional_trust_bundle:
         yield Manifest(CONFIG_MAP, _config_map(TRUST_BUNDLE, {AUTHORITIES: bundle}))
     yield Manifest(CONFIG_MAP, _config_map(CONFIG, {FILE: json.dumps(_config(design), indent=2) + "\n"}))
     yield Manifest(DEPLOYMENT, _deployment(design))
@@ -62,9 +62,9 @@ def workload(design: Design) -> Iterator[Manifest]:
 
 def _credentials(design: Design) -> Tree:
     """Of a user that reads."""
-    content = base64.b64encode(linked.of_cloud_controller(design)).decode()
+    content = base64.b64encode(references.of_cloud_controller(design)).decode()
     metadata = {"name": CREDENTIALS, "namespace": NAMESPACE}
-    return object_("v1", "Secret", metadata) | {"type": "Opaque", "data": {linked.OF_MACHINES: content}}
+    return object_("v1", "Secret", metadata) | {"type": "Opaque", "data": {references.OF_MACHINES: content}}
 
 
 def _config_map(name: str, data: dict[str, str]) -> Tree:
@@ -72,7 +72,7 @@ def _config_map(name: str, data: dict[str, str]) -> Tree:
 
 
 def _config(design: Design) -> Tree:
-    spec = linked.datacenter(design)
+    spec = references.datacenter(design)
     central: Tree = {
         "address": spec.endpoint,
         "port": spec.port,

@@ -9,7 +9,7 @@ import msgspec
 from espalier.api.meta import Tree
 from espalier.clusters import credentials
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig
-from espalier.providers.nutanix.linked import (
+from espalier.providers.nutanix.references import (
     OF_CLOUD_CONTROLLER,
     OF_MACHINES,
     credentials_of,

@@ -9,7 +9,7 @@ from espalier.api.eksa.release import VersionsBundle
 from espalier.clusters.checks.problems import problems_of
 from espalier.clusters.provider import EtcdRenderer, Extras, Links, Provider
 from espalier.kube.rbac import Right
-from espalier.providers.nutanix import cloud_controller, environment, linked, render, rules
+from espalier.providers.nutanix import cloud_controller, environment, references, render, rules
 from espalier.providers.nutanix.checks.controller import configs
 from espalier.providers.nutanix.checks.questions import REACHABLE, LookUp
 from espalier.providers.nutanix.cluster_api import INFRASTRUCTURE
@@ -30,9 +30,9 @@ def nutanix(look_up: LookUp) -> Provider:
             NutanixDatacenterConfig.resource,
             machine_configs=(NutanixMachineConfig.resource,),
             data=(SECRET,),
-            depend=linked.depend,
+            depend=references.depend,
             carriers=(SECRET,),
-            domains=linked.domains,
+            domains=references.domains,
             violations=rules.linked_violations,
             problems=problems_of(
                 NutanixDatacenterConfig.resource,

@@ -21,7 +21,7 @@ from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design
 from espalier.clusters.rendered import Settings
 from espalier.kube.objects import Object
-from espalier.providers.nutanix import linked
+from espalier.providers.nutanix import references
 from espalier.providers.nutanix.cluster_api import (
     CredentialReference,
     MachineCategory,
@@ -62,7 +62,7 @@ _LOGIN = "echo export KUBECONFIG=/etc/kubernetes/admin.conf >> /root/.bashrc"
 
 def infrastructure_cluster(design: Design) -> NutanixCluster:
     """The NutanixCluster: Prism Central, who logs in there, failure domains, and the address of the API server."""
-    spec, namespace = linked.datacenter(design), SYSTEM_NAMESPACE
+    spec, namespace = references.datacenter(design), SYSTEM_NAMESPACE
     bundle = TrustBundle(kind=CONFIG_MAP.kind, name=trust_bundle_name(design.name), namespace=namespace)
     return NutanixCluster(
         metadata=meta(design, design.name),
@@ -101,7 +101,7 @@ def control_plane_config(design: Design) -> KubeadmConfigSpec:
         node_name=host_os.NODE_NAME,
         cert_sans=CERT_SANS,
     )
-    made = _of_machine(config, linked.of_group(design, None))
+    made = _of_machine(config, references.of_group(design, None))
     first = kube_vip.first_machine(design.of_control_plane.version)
     return replace(
         made,
@@ -120,7 +120,7 @@ def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> Kubead
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    return _of_machine(config, linked.of_group(design, group))
+    return _of_machine(config, references.of_group(design, group))
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: NutanixMachineConfig) -> KubeadmConfigSpec:
@@ -137,21 +137,21 @@ def machine_template(
     design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> NutanixMachineTemplate:
     """The NutanixMachineTemplate of the control plane, or of a group, in its failure domain."""
-    return _template(design, name, linked.of_group(design, group), linked.domain(design, group))
+    return _template(design, name, references.of_group(design, group), references.domain(design, group))
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
     """How a machine becomes a member of etcd."""
     return replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
-        users=_users(linked.of_etcd(design)),
+        users=_users(references.of_etcd(design)),
         pre_etcdadm_commands=[_NAMED, *host_os.FINDS_ITSELF],
     )
 
 
 def etcd_machine_template(design: Design, name: str) -> NutanixMachineTemplate:
     """What the machines of etcd are made of."""
-    return _template(design, name, linked.of_etcd(design), None)
+    return _template(design, name, references.of_etcd(design), None)
 
 
 def settings(design: Design) -> Settings:
@@ -163,13 +163,13 @@ def settings(design: Design) -> Settings:
 
 def no_proxy(design: Design) -> Sequence[str]:
     """Prism Central, and the API server."""
-    return [linked.datacenter(design).endpoint, design.spec.endpoint_host]
+    return [references.datacenter(design).endpoint, design.spec.endpoint_host]
 
 
 def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
     """The Secret with credentials, and the ConfigMap with certificates of authorities."""
     yield Name(SECRET, credentials_name(name))
-    if any(one.spec.additional_trust_bundle for one in linked.datacenters(children).values()):
+    if any(one.spec.additional_trust_bundle for one in references.datacenters(children).values()):
         yield Name(CONFIG_MAP, trust_bundle_name(name))
 
 
@@ -177,8 +177,8 @@ def extras(design: Design) -> Iterable[KubeObject]:
     """The same, with content."""
     metadata = meta(design, credentials_name(design.name))
     metadata.labels = metadata.labels | MOVED
-    yield Secret(metadata=metadata, type="Opaque", data={linked.OF_MACHINES: linked.of_machines(design)})
-    if bundle := linked.datacenter(design).additional_trust_bundle:
+    yield Secret(metadata=metadata, type="Opaque", data={references.OF_MACHINES: references.of_machines(design)})
+    if bundle := references.datacenter(design).additional_trust_bundle:
         yield ConfigMap(metadata=meta(design, trust_bundle_name(design.name)), data={AUTHORITIES: bundle})
 
 

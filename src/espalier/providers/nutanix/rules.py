@@ -13,7 +13,7 @@ from espalier.clusters.rules import connections, endpoint
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import node_addresses
 from espalier.providers.nutanix.kinds import LEAST_DISK, LEAST_MEMORY, NutanixDatacenterConfig, NutanixMachineConfig
-from espalier.providers.nutanix.linked import credentials_of, datacenters, machine_configs
+from espalier.providers.nutanix.references import credentials_of, datacenters, machine_configs
 from espalier.providers.nutanix.render import credentials_name
 
 _GROUPS = "spec.workerNodeGroupConfigurations"

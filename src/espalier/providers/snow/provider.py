@@ -7,7 +7,7 @@ from espalier.api.eksa.release import VersionsBundle
 from espalier.clusters.checks.problems import problems_of
 from espalier.clusters.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
 from espalier.kube.rbac import Right
-from espalier.providers.snow import environment, linked, render, rules
+from espalier.providers.snow import environment, references, render, rules
 from espalier.providers.snow.checks.controller import configs
 from espalier.providers.snow.checks.questions import REACHABLE, LookUp
 from espalier.providers.snow.cluster_api import INFRASTRUCTURE, AWSSnowIPPool
@@ -25,10 +25,10 @@ def snow(look_up: LookUp) -> Provider:
         links=Links(
             SnowDatacenterConfig.resource,
             machine_configs=(SnowMachineConfig.resource,),
-            further=linked.further,
+            further=references.further,
             further_kinds=(SnowIPPool.resource,),
             data=(SECRET,),
-            depend=linked.depend,
+            depend=references.depend,
             carriers=(SECRET,),
             violations=rules.linked_violations,
             problems=problems_of(
@@ -47,7 +47,7 @@ def snow(look_up: LookUp) -> Provider:
         brought_files=tuple(environment.FILES.values()),
         clashes=rules.clashes,
         lacks=_lacks,
-        bottlerocket=Bottlerocket(linked.with_bottlerocket, render.lacks_images_of_bottlerocket),
+        bottlerocket=Bottlerocket(references.with_bottlerocket, render.lacks_images_of_bottlerocket),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         no_proxy=render.no_proxy,
         settings=render.settings,

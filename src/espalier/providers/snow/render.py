@@ -22,7 +22,7 @@ from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design
 from espalier.clusters.rendered import Settings
 from espalier.kube.objects import Object
-from espalier.providers.snow import linked
+from espalier.providers.snow import references
 from espalier.providers.snow.cluster_api import (
     AddressRange,
     AWSResource,
@@ -82,7 +82,7 @@ def infrastructure_cluster(design: Design) -> AWSSnowCluster:
 
 def control_plane_config(design: Design) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    asked = linked.of_group(design, None)
+    asked = references.of_group(design, None)
     if asked.os == BOTTLEROCKET:
         return _control_plane_of_bottlerocket(design, asked)
     kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(design.control_plane.kubelet_configuration)
@@ -96,7 +96,7 @@ def control_plane_config(design: Design) -> KubeadmConfigSpec:
 
 def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    asked = linked.of_group(design, group)
+    asked = references.of_group(design, group)
     if asked.os == BOTTLEROCKET:
         config = kubeadm.worker_config(design, group, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True)
         containers = _containers(design.of_group(group).bundle)
@@ -165,12 +165,12 @@ def machine_template(
     design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> AWSSnowMachineTemplate:
     """The AWSSnowMachineTemplate of the control plane or of a group."""
-    return _template(design, name, linked.of_group(design, group))
+    return _template(design, name, references.of_group(design, group))
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
     """How a machine becomes a member of etcd."""
-    asked = linked.of_etcd(design)
+    asked = references.of_etcd(design)
     config = replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"), ntp=host_os.ntp(asked.host_os_configuration)
     )
@@ -182,7 +182,7 @@ def etcd_config(design: Design) -> EtcdadmConfigSpec:
 
 def etcd_machine_template(design: Design, name: str) -> AWSSnowMachineTemplate:
     """What the machines of etcd are made of."""
-    return _template(design, name, linked.of_etcd(design))
+    return _template(design, name, references.of_etcd(design))
 
 
 def settings(design: Design) -> Settings:
@@ -198,7 +198,7 @@ def no_proxy(design: Design) -> Sequence[str]:
 def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
     """The Secret with credentials, and IP pools."""
     yield Name(SECRET, credentials_name(name))
-    for pool in linked.of_kind(SnowIPPool, children):
+    for pool in references.of_kind(SnowIPPool, children):
         yield Name(AWSSnowIPPool.resource, pool_name(name, pool))
 
 
@@ -206,8 +206,8 @@ def extras(design: Design) -> Iterable[KubeObject]:
     """The same, with content."""
     metadata = meta(design, credentials_name(design.name))
     metadata.labels = metadata.labels | MOVED
-    yield Secret(metadata=metadata, type="Opaque", data=dict(linked.credentials(design)))
-    for name, pool in linked.of_kind(SnowIPPool, design.children).items():
+    yield Secret(metadata=metadata, type="Opaque", data=dict(references.credentials(design)))
+    for name, pool in references.of_kind(SnowIPPool, design.children).items():
         ranges = [AddressRange(one.ip_start, one.ip_end, one.subnet, one.gateway) for one in pool.spec.pools]
         yield AWSSnowIPPool(metadata=meta(design, pool_name(design.name, name)), spec=AWSSnowIPPoolSpec(pools=ranges))
 

@@ -16,7 +16,7 @@ from espalier.clusters.machine_groups import references_to
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.snow.kinds import IPPool, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
-from espalier.providers.snow.linked import credentials_of, of_kind
+from espalier.providers.snow.references import credentials_of, of_kind
 from espalier.providers.snow.render import credentials_name
 
 _GROUPS = "spec.workerNodeGroupConfigurations"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from espalier.api.eksa.release import VersionsBundle
 from espalier.clusters.provider import Links, Provider
 from espalier.kube.rbac import Right
-from espalier.providers.tinkerbell import linked, render, rules
+from espalier.providers.tinkerbell import references, render, rules
 from espalier.providers.tinkerbell.cluster_api import INFRASTRUCTURE
 from espalier.providers.tinkerbell.hardware import controller
 from espalier.providers.tinkerbell.hardware.problems import problems
@@ -25,7 +25,7 @@ TINKERBELL = Provider(
     links=Links(
         TinkerbellDatacenterConfig.resource,
         machine_configs=(TinkerbellMachineConfig.resource,),
-        further=linked.further,
+        further=references.further,
         further_kinds=(TinkerbellTemplateConfig.resource,),
         violations=rules.linked_violations,
         problems=problems,

@@ -34,7 +34,7 @@ from espalier.providers.tinkerbell.kinds import (
     TinkerbellMachineConfig,
     TinkerbellMachineConfigSpec,
 )
-from espalier.providers.tinkerbell.linked import datacenter, of_group, template
+from espalier.providers.tinkerbell.references import datacenter, of_group, template
 
 API_PORT = 6443
 _ISO_PORT = 7171

@@ -23,7 +23,7 @@ from espalier.providers.tinkerbell.kinds import (
     TinkerbellTemplateConfig,
     Workflow,
 )
-from espalier.providers.tinkerbell.linked import of_kind
+from espalier.providers.tinkerbell.references import of_kind
 
 _CP = "spec.controlPlaneConfiguration"
 _GROUPS = "spec.workerNodeGroupConfigurations"

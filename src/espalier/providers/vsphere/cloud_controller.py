@@ -18,7 +18,7 @@ from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
 from espalier.kube.objects import Object
 from espalier.providers.vsphere import render
-from espalier.providers.vsphere.linked import cloud_controller, datacenter
+from espalier.providers.vsphere.references import cloud_controller, datacenter
 from espalier.providers.vsphere.render import image, thumbprint
 
 NAME = "vsphere-cloud-controller-manager"

@@ -10,7 +10,7 @@ from espalier.api.meta import Tree
 from espalier.clusters import credentials
 from espalier.providers.vsphere.checks.questions import server_of
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
-from espalier.providers.vsphere.linked import CP_PASSWORD, CP_USER, CREDENTIALS, PASSWORD, USER
+from espalier.providers.vsphere.references import CP_PASSWORD, CP_USER, CREDENTIALS, PASSWORD, USER
 
 VARIABLES = {
     USER: "EKSA_VSPHERE_USERNAME",

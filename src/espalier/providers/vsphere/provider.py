@@ -9,7 +9,7 @@ from espalier.api.eksa.release import VersionsBundle
 from espalier.clusters.checks.problems import problems_of
 from espalier.clusters.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
 from espalier.kube.rbac import Right
-from espalier.providers.vsphere import cloud_controller, environment, linked, render, rules
+from espalier.providers.vsphere import cloud_controller, environment, references, render, rules
 from espalier.providers.vsphere.checks.controller import configs
 from espalier.providers.vsphere.checks.questions import REACHABLE, LookUp
 from espalier.providers.vsphere.cluster_api import INFRASTRUCTURE, VSphereDeploymentZone, VSphereFailureDomain
@@ -30,11 +30,11 @@ def vsphere(look_up: LookUp) -> Provider:
             VSphereDatacenterConfig.resource,
             machine_configs=(VSphereMachineConfig.resource,),
             data=(SECRET,),
-            depend=linked.depend,
+            depend=references.depend,
             carriers=(SECRET,),
-            zone=linked.zone,
+            zone=references.zone,
             violations=rules.linked_violations,
-            resolve=linked.resolve,
+            resolve=references.resolve,
             problems=problems_of(
                 VSphereDatacenterConfig.resource,
                 VSphereMachineConfig.resource,
@@ -53,7 +53,7 @@ def vsphere(look_up: LookUp) -> Provider:
         brought=environment.secrets,
         brought_together=environment.ACCOUNTS,
         lacks=lambda bundle: tuple(_lacks(bundle)),
-        bottlerocket=Bottlerocket(linked.with_bottlerocket, render.lacks_images_of_bottlerocket),
+        bottlerocket=Bottlerocket(references.with_bottlerocket, render.lacks_images_of_bottlerocket),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         encryption_file="/var/lib/kubeadm/encryption-config.yaml",
         settings=render.settings,

@@ -47,7 +47,7 @@ from espalier.providers.vsphere.kinds import (
     VSphereMachineConfig,
     VSphereMachineConfigSpec,
 )
-from espalier.providers.vsphere.linked import (
+from espalier.providers.vsphere.references import (
     administrator,
     datacenter,
     datacenters,

@@ -10,7 +10,7 @@ from espalier.clusters.machine_groups import WORKERS, machine_groups, references
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.kinds import VSphereMachineConfig
-from espalier.providers.vsphere.linked import datacenters, machine_configs
+from espalier.providers.vsphere.references import datacenters, machine_configs
 
 _GROUPS = "spec.workerNodeGroupConfigurations"
 _KIND = VSphereMachineConfig.resource.kind

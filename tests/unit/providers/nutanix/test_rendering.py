@@ -17,7 +17,7 @@ from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import Scope
 from espalier.clusters.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
-from espalier.providers.nutanix.linked import read_account, write_account
+from espalier.providers.nutanix.references import read_account, write_account
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.nutanix import (
     CREDENTIALS,

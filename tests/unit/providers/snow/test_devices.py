@@ -13,7 +13,7 @@ from aiohttp import web
 
 from espalier.clusters.checks import hosts
 from espalier.clusters.checks.questions import Credentials, LookUpError
-from espalier.providers.snow import linked
+from espalier.providers.snow import references
 from espalier.providers.snow.checks import devices
 from espalier.providers.snow.checks.controller import configs
 from espalier.providers.snow.checks.devices import SnowDevices
@@ -152,7 +152,7 @@ CERTIFICATES: dict[str, tuple[str | None, dict[str, Any], str]] = {
 def test_nothing_is_sent_before_the_certificate_is_verified(name: str) -> None:
     authorities, certificate, sentence = CERTIFICATES[name]
     if authorities == "other":
-        authorities = linked.authorities({"ca-bundle": _another_certificate()})
+        authorities = references.authorities({"ca-bundle": _another_certificate()})
     asked: list[list[str]] = []
 
     def account(found: Credentials) -> Credentials:
@@ -293,9 +293,9 @@ aws_access_key_id = c
     ],
 )
 def test_a_device_has_the_keys_of_its_profile(device: str, keys: tuple[str, str]) -> None:
-    assert linked.keys_of({"credentials": PROFILES}, device) == keys
+    assert references.keys_of({"credentials": PROFILES}, device) == keys
 
 
 @pytest.mark.parametrize("content", [b"", b"aws = 1", b"\xff", b"[a\n[", b"[192.0.2.100]\nnothing"])
 def test_what_is_no_file_of_profiles_has_no_keys(content: bytes) -> None:
-    assert linked.keys_of({"credentials": content}, "192.0.2.100") == ("", "")
+    assert references.keys_of({"credentials": content}, "192.0.2.100") == ("", "")

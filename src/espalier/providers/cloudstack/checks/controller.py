@@ -13,7 +13,7 @@ from espalier.clusters.checks.conclusions import Inquiry, Judgement, Request
 from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
 from espalier.clusters.checks.controller import Api
 from espalier.clusters.checks.questions import Credentials
-from espalier.providers.cloudstack import linked
+from espalier.providers.cloudstack import references
 from espalier.providers.cloudstack.checks import findings
 from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, Asked, LookUp, Question, api_of, place_of
 from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig, CloudStackMachineConfig
@@ -40,7 +40,7 @@ def _credentials(data: Mapping[str, bytes], asked: Asked) -> Credentials:
     """
     url, key, secret, verify = (
         data.get(field, b"").decode("utf-8", "replace")
-        for field in (linked.API_URL, linked.API_KEY, linked.SECRET_KEY, linked.VERIFY_SSL)
+        for field in (references.API_URL, references.API_KEY, references.SECRET_KEY, references.VERIFY_SSL)
     )
     if url != asked.server.url or not key or not secret:
         return Credentials("", "")
@@ -48,15 +48,15 @@ def _credentials(data: Mapping[str, bytes], asked: Asked) -> Credentials:
 
 
 def _account(zone: AvailabilityZone) -> Key:
-    return Key(SYSTEM_NAMESPACE, linked.credentials_of(zone))
+    return Key(SYSTEM_NAMESPACE, references.credentials_of(zone))
 
 
 def _accounts(config: CloudStackDatacenterConfig) -> Collection[Key]:
-    return {_account(one) for one in linked.availability_zones(config.spec)}
+    return {_account(one) for one in references.availability_zones(config.spec)}
 
 
 def _place(config: CloudStackDatacenterConfig) -> object:
-    return linked.availability_zones(config.spec)
+    return references.availability_zones(config.spec)
 
 
 def _request(zone: AvailabilityZone, asked: Asked) -> Request[Asked]:
@@ -96,7 +96,7 @@ def _of_machines(
     config: CloudStackMachineConfig, uses: Sequence[Use[CloudStackDatacenterConfig]]
 ) -> Inquiry[Asked, Answers]:
     """In each availability zone of the datacenter of the Clusters that name it."""
-    zones = linked.availability_zones(uses[0].datacenter.spec)
+    zones = references.availability_zones(uses[0].datacenter.spec)
     versions = versions_of(config.metadata.name, uses)
     questions: frozenset[Question] = frozenset(findings.of_machines(config.spec).values())
 

@@ -13,7 +13,7 @@ from espalier.providers.cloudstack.kinds import (
     DiskOffering,
     Named,
 )
-from espalier.providers.cloudstack.linked import availability_zones
+from espalier.providers.cloudstack.references import availability_zones
 
 MOST_SHOWN = 5
 

@@ -10,7 +10,7 @@ import msgspec
 
 from espalier.clusters.checks import questions
 from espalier.providers.cloudstack.kinds import AvailabilityZone, Named
-from espalier.providers.cloudstack.linked import server_of
+from espalier.providers.cloudstack.references import server_of
 
 REACHABLE = "CloudStackReachable"
 """Condition of what is checked: CloudStack answered for each availability zone."""

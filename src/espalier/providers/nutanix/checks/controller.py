@@ -14,7 +14,7 @@ from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions
 from espalier.clusters.checks.controller import Api
 from espalier.clusters.checks.questions import Credentials
 from espalier.clusters.render_input import group_name
-from espalier.providers.nutanix import linked
+from espalier.providers.nutanix import references
 from espalier.providers.nutanix.checks import findings
 from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, Asked, LookUp, server_of
 from espalier.providers.nutanix.kinds import (
@@ -41,12 +41,12 @@ def configs(look_up: LookUp) -> Configs[NutanixDatacenterConfig, NutanixMachineC
 
 def _credentials(data: Mapping[str, bytes], _asked: Asked) -> Credentials:
     """Of who makes machines. Without an account, nobody logs in: that is told as a refusal."""
-    account = linked.read_account(data.get(linked.OF_MACHINES, b""))
+    account = references.read_account(data.get(references.OF_MACHINES, b""))
     return Credentials(account.username, account.password) if account is not None else Credentials("", "")
 
 
 def _account(spec: NutanixDatacenterConfigSpec) -> Key:
-    return Key(SYSTEM_NAMESPACE, linked.credentials_of(spec))
+    return Key(SYSTEM_NAMESPACE, references.credentials_of(spec))
 
 
 def _of_datacenter(config: NutanixDatacenterConfig, new: Sequence[NewEndpoint]) -> Inquiry[Asked, Answers]:

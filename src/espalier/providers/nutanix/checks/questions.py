@@ -10,7 +10,7 @@ import msgspec
 
 from espalier.clusters.checks import questions
 from espalier.providers.nutanix.kinds import Identifier, NutanixDatacenterConfigSpec
-from espalier.providers.nutanix.linked import host_of
+from espalier.providers.nutanix.references import host_of
 
 REACHABLE = "PrismCentralReachable"
 """Condition of what is checked: Prism Central answered."""

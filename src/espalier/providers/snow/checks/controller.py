@@ -12,7 +12,7 @@ from espalier.clusters.checks.conclusions import Inquiry, Judgement, Request
 from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
 from espalier.clusters.checks.controller import Api
 from espalier.clusters.checks.questions import Credentials, Server
-from espalier.providers.snow import linked
+from espalier.providers.snow import references
 from espalier.providers.snow.checks import findings
 from espalier.providers.snow.checks.questions import REACHABLE, Answers, Asked, LookUp
 from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowMachineConfig
@@ -34,11 +34,11 @@ def configs(look_up: LookUp) -> Configs[SnowDatacenterConfig, SnowMachineConfig,
 
 def _credentials(data: Mapping[str, bytes], asked: Asked) -> Credentials:
     """The keys for a device. Without a profile nothing is sent: that is told as a refusal."""
-    return Credentials(*linked.keys_of(data, asked.server.host), authorities=linked.authorities(data))
+    return Credentials(*references.keys_of(data, asked.server.host), authorities=references.authorities(data))
 
 
 def _account(config: SnowDatacenterConfig) -> Key:
-    return Key(SYSTEM_NAMESPACE, linked.credentials_of(config.spec))
+    return Key(SYSTEM_NAMESPACE, references.credentials_of(config.spec))
 
 
 def _of_datacenter(config: SnowDatacenterConfig, new: Sequence[NewEndpoint]) -> Inquiry[Asked, Answers]:

@@ -27,7 +27,7 @@ from espalier.clusters.checks.questions import (
     Credentials,
     LookUpError,
 )
-from espalier.providers.snow import linked
+from espalier.providers.snow import references
 from espalier.providers.snow.checks import signed
 from espalier.providers.snow.checks.questions import Answers, Asked
 
@@ -104,7 +104,7 @@ class SnowDevices:
         device = asked.server.host
         if not credentials.username or not credentials.password:
             message = (
-                f"field {linked.OF_DEVICES} of the Secret has no profile [{device}] with aws_access_key_id and "
+                f"field {references.OF_DEVICES} of the Secret has no profile [{device}] with aws_access_key_id and "
                 "aws_secret_access_key; add it"
             )
             raise LookUpError(LOGIN_REFUSED, message, refused=True)
@@ -130,7 +130,9 @@ class SnowDevices:
         try:
             context = await asyncio.to_thread(_tls, credentials.authorities)
         except (ssl.SSLError, ValueError) as error:
-            message = f"field {linked.AUTHORITIES} of the Secret has no certificates that can be read: {brief(error)}"
+            message = (
+                f"field {references.AUTHORITIES} of the Secret has no certificates that can be read: {brief(error)}"
+            )
             raise LookUpError(NOT_VERIFIED, message, refused=True) from error
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=context, limit=1),
@@ -256,5 +258,6 @@ class _Apis:
 
 
 _HOW_TO_VERIFY = (
-    f"put the certificate of the device (`snowballEdge get-certificate`) into field {linked.AUTHORITIES} of the Secret"
+    "put the certificate of the device (`snowballEdge get-certificate`) into field "
+    f"{references.AUTHORITIES} of the Secret"
 )

@@ -14,14 +14,14 @@ from espalier.clusters.checks.configs import Configs, NewEndpoint, OfMachines, U
 from espalier.clusters.checks.controller import Api
 from espalier.clusters.checks.questions import Credentials
 from espalier.clusters.observe import with_our_fields
-from espalier.providers.vsphere import linked
+from espalier.providers.vsphere import references
 from espalier.providers.vsphere.checks import findings
 from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, Asked, LookUp, server_of
 from espalier.providers.vsphere.cluster_api import VSphereMachineTemplate
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 from espalier.runtime.component import Host
 
-CREDENTIALS = Key(SYSTEM_NAMESPACE, linked.CREDENTIALS)
+CREDENTIALS = Key(SYSTEM_NAMESPACE, references.CREDENTIALS)
 
 
 def configs(look_up: LookUp) -> Configs[VSphereDatacenterConfig, VSphereMachineConfig, Asked, Answers]:
@@ -39,7 +39,7 @@ def configs(look_up: LookUp) -> Configs[VSphereDatacenterConfig, VSphereMachineC
 
 
 def _credentials(data: Mapping[str, bytes], _asked: Asked) -> Credentials:
-    user, password = (data.get(key, b"").decode("utf-8", "replace") for key in (linked.USER, linked.PASSWORD))
+    user, password = (data.get(key, b"").decode("utf-8", "replace") for key in (references.USER, references.PASSWORD))
     return Credentials(user, password)
 
 
