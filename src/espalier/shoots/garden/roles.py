@@ -34,6 +34,9 @@ from espalier.shoots.state.rbac import ROLE_OF_GARDENLET, in_state_namespace
 USER = "gardener.cloud:system:seed:{seed}"
 """The user of a seed's gardenlet in the garden."""
 
+BACKUP = "-backup"
+"""Suffix of the names of Roles for the credentials of buckets."""
+
 
 def everywhere(seed: Seed) -> list[Right]:
     """Rights on what has no namespace, and to read what all gardenlets read."""
@@ -100,6 +103,16 @@ def owner_of(shoot: Object) -> str:
     return current.seed if current is not None else ""
 
 
+def _seeds_of(shoot: Object) -> set[str]:
+    """The seeds that have to do with a shoot."""
+    typed = shoot.decode(Shoot)
+    return {typed.spec.seed_name or "", typed.status.seed_name or "", owner_of(shoot)} - {""}
+
+
+def _keys_of(shoot: Object) -> list[Key]:
+    return [Key("", name) for name in sorted(_seeds_of(shoot))]
+
+
 class Roles:
     """Keeps the Roles of all seeds."""
 
@@ -115,7 +128,7 @@ class Roles:
         """The controller, by Seed."""
         made = Controller("seed-rights", replanned(self._reconcile), workers=1)
         made.watch(self._seeds)
-        made.watch(self._shoots, self._seeds_of)
+        made.watch(self._shoots, _keys_of)
         made.watch(self._entries, lambda _entry: [one.key for one in self._seeds.list()])
         made.watch(self._pieces, self._seeds_of_piece)
         for cache in self._roles.values():
@@ -123,15 +136,10 @@ class Roles:
         made.watch(self._buckets, lambda _bucket: [one.key for one in self._seeds.list()])
         return made
 
-    def _seeds_of(self, shoot: Object) -> list[Key]:
-        typed = shoot.decode(Shoot)
-        seeds = {typed.spec.seed_name, typed.status.seed_name, owner_of(shoot)}
-        return [Key("", name) for name in sorted(filter(None, seeds))]
-
     def _seeds_of_piece(self, secret: Object) -> list[Key]:
         origin = pieces.origin_of(secret.name)
         found = self._shoots.by_index(pieces.BY_SHOOT_UID, origin.shoot_uid) if origin is not None else []
-        return [key for shoot in found for key in self._seeds_of(shoot)]
+        return [key for shoot in found for key in _keys_of(shoot)]
 
     def _pieces_of(self, seed: str) -> list[str]:
         """Secrets with state of shoots whose newest epoch is the seed's."""
@@ -140,25 +148,46 @@ class Roles:
         return [name for name, origin in origins.items() if origin is not None and origin.shoot_uid in owned]
 
     async def _reconcile(self, key: Key) -> Outcome:
-        live = self._seeds.get(key)
-        if live is None:
-            return Done()
-        seed = live.decode(Seed)
-        await self._grant("", everywhere(seed), key.name)
-        # Who may read a ShootState may read already what it refers to.
-        await self._grant(names.STATE_NAMESPACE, in_state_namespace(key.name, self._pieces_of(key.name)), key.name)
+        live, name = self._seeds.get(key), key.name
+        if live is None and any(name in _seeds_of(one) for one in self._shoots.list()):
+            return Done()  # whoever deleted the Seed has its gardenlet pass on, or remove, what it still has
+        granted = self._granted(live.decode(Seed)) if live is not None else {}
+        for (namespace, suffix), rights in granted.items():
+            await self._grant(namespace, rights, name, suffix)
+        for resource in (core.ROLE, core.CLUSTER_ROLE):
+            for role in self._roles[resource].list():
+                former = self._suffix(role, name)
+                if former is not None and (role.namespace, former) not in granted:
+                    await self._grant(role.namespace, [], name, former)
+        return Done()
+
+    def _granted(self, seed: Seed) -> dict[tuple[str, str], list[Right]]:
+        """All rights of a seed, by namespace and suffix of the Role."""
+        name = seed.metadata.name
+        granted = {
+            ("", ""): everywhere(seed),
+            # Who may read a ShootState may read already what it refers to.
+            (names.STATE_NAMESPACE, ""): in_state_namespace(name, self._pieces_of(name)),
+            (LEASES, ""): [Right((core.LEASE,), ("get", "patch"), names=(name,)), Right((core.LEASE,), ("create",))],
+        }
         by_namespace: dict[str, list[Object]] = {}
         for shoot in self._shoots.list():
             by_namespace.setdefault(shoot.namespace, []).append(shoot)
         for namespace, shoots in by_namespace.items():
             entries = self._entries.list(namespace)
-            rights = in_project(key.name, shoots)
-            await self._grant(namespace, [*rights, *on_entries(key.name, shoots, entries)], key.name)
-        lease = Right((core.LEASE,), ("get", "patch"), names=(key.name,))
-        await self._grant(LEASES, [lease, Right((core.LEASE,), ("create",))], key.name)
-        for namespace, secrets in self._credentials(key.name).items():
-            await self._grant(namespace, [Right((core.SECRET,), ("get",), names=tuple(secrets))], key.name, "-backup")
-        return Done()
+            granted[namespace, ""] = [*in_project(name, shoots), *on_entries(name, shoots, entries)]
+        for namespace, secrets in self._credentials(name).items():
+            granted[namespace, BACKUP] = [Right((core.SECRET,), ("get",), names=tuple(secrets))]
+        return granted
+
+    def _suffix(self, role: Object, seed: str) -> str | None:
+        """The suffix in the name of a Role that a seed has; None for those of others."""
+        own = ROLE_OF_GARDENLET.format(seed=seed)
+        binding = core.ROLE_BINDING if role.namespace else core.CLUSTER_ROLE_BINDING
+        bound = self._roles[binding].get(role.key)
+        if role.name not in (own, own + BACKUP) or bound is None or bound.tree.get("subjects") != _subjects(seed):
+            return None
+        return role.name.removeprefix(own)
 
     def _credentials(self, seed: str) -> dict[str, list[str]]:
         """Secrets of the buckets that the seed's entries are in."""
@@ -189,7 +218,7 @@ class Roles:
         rules = trees(rights)
         if present is None or (present.tree.get("rules") or []) != rules:
             await self._writer.apply(role, _object(role, namespace, name, rules=rules), found_by_owner)
-        subjects = [{"apiGroup": core.ROLE.group, "kind": "User", "name": USER.format(seed=seed)}]
+        subjects = _subjects(seed)
         bound = self._roles[binding].get(Key(namespace, name))
         if bound is None or bound.tree.get("subjects") != subjects:
             reference = {"apiGroup": core.ROLE.group, "kind": role.kind, "name": name}
@@ -206,7 +235,11 @@ def _seeds_named(role: Object) -> list[Key]:
     if not role.name.startswith(before):
         return []
     seed = role.name.removeprefix(before).removesuffix(after)
-    return [Key("", one) for one in dict.fromkeys((seed, seed.removesuffix("-backup")))]
+    return [Key("", one) for one in dict.fromkeys((seed, seed.removesuffix(BACKUP)))]
+
+
+def _subjects(seed: str) -> list[Tree]:
+    return [{"apiGroup": core.ROLE.group, "kind": "User", "name": USER.format(seed=seed)}]
 
 
 def _is_edited(old: Object | None, new: Object | None) -> bool:

@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from espalier.api import gardener
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, ROLE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.crd import crd_of
 from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import Seed
@@ -38,12 +39,14 @@ from espalier.shoots.garden.signs_of_life import LEASES
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document, Entry
 from espalier.shoots.state.limits import MIB
+from espalier.shoots.state.rbac import ROLE_OF_GARDENLET
 from espalier.shoots.state.store import ShootStates
 from espalier.shoots.state.stored import StoredState
 from tests.support.embedded_server import client_of, new_server
 from tests.support.shoot_states import SEED, json_of
 
 PROJECT = "garden-core"
+RECONCILED = {"type": "Reconcile", "state": "Succeeded", "description": "", "lastUpdateTime": "2026-01-01T00:00:00Z"}
 
 
 @asynccontextmanager
@@ -89,6 +92,17 @@ class Garden:
 
     async def shoot(self, name: str) -> Object:
         return await self.client.get(Shoot.resource, name, PROJECT)
+
+    async def release(self, name: str) -> None:
+        """Let a Shoot that is deleted go."""
+        patch: Tree = {"metadata": {"finalizers": []}}
+        await self.client.patch(Shoot.resource, name, PROJECT, patch=patch, type=PatchType.MERGE)
+        await settled()
+
+    async def rules(self, seed: str, namespace: str = PROJECT) -> list[Tree]:
+        """What a seed's Role grants."""
+        found = await self.client.get(ROLE, ROLE_OF_GARDENLET.format(seed=seed), namespace)
+        return found.tree.get("rules") or []
 
     async def own(self, name: str, epochs: Ownership) -> None:
         """Write epochs, and wait until the Roles follow."""
@@ -200,3 +214,56 @@ async def test_a_piece_that_is_gone_is_told_and_not_waited_for() -> None:
         assert live is not None
         (problem,) = (await StoredState.read(a, live)).problems()
         assert f"Secrets of namespace shoot-states are missing: {secrets[-1]}" in problem
+
+
+async def test_a_seed_has_no_rights_left_in_a_project_whose_last_shoot_is_gone() -> None:
+    """A later shoot of the name may be another seed's, and the project's credentials are not the seed's any more."""
+    async with garden() as world:
+        await world.client.delete(Shoot.resource, "pear", PROJECT)
+        await world.release("pear")
+        assert await world.rules("a")
+        await world.client.delete(Shoot.resource, "apple", PROJECT)
+        await world.release("apple")
+        assert await world.rules("a") == []
+
+
+async def test_a_seed_keeps_no_credentials_of_a_bucket_once_its_entry_there_is_gone() -> None:
+    """Each bucket may have its Secret in a namespace of its own."""
+    async with garden() as world:
+        for namespace in ("vault", "garden"):
+            await world.client.create(NAMESPACE, {"metadata": {"name": namespace}})
+        reference = {"namespace": "vault", "name": "of-a"}
+        spec = {"provider": {"type": "local"}, "seedName": "a", "credentialsRef": reference}
+        await world.client.create(BackupBucket.resource, {"metadata": {"name": "bucket-a"}, "spec": spec})
+        uid = (await world.shoot("apple")).metadata.uid
+        status = {"seedName": "a", "technicalID": "shoot--core--apple", "uid": uid, "lastOperation": RECONCILED}
+        for patch, subresource in (({"status": status}, "status"), ({"spec": {"seedName": "b"}}, None)):
+            await world.client.patch(
+                Shoot.resource, "apple", PROJECT, patch=patch, type=PatchType.MERGE, subresource=subresource
+            )
+        await world.own("apple", Ownership().add("a", "bucket-a").start(1, "a").add("b", "bucket-b"))
+        entry = names.source_backup_entry("shoot--core--apple", uid)
+        body = {
+            "metadata": {"name": entry, "namespace": PROJECT},
+            "spec": {"bucketName": "bucket-a", "seedName": "b"},
+        }
+        await world.client.create(BackupEntry.resource, body)
+        await settled()
+        assert await world.rules("b-backup", "vault")
+        await world.client.delete(BackupEntry.resource, entry, PROJECT)
+        await settled()
+        assert await world.rules("b-backup", "vault") == []
+
+
+async def test_a_seed_that_is_deleted_keeps_its_rights_only_while_it_has_shoots() -> None:
+    """Who has its user's certificate is to get at nothing any more."""
+    async with garden() as world:
+        await world.client.delete(Seed.resource, "a")
+        await settled()
+        assert await world.rules("a")
+        await world.client.delete(Shoot.resource, "apple", PROJECT)
+        await world.release("apple")
+        assert [await world.rules("a", namespace) for namespace in (PROJECT, LEASES, names.STATE_NAMESPACE)] == [[]] * 3
+        with pytest.raises(Forbidden):
+            await world.seeds["a"].list(Shoot.resource, PROJECT)
+        await world.seeds["b"].list(Shoot.resource, PROJECT)
