@@ -666,7 +666,10 @@ def test_a_new_shoot_gets_a_seed_and_waits_where_there_is_none() -> None:
         shoot = await world.until(lambda shoot: last_of(shoot) == ("Create", "Pending"))
         assert shoot.status.last_operation is not None
         assert "a: it is hidden from the scheduler" in shoot.status.last_operation.description
-        assert "b: the shoot does not tolerate its taint special" in shoot.status.last_operation.description
+        assert (
+            "b with taint special: the seed has a taint that the shoot does not tolerate"
+            in shoot.status.last_operation.description
+        )
         await world.patch_seed("b", {"spec": {"taints": None}})
         await world.healthy("b")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import click
 
 from espalier.api.core import LEASE
 from espalier.api.gardener import leases
+from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key
@@ -114,19 +117,16 @@ async def _evacuate(
     try:
         async with asyncio.timeout(timeout):
             while True:
-                found = await _next(client, name, limit, destination)
+                found = await _next(client, name, limit, destination, refused)
                 for one in found.moves:
                     key = Key(one.namespace, one.shoot)
-                    if str(key) in refused:
-                        continue
                     try:
                         await move(client, key, one.destination)
                         progress.say(f"shoot {key} moves to seed {one.destination}", sign="[cyan]>[/]")
                     except ApiError as error:
                         refused[str(key)] = str(error)
-                kept = {**found.kept, **refused}
-                if not found.under_way and found.left <= len(kept):
-                    return kept
+                if not found.under_way and found.left <= len(found.kept):
+                    return dict(found.kept)
                 waiting = f"shoots still to move: {found.left}; migrations under way: {found.under_way}"
                 progress.wait(waiting)
                 await asyncio.sleep(LOOK)
@@ -137,10 +137,23 @@ async def _evacuate(
         ) from None
 
 
-async def _next(client: Client, name: str, limit: int, destination: str | None) -> Evacuation:
-    found, shoots = await asyncio.gather(client.list(Seed.resource), client.list(Shoot.resource))
-    typed = [one.decode(Seed) for one in found.items]
-    return next_moves(name, [one.decode(Shoot) for one in shoots.items], typed, limit, destination)
+async def _next(
+    client: Client, name: str, limit: int, destination: str | None, refused: Mapping[str, str] = MappingProxyType({})
+) -> Evacuation:
+    seeds, shoots, profiles = await asyncio.gather(
+        client.list(Seed.resource), client.list(Shoot.resource), _profiles(client)
+    )
+    typed = [one.decode(Seed) for one in seeds.items]
+    here = [one.decode(Shoot) for one in shoots.items]
+    return next_moves(name, here, typed, limit, destination, profiles=profiles, refused=refused)
+
+
+async def _profiles(client: Client) -> dict[str, CloudProfile]:
+    """CloudProfiles by name; none where they may not be read: then admission refuses what does not fit."""
+    try:
+        return {one.name: one.decode(CloudProfile) for one in (await client.list(CloudProfile.resource)).items}
+    except (Forbidden, NotFound):
+        return {}
 
 
 def _write(evacuation: Evacuation) -> None:

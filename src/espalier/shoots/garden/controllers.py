@@ -13,6 +13,7 @@ import msgspec
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE, OWNERSHIP
 from espalier.api.gardener.operations import Condition, LastOperation, OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
@@ -29,7 +30,7 @@ from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.reconciler import replanned
 from espalier.runtime.writer import Precondition, Writer
 from espalier.shoots.garden.config import GardenConfig
-from espalier.shoots.garden.readiness import choose, unready
+from espalier.shoots.garden.readiness import choose, placed, unready
 from espalier.shoots.garden.signs_of_life import SignsOfLife
 
 
@@ -40,6 +41,7 @@ class Garden:
         self._shoots = caches.of(Shoot.resource)
         self._seeds = caches.of(Seed.resource)
         self._buckets = caches.of(BackupBucket.resource)
+        self._profiles = caches.of(CloudProfile.resource)
         self._writer = writer
         self._clock, self._config, self._signs = clock, config, signs
 
@@ -49,7 +51,8 @@ class Garden:
         seeds.watch(self._seeds)
         scheduler = Controller("shoot-scheduler", replanned(self._schedule), workers=2)
         scheduler.watch(self._shoots)
-        scheduler.watch(self._seeds, lambda _seed: [one.key for one in self._shoots.list() if _has_none(one)])
+        for cache in (self._seeds, self._profiles):
+            scheduler.watch(cache, lambda _found: [one.key for one in self._shoots.list() if _has_none(one)])
         migration = Controller("shoot-migration", replanned(self._migrate), workers=5)
         migration.watch(self._shoots)
         migration.watch(self._seeds, self._concerned)
@@ -111,12 +114,10 @@ class Garden:
         if live is None or not _has_none(live) or live.metadata.deletion_timestamp is not None:
             return Done()
         typed = live.decode(Shoot)
-        counts: dict[str, int] = {}
-        for other in self._shoots.list():
-            name = other.decode(Shoot).spec.seed_name
-            if name:
-                counts[name] = counts.get(name, 0) + 1
-        chosen, why = choose(typed, [one.decode(Seed) for one in self._seeds.list()], counts)
+        counts = placed(other.decode(Shoot) for other in self._shoots.list())
+        found = self._profiles.get(Key("", typed.spec.cloud_profile_name))
+        profile = found.decode(CloudProfile) if found is not None else None
+        chosen, why = choose(typed, [one.decode(Seed) for one in self._seeds.list()], counts, profile)
         if chosen is None:
             last = LastOperation(
                 OperationType.CREATE, OperationState.PENDING, f"no seed can take the shoot: {why}"[:2048]

@@ -6,13 +6,16 @@ Who evacuates acts as a user: each move is a patch of `spec.seedName` like any o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from espalier.api.gardener.operations import OperationState
+from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.responsibility import created, migrating, restoring
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
-from espalier.shoots.garden.readiness import choose
+from espalier.shoots.admission.seeds import is_lost
+from espalier.shoots.garden.readiness import choose, placed
 
 
 class Move(NamedTuple):
@@ -33,33 +36,57 @@ class Evacuation(NamedTuple):
 
 
 def next_moves(
-    seed: str, shoots: Iterable[Shoot], seeds: Iterable[Seed], limit: int, destination: str | None = None
+    seed: str,
+    shoots: Iterable[Shoot],
+    seeds: Iterable[Seed],
+    limit: int,
+    destination: str | None = None,
+    *,
+    profiles: Mapping[str, CloudProfile] = MappingProxyType({}),
+    refused: Mapping[str, str] = MappingProxyType({}),
 ) -> Evacuation:
-    """The moves that may begin now. Without a `destination` each shoot goes where the scheduler would put it."""
-    everything, targets = list(shoots), [one for one in seeds if one.metadata.name != seed]
+    """The moves that may begin now. Without a `destination` each shoot goes where the scheduler would put it.
+
+    `refused`: shoots whose move was refused, and why. They stay, and take nobody's place.
+    """
+    everything, there = list(shoots), list(seeds)
+    source_is_lost = is_lost(next((one for one in there if one.metadata.name == seed), None))
+    targets = [one for one in there if one.metadata.name != seed]
     if destination is not None:
         targets = [one for one in targets if one.metadata.name == destination]
-    counts: dict[str, int] = {}
-    for shoot in everything:
-        counts[shoot.spec.seed_name or ""] = counts.get(shoot.spec.seed_name or "", 0) + 1
-    under_way = sum(1 for shoot in everything if migrating(shoot) or (restoring(shoot) and not _failed(shoot)))
-    left = [shoot for shoot in everything if shoot.spec.seed_name == seed]
+    counts = placed(everything)
+    under_way = sum(1 for shoot in everything if (migrating(shoot) or restoring(shoot)) and not _failed(shoot))
+    left = [shoot for shoot in everything if shoot.spec.seed_name == seed or _is_stuck(shoot, seed)]
     moves: list[Move] = []
     kept: dict[str, str] = {}
     for shoot in sorted(left, key=lambda one: (one.metadata.namespace, one.metadata.name)):
         named = f"{shoot.metadata.namespace}/{shoot.metadata.name}"
-        if shoot.metadata.deletion_timestamp is not None:
+        if named in refused:
+            kept[named] = refused[named]
+        elif shoot.spec.seed_name != seed:
+            kept[named] = (
+                f"its move to seed {shoot.spec.seed_name} has failed: `espalier shoots describe` says why; annotate it "
+                "gardener.cloud/operation=retry after that"
+            )
+        elif shoot.metadata.deletion_timestamp is not None and not source_is_lost:
             kept[named] = "it is being deleted"
         elif not created(shoot):
             kept[named] = "its creation has not finished"
-        elif (chosen := choose(shoot, targets, counts))[0] is None:
+        elif (chosen := choose(shoot, targets, counts, profiles.get(shoot.spec.cloud_profile_name)))[0] is None:
             kept[named] = chosen[1]
         elif under_way + len(moves) < limit:
-            counts[chosen[0] or ""] = counts.get(chosen[0] or "", 0) + 1
+            counts[chosen[0] or ""] += 1
             moves.append(Move(shoot.metadata.namespace, shoot.metadata.name, chosen[0] or ""))
     return Evacuation(tuple(moves), under_way, len(left), kept)
 
 
+def _is_stuck(shoot: Shoot, seed: str) -> bool:
+    """True if the shoot is to leave the seed, and nobody tries that any longer."""
+    return shoot.status.seed_name == seed and migrating(shoot) and _failed(shoot)
+
+
 def _failed(shoot: Shoot) -> bool:
+    """True if its move has failed; what failed before it tells nothing of the move."""
     last = shoot.status.last_operation
-    return last is not None and last.state == OperationState.FAILED
+    is_of_move = last is not None and last.type in (OperationType.MIGRATE, OperationType.RESTORE)
+    return is_of_move and last is not None and last.state == OperationState.FAILED

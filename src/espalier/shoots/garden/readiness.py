@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from espalier.api.gardener.seed import GARDENLET_READY, SHOOTS, Seed
+from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
+from espalier.shoots.admission import seeds
 
 
 def unready(seed: Seed | None, *, is_deleted: bool = False) -> tuple[str, str]:
@@ -23,36 +26,36 @@ def unready(seed: Seed | None, *, is_deleted: bool = False) -> tuple[str, str]:
     return "", ""
 
 
-def unfit(shoot: Shoot, seed: Seed, count: int) -> str:
-    """The reason why a new shoot does not go to a seed that is ready; empty when it may."""
-    wanted = shoot.spec.seed_selector
-    labels = seed.metadata.labels
-    match = wanted.match_labels if wanted is not None else {}
-    if any(labels.get(name) != value for name, value in match.items()):
-        return "its labels are not those of the shoot's seedSelector"
-    tolerated = {(one.key, one.value) for one in shoot.spec.tolerations}
-    for taint in seed.spec.taints:
-        if (taint.key, taint.value) not in tolerated and (taint.key, None) not in tolerated:
-            return f"the shoot does not tolerate its taint {taint.key}"
+def placed(shoots: Iterable[Shoot]) -> Counter[str]:
+    """How many shoots each seed has, or is to have."""
+    return Counter(
+        name for shoot in shoots for name in {shoot.spec.seed_name, shoot.status.seed_name} if name is not None
+    )
+
+
+def unfit(shoot: Shoot, seed: Seed, profile: CloudProfile | None, count: int) -> str:
+    """The reason why the scheduler gives a shoot no seed that is ready; empty when it may. What admission would refuse
+    is among the reasons: else the same seed would be tried for ever, and no other one."""
     settings = seed.spec.settings
     if settings is not None and settings.scheduling is not None and not settings.scheduling.visible:
-        return "it is hidden from the scheduler"
-    room = seed.status.allocatable.get(SHOOTS)
-    if room is not None and str(room).isdecimal() and count >= int(room):
-        return f"it has {count} shoots and room for {room}"
-    return ""
+        return f"{seed.metadata.name}: it is hidden from the scheduler"
+    return "; ".join(
+        f"{one.found}: {one.message}" for one in seeds.unfit(shoot, seed.metadata.name, seed, profile, count)
+    )
 
 
-def choose(shoot: Shoot, seeds: Iterable[Seed], counts: Mapping[str, int]) -> tuple[str | None, str]:
+def choose(
+    shoot: Shoot, candidates: Iterable[Seed], counts: Mapping[str, int], profile: CloudProfile | None = None
+) -> tuple[str | None, str]:
     """The seed for a new shoot: of the shoot's region if there is one, then the emptiest; or None and a sentence."""
     reasons = []
     fit = []
-    for seed in seeds:
+    for seed in candidates:
         name = seed.metadata.name
-        reason = unready(seed, is_deleted=seed.metadata.deletion_timestamp is not None)[1]
-        reason = reason or unfit(shoot, seed, counts.get(name, 0))
+        why = unready(seed, is_deleted=seed.metadata.deletion_timestamp is not None)[1]
+        reason = f"{name}: {why}" if why else unfit(shoot, seed, profile, counts.get(name, 0))
         if reason:
-            reasons.append(f"{name}: {reason}")
+            reasons.append(reason)
         else:
             fit.append(seed)
     if not fit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from espalier.api import core
 from espalier.api.gardener import GARDEN_KINDS
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
@@ -48,7 +49,7 @@ RIGHTS = Rights(
     ),
     cluster_scoped=(
         Right((core.NAMESPACE,), ("get", "create")),
-        Right((Seed.resource, BackupBucket.resource), FOLLOW),
+        Right((Seed.resource, BackupBucket.resource, CloudProfile.resource), FOLLOW),
         Right((Seed.resource,), ("patch",), "status"),
         Right(tuple(one for one in WRITTEN if not one.namespaced), (*FOLLOW, *APPLY, "escalate", "bind")),
     ),

@@ -10,9 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.core import LEASE, NAMESPACE
+from espalier.api.gardener.cloud_profile import CloudProfile, CloudProfileSpec, SeedSelector
 from espalier.api.gardener.operations import Condition, LastOperation
-from espalier.api.gardener.seed import GARDENLET_READY, Seed, SeedBackup, SeedProvider, SeedSpec, SeedStatus, SeedTaint
-from espalier.api.gardener.shoot import Provider, Shoot, ShootSpec, ShootStatus, Toleration
+from espalier.api.gardener.seed import (
+    GARDENLET_READY,
+    Seed,
+    SeedBackup,
+    SeedNetworks,
+    SeedProvider,
+    SeedSpec,
+    SeedStatus,
+    SeedTaint,
+)
+from espalier.api.gardener.shoot import Networking, Provider, Shoot, ShootSpec, ShootStatus, Toleration
 from espalier.api.meta import ObjectMeta
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
@@ -63,12 +73,52 @@ def test_each_seed_that_does_not_fit_says_why() -> None:
     chosen, why = choose(shoot(), seeds, {"b": 2})
     assert chosen is None
     assert why == (
-        "a: seed a is not ready: it is silent; b: it has 2 shoots and room for 2; "
-        "c: the shoot does not tolerate its taint special"
+        "a: seed a is not ready: it is silent; b with 2 shoots: the seed has as many shoots as it takes; name another "
+        "one; c with taint special: the seed has a taint that the shoot does not tolerate; add it to spec.tolerations"
     )
     tolerant = shoot()
     tolerant.spec.tolerations = [Toleration("special")]
     assert choose(tolerant, seeds, {"b": 2})[0] == "c"
+
+
+def test_a_seed_that_admission_would_refuse_is_not_chosen_by_scheduler_or_evacuation() -> None:
+    near, far = seed("b"), seed("c", "there")
+    near.spec.networks = SeedNetworks(pods="10.0.0.0/16")
+    apple = shoot("apple", "a", "a")
+    apple.spec.networking = Networking(type="local", pods="10.0.0.0/24")
+    assert choose(apple, [near, far], {})[0] == "c"
+    assert [one.destination for one in next_moves("a", [apple], [seed("a"), near, far], limit=1).moves] == ["c"]
+    apple.spec.cloud_profile_name = "metal"
+    profile = CloudProfile(spec=CloudProfileSpec(type="metal", seed_selector=SeedSelector(provider_types=["metal"])))
+    chosen, why = choose(apple, [near, far], {}, profile)
+    assert chosen is None
+    assert "b: its pods are 10.0.0.0/16, the shoot's pods 10.0.0.0/24: networks of the seed" in why
+    assert "c of local: the cloud profile allows seeds of other providers only" in why
+
+
+def test_a_shoot_whose_move_is_refused_takes_no_place_of_others_that_leave_a_seed() -> None:
+    shoots = [shoot(name, "a", "a") for name in ("apple", "pear")]
+    found = next_moves("a", shoots, [seed("a"), seed("b")], limit=1, refused={"garden-dev/apple": "for a reason"})
+    assert [one.shoot for one in found.moves] == ["pear"]
+    assert found.kept == {"garden-dev/apple": "for a reason"}
+
+
+def test_a_move_that_has_failed_takes_no_place_of_others_and_its_seed_is_not_called_empty() -> None:
+    shoots = [shoot("apple", "b", "a", "Migrate Failed"), shoot("pear", "a", "a")]
+    found = next_moves("a", shoots, [seed("a"), seed("b")], limit=1)
+    assert [one.shoot for one in found.moves] == ["pear"]
+    assert (found.under_way, found.left) == (0, 2)
+    assert "move to seed b has failed" in found.kept["garden-dev/apple"]
+    begins = [shoot("apple", "b", "a", "Reconcile Failed")]
+    assert next_moves("a", begins, [seed("a"), seed("b")], limit=1).under_way == 1
+
+
+def test_a_shoot_that_is_deleted_leaves_a_seed_that_is_lost_for_one_that_can_delete_it() -> None:
+    going = shoot("apple", "a", "a")
+    going.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    assert next_moves("a", [going], [seed("a"), seed("b")], limit=1).kept == {"garden-dev/apple": "it is being deleted"}
+    lost = next_moves("a", [going], [seed("a", ready=False), seed("b")], limit=1)
+    assert [one.destination for one in lost.moves] == ["b"]
 
 
 def test_a_seed_that_is_missing_or_being_deleted_is_not_ready() -> None:
