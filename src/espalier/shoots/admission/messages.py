@@ -6,7 +6,7 @@ SEED_STAYS_SET = "a shoot that has a seed keeps one; name the seed that shall ha
 ONLY_THE_SEED = "a write that moves the shoot changes nothing else; write this field before, or when the move is done"
 FROZEN = "the shoot moves to another seed; its spec can be changed when that is done"
 NOT_CREATED = "the shoot can move only after its creation has succeeded; wait for that"
-DELETED = "the shoot is deleted and does not move any more"
+DELETED = "the shoot is deleted and does not move any more, unless its seed is lost, which else would delete it"
 MOVING = (
     "the shoot moves already, and what was begun is finished before it moves again; name another seed when that is"
     " done, or now if the seed it moves to is lost"

@@ -46,7 +46,7 @@ def violations(old: Shoot, new: Shoot, source: Seed | None, destination: Seed | 
         return
     if not before:
         return
-    if old.metadata.deletion_timestamp is not None:
+    if old.metadata.deletion_timestamp is not None and not (old.status.seed_name and is_lost(source)):
         yield Violation(FIELD, str(after), before, messages.DELETED)
         return
     if not created(old) and not restoring(old):
