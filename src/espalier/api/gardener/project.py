@@ -71,3 +71,8 @@ def project_of(namespace: str, projects: Iterable[Project]) -> str:
     has it by default, or the namespace itself."""
     naming = [one.metadata.name for one in projects if one.spec.namespace == namespace]
     return min(naming, default="") or names.project_of(namespace) or namespace
+
+
+def namespace_of(project: Project) -> str:
+    """The namespace of a project's shoots."""
+    return project.spec.namespace or names.project_namespace(project.metadata.name)

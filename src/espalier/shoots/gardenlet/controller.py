@@ -14,6 +14,7 @@ from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION, RECONCILE, TIMESTAMP
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.project import Project, namespace_of
 from espalier.api.gardener.responsibility import migrating, operation_of_shoot, order, restoring, seed_of
 from espalier.api.gardener.shoot import Shoot, ShootStatus
 from espalier.api.resource import Key
@@ -51,6 +52,11 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
         "shoot", ShootReconciler(observer, tools).reconcile, workers=workers, resync=resync, rng=tools.rng
     )
     made.watch(observer.garden[Shoot.resource])
+    made.watch(
+        observer.garden[Project.resource],  # of its name the technical IDs are made
+        lambda found: [one.key for one in observer.garden[Shoot.resource].list(namespace_of(found.decode(Project)))],
+        predicate=lambda old, new: old is None or new is None or old.tree.get("spec") != new.tree.get("spec"),
+    )
     made.watch(
         observer.garden[BackupEntry.resource],
         lambda found: [Key(found.namespace, name)] if (name := found.metadata.labels.get(OWNER_LABEL)) else [],

@@ -33,8 +33,10 @@ def controller(observer: Observer, tools: Tools) -> Controller:
             return Fault(
                 "GardenUnreachable", f"no lease is renewed without the garden: {error}", after=timing.lease_renewal / 3
             )
-        if not clusters.may_renew(found.decode(Shoot), seed) or observer.claims_another(found):
+        if not clusters.may_renew(found.decode(Shoot), seed):
             return Done()
+        if message := observer.claims_another(found):  # no change of the Shoot need tell when that is over
+            return Wait("TechnicalIDOfAnother", message, after=timing.lease_renewal)
         cluster = observer.seed[Cluster.resource].get(Key("", observer.technical_id(found)))
         uid = found.decode(Shoot).status.uid
         if cluster is not None and cluster.metadata.annotations.get(SHOOT_UID) == uid:
