@@ -18,8 +18,7 @@ def violations(old: BackupEntry | None, new: BackupEntry, shoots: Iterable[Shoot
     name = new.metadata.name
     shoot = next((one for one in shoots if _entry_of(one) == names.original_backup_entry(name)), None)
     if old is not None:
-        if old.spec.bucket_name != new.spec.bucket_name and not _moves(new, shoot):
-            yield Violation("spec.bucketName", new.spec.bucket_name, old.spec.bucket_name, messages.ENTRY_BUCKET_STAYS)
+        yield from _changed(old, new, shoot)
         return
     if shoot is None:
         yield Violation("metadata.name", name, "shoot--<project>--<shoot>--<uid>", messages.ENTRY_NAME)
@@ -27,6 +26,21 @@ def violations(old: BackupEntry | None, new: BackupEntry, shoots: Iterable[Shoot
         yield from _source(new, shoot)
     elif not _moves(new, shoot):  # else its seed would be given the credentials of any bucket that it names
         yield Violation("spec.bucketName", new.spec.bucket_name, "", messages.ENTRY_OF_EPOCH)
+
+
+def _changed(old: BackupEntry, new: BackupEntry, shoot: Shoot | None) -> Iterator[Violation]:
+    """Bucket and seed change together: who has an entry is given the credentials of its bucket."""
+    before, after = old.spec, new.spec
+    if (before.bucket_name, before.seed_name) == (after.bucket_name, after.seed_name) or _moves(new, shoot):
+        return
+    if before.bucket_name != after.bucket_name:
+        yield Violation("spec.bucketName", after.bucket_name, before.bucket_name, messages.ENTRY_BUCKET_STAYS)
+    elif not names.is_source_backup_entry(new.metadata.name) or shoot is None:
+        yield Violation(
+            "spec.seedName", after.seed_name or "nothing", before.seed_name or "", messages.ENTRY_SEED_STAYS
+        )
+    else:
+        yield from _source(new, shoot)
 
 
 def is_held(name: str, shoots: Iterable[Shoot]) -> bool:

@@ -60,10 +60,18 @@ def test_an_entry_is_made_for_the_newest_epoch_and_opens_no_other_bucket() -> No
 
 
 def test_the_bucket_of_an_entry_changes_only_to_that_of_the_newest_epoch_and_its_seed_changes() -> None:
-    assert judged(entry(seed="c"), entry()) == []
     assert judged(entry(bucket="y"), entry()) == []
+    assert judged(entry(bucket="y"), entry(bucket="y", seed=None)) == []
     assert judged(entry(bucket="y", seed="c"), entry()) == [messages.ENTRY_BUCKET_STAYS]
     assert judged(entry(bucket="z"), entry()) == [messages.ENTRY_BUCKET_STAYS]
+
+
+def test_a_seed_does_not_take_an_entry_in_the_bucket_of_another_one() -> None:
+    """The garden would give it the credentials of that bucket for as long as the entry is there, renewed ones too."""
+    assert judged(entry(seed="b"), entry(seed="a")) == [messages.ENTRY_SEED_STAYS]
+    assert judged(entry(seed="c"), entry(seed="a")) == [messages.ENTRY_SEED_STAYS]
+    assert judged(entry(SOURCE), entry(SOURCE, seed="a")) == []
+    assert judged(entry(SOURCE, seed="c"), entry(SOURCE)) == [messages.SOURCE_SEED]
 
 
 def test_an_entry_is_held_while_its_shoot_stays_but_not_that_of_a_source() -> None:
