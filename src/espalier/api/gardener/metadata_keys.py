@@ -36,6 +36,10 @@ DOMAIN = "espalier.gardener.cloud/"
 OWNERSHIP = DOMAIN + "ownership"
 """On a Shoot: its ownership epochs (`ownership.Ownership`)."""
 
+RELEASED_EPOCH = DOMAIN + "released-epoch"
+"""On a Shoot: the epoch whose seed has migrated all extension resources away. Nothing of it acts any longer, so who
+comes next does not wait for its lease to expire. Written by the gardenlet of that seed alone."""
+
 EPOCH = DOMAIN + "epoch"
 """On Etcds, extension resources and ShootStates: the ownership epoch that they belong to."""
 

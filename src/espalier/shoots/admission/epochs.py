@@ -31,8 +31,24 @@ def violations(old: Mapping[str, str], new: Mapping[str, str], user: User) -> It
         for key in changed:
             field = f"metadata.annotations[{key}]"
             yield Violation(field, _text(new.get(key)), _text(old.get(key)), messages.NOT_YOURS)
-    elif metadata_keys.OWNERSHIP in changed:
+        return
+    if metadata_keys.OWNERSHIP in changed:
         yield from _epochs(old.get(metadata_keys.OWNERSHIP), new.get(metadata_keys.OWNERSHIP), seed)
+    if metadata_keys.RELEASED_EPOCH in changed and seed is not None:
+        yield from _released(new, seed)
+
+
+def _released(new: Mapping[str, str], seed: str) -> Iterator[Violation]:
+    """A gardenlet speaks for the newest epoch, if it is of its own seed: who comes next waits for no lease then."""
+    try:
+        current = ownership.parse(new.get(metadata_keys.OWNERSHIP)).current
+    except OwnershipError:
+        current = None
+    own = str(current.epoch) if current is not None and current.seed == seed else None
+    found = new.get(metadata_keys.RELEASED_EPOCH)
+    if found is None or found != own:
+        field = f"metadata.annotations[{metadata_keys.RELEASED_EPOCH}]"
+        yield Violation(field, _text(found), _text(own), messages.NOT_YOUR_RELEASE)
 
 
 def _epochs(old: str | None, new: str | None, seed: str | None) -> Iterator[Violation]:

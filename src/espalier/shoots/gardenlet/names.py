@@ -16,10 +16,6 @@ FIELD_MANAGER = "gardenlet"
 SHOOT_UID = "shoot.gardener.cloud/uid"
 """On namespaces and Clusters: whose they are."""
 
-RELEASED_EPOCH = metadata_keys.DOMAIN + "released-epoch"
-"""On a Shoot: the epoch whose seed has migrated all extension resources away. Nothing of it acts any longer, so who
-comes next does not wait for its lease to expire. Written by the gardenlet of that seed alone."""
-
 INITIATED_AT = metadata_keys.DOMAIN + "copy-initiated-at"
 """On an Etcd: when its gardenlet first asked the agent to hand it over."""
 

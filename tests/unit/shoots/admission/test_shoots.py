@@ -12,7 +12,7 @@ from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import Seed, SeedBackup, SeedNetworks, SeedProvider, SeedSpec, SeedStatus, SeedTaint
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import ADMIN, User
 from espalier.shoots.admission import messages
 from espalier.shoots.admission.shoots import Garden, unmovable, violations
@@ -277,6 +277,25 @@ def test_the_garden_adds_epochs_and_a_gardenlet_starts_its_own() -> None:
     assert found(old, started, gardenlet("b")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
     assert found(started, added, gardenlet("b")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
     assert found(SETTLED, old, gardenlet("a")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
+
+
+def test_a_gardenlet_releases_no_epoch_but_its_own_newest_one() -> None:
+    """The next seed would not wait for the leases of extensions that may still act."""
+
+    def released(epoch: str | None, owned: Ownership) -> Object:
+        marks = {"espalier.gardener.cloud/released-epoch": epoch} if epoch else {}
+        tree = shoot("b", "a", owned=owned).tree
+        annotations = {**tree["metadata"]["annotations"], **marks}
+        return Object(encode_json({**tree, "metadata": {**tree["metadata"], "annotations": annotations}}))
+
+    field = "metadata.annotations[espalier.gardener.cloud/released-epoch]"
+    one, two = ONE.start(1, "a"), ONE.start(1, "a").add("b", "y")
+    assert found(released(None, one), released("1", one), gardenlet("a")) == []
+    for owned, epoch, seed in ((one, "1", "b"), (two, "1", "a"), (two, "1", "b"), (one, "2", "a")):
+        write = released(None, owned), released(epoch, owned)
+        assert found(*write, gardenlet(seed)) == refused(messages.NOT_YOUR_RELEASE, field)
+        assert found(*write, SCHEDULER) == []
+    assert found(released("1", one), released(None, one), gardenlet("a")) == refused(messages.NOT_YOUR_RELEASE, field)
 
 
 def test_epochs_do_not_go_back() -> None:

@@ -23,7 +23,7 @@ from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.kube.objects import Object
-from espalier.runtime.outcome import Continue, Wait
+from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import NameTaken, Writer
 from espalier.shoots.flow.task import Act, Failure
 from espalier.shoots.garden.roles import in_project
@@ -141,6 +141,13 @@ def test_a_move_is_not_taken_back_once_etcd_was_handed_over() -> None:
     assert operation(etcd()) is OperationType.RESTORE
     for found in (operation(etcd(1, **{INITIATED_AT: NOW.isoformat()})), operation(None)):
         assert getattr(found, "reason", "") == "HandedOver"
+
+
+def test_a_seed_that_was_named_and_never_counted_releases_no_epoch_of_another_one() -> None:
+    """Extensions of the epoch's own seed may still act by their lease, for which the next seed would not wait."""
+    of_b = Ownership().add("b", "bucket-b").start(1, "b")
+    assert isinstance(backups.released(context(scope(of_b), OperationType.MIGRATE)), Done)
+    assert isinstance(backups.released(context(scope(), OperationType.MIGRATE)), Act)
 
 
 async def test_the_cluster_of_another_shoot_is_not_written() -> None:

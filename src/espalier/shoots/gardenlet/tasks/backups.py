@@ -24,7 +24,7 @@ from espalier.runtime.writer import Precondition
 from espalier.shoots.flow.task import Act, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import Context
-from espalier.shoots.gardenlet.names import COPIED_EPOCH, INITIATED_AT, RELEASED_EPOCH, WOKEN_AT
+from espalier.shoots.gardenlet.names import COPIED_EPOCH, INITIATED_AT, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks import control_plane
 from espalier.shoots.gardenlet.tasks.acts import SOON, act, applied, gone, together
@@ -152,7 +152,9 @@ def lease_over(ctx: Context) -> Verdict:
     """
     scope, tools = ctx.scope, ctx.tools
     before = scope.ownership.predecessor
-    if before is not None and ctx.live.shoot.metadata.annotations.get(RELEASED_EPOCH) == str(before.epoch):
+    if before is not None and ctx.live.shoot.metadata.annotations.get(metadata_keys.RELEASED_EPOCH) == str(
+        before.epoch
+    ):
         return Done()
     key = ctx.live.shoot.key
     value = f"{scope.uid}/{scope.epoch}"
@@ -295,11 +297,13 @@ def _noted(live: Object, key: str) -> datetime | None:
 def released(ctx: Context) -> Verdict:
     """It stands in the garden that no extension of this seed acts for the shoot: who comes next needs not wait."""
     live, scope = ctx.live.shoot, ctx.scope
-    if live.metadata.annotations.get(RELEASED_EPOCH) == str(scope.epoch):
+    if not scope.is_owner:
+        return Done()  # it was named and never counted: of the epoch before it knows nothing
+    if live.metadata.annotations.get(metadata_keys.RELEASED_EPOCH) == str(scope.epoch):
         return Done()
 
     async def release() -> Continue | Wait | Failure:
-        mark: Tree = {"metadata": {"annotations": {RELEASED_EPOCH: str(scope.epoch)}}}
+        mark: Tree = {"metadata": {"annotations": {metadata_keys.RELEASED_EPOCH: str(scope.epoch)}}}
         try:
             ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, mark)
         except Conflict:
