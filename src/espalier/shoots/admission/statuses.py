@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from espalier.api.gardener.operations import OperationState, OperationType
-from espalier.api.gardener.responsibility import migrating, seed_of
+from espalier.api.gardener.responsibility import seed_of
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
@@ -56,7 +56,7 @@ def _seed(before: Shoot, after: Shoot, seed: str) -> Iterator[Violation]:
         return
     last = after.status.last_operation
     is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
-    if not (migrating(before) and is_migrated and wanted == before.spec.seed_name):
+    if not (is_migrated and wanted == before.spec.seed_name):
         yield Violation(_SEED, wanted or "nothing", present, messages.SEED_PASSES)
 
 

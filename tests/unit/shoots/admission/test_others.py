@@ -115,6 +115,9 @@ def test_a_bucket_is_held_while_a_shoot_needs_its_backups() -> None:
     assert backup_buckets.is_held("y", restored)
     assert not backup_buckets.is_held("x", [shoot(owned=Ownership().add("a", "x").add("b", "y").start(2, "b"))])
     assert not backup_buckets.is_held("z", restored)
+    unreadable = shoot()
+    unreadable.metadata.annotations = {"espalier.gardener.cloud/ownership": "nonsense"}
+    assert backup_buckets.is_held("z", [unreadable])  # it may be in any
 
 
 def test_a_gardenlet_makes_no_shoot_state_of_a_shoot_of_another_seed() -> None:

@@ -12,7 +12,7 @@ from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import Seed, SeedBackup, SeedNetworks, SeedProvider, SeedSpec, SeedStatus, SeedTaint
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.kube.objects import Object, encode_json
+from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN, User
 from espalier.shoots.admission import messages
 from espalier.shoots.admission.shoots import Garden, unmovable, violations
@@ -204,6 +204,15 @@ def test_a_shoot_whose_destination_is_lost_moves_on() -> None:
     restoring, moving = shoot("lost", "lost", "Restore", "Processing"), shoot("lost", "a", "Migrate", "Error")
     assert found(restoring, moved(restoring, "a")) == []
     assert found(moving, moved(moving, "b")) == []
+    assert found(moving, moved(moving, "a")) == refused(messages.MOVING)  # what was stopped there is not begun anew
+
+
+def test_a_shoot_that_is_deleted_leaves_a_seed_that_is_lost() -> None:
+    for source, refusal in (("lost", []), ("a", refused(messages.DELETED))):
+        old = shoot(source, source, "Delete", "Processing", deleted=True)
+        assert found(old, moved(old, "b")) == refusal
+    unplaced = shoot("lost", deleted=True)
+    assert found(unplaced, moved(unplaced, "b")) == refused(messages.DELETED)
 
 
 @pytest.mark.parametrize("old", [MOVING, WAITING, RESTORING])
@@ -284,9 +293,7 @@ def test_a_gardenlet_releases_no_epoch_but_its_own_newest_one() -> None:
 
     def released(epoch: str | None, owned: Ownership) -> Object:
         marks = {"espalier.gardener.cloud/released-epoch": epoch} if epoch else {}
-        tree = shoot("b", "a", owned=owned).tree
-        annotations = {**tree["metadata"]["annotations"], **marks}
-        return Object(encode_json({**tree, "metadata": {**tree["metadata"], "annotations": annotations}}))
+        return shoot("b", "a", owned=owned, annotations=marks)
 
     field = "metadata.annotations[espalier.gardener.cloud/released-epoch]"
     one, two = ONE.start(1, "a"), ONE.start(1, "a").add("b", "y")
@@ -304,6 +311,10 @@ def test_epochs_do_not_go_back() -> None:
     for back in (ONE, ONE.start(1, "a"), ONE.add("b", "y"), Ownership(two.epochs[1:])):
         assert found(old, shoot("b", "a", owned=back), SCHEDULER) == refused(messages.EPOCHS_STAY, FIELD), back
     assert found(old, shoot("b", "a"), SCHEDULER) == refused(messages.EPOCHS_STAY, FIELD)
+    (_, second), (_, other) = two.epochs, ONE.start(1, "a").add("c", "z").epochs
+    later = shoot("b", "a", owned=Ownership((second,)))
+    assert found(later, shoot("b", "a", owned=Ownership((*ONE.epochs, second))), SCHEDULER) != []  # it was over
+    assert found(old, shoot("b", "a", owned=Ownership((two.epochs[0], other))), SCHEDULER) != []
 
 
 def test_epochs_that_nobody_can_read_can_be_put_right_by_the_garden_alone() -> None:

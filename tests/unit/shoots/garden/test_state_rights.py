@@ -184,6 +184,8 @@ async def test_a_seed_makes_no_secret_in_the_name_of_another_seeds_shoot_or_of_a
         assert named in await refused(pear, 1, name="anything")
         labels = {metadata_keys.SHOOT_UID: apple, metadata_keys.EPOCH: "1"}
         assert f"found {apple}; allowed: {pear}" in await refused(pear, 1, labels=labels)
+        owner = {"apiVersion": "v1", "kind": "Secret", "name": "anything", "uid": "anything"}
+        assert "and has no owner" in await refused(pear, 1, ownerReferences=[owner])  # it would go with it
         _, (secret,) = pieces.split(b'"pear"', pear, 1)
         await world.seeds["b"].create(SECRET, secret)
 

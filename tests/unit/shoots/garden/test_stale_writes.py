@@ -1,0 +1,119 @@
+"""Who decides that a shoot passes from a seed to another one, by a Shoot that was changed since it was read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.crd import crd_of
+from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Conflict
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.outcome import Done, Wait
+from espalier.runtime.writer import Writer
+from espalier.shoots.flow.standing import Standing
+from espalier.shoots.garden.config import GardenConfig
+from espalier.shoots.garden.controllers import Garden
+from espalier.shoots.garden.signs_of_life import SignsOfLife
+from espalier.shoots.gardenlet.context import Live
+from espalier.shoots.gardenlet.controller import ShootReconciler
+from tests.support.embedded_server import client_of, new_server
+
+PROJECT = "garden-dev"
+SPEC = {"provider": {"type": "local"}}
+
+
+@asynccontextmanager
+async def moving() -> AsyncIterator[tuple[Client, Object]]:
+    """A shoot that seed `a` has, and `b` is to have."""
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Shoot))
+    await client.create(NAMESPACE, {"metadata": {"name": PROJECT}})
+    yield client, await made(client)
+    await server.close()
+
+
+async def made(client: Client) -> Object:
+    metadata = {"name": "apple", "namespace": PROJECT}
+    await client.create(Shoot.resource, {"metadata": metadata, "spec": {**SPEC, "seedName": "b"}})
+    return await patched(client, {"status": {"seedName": "a"}}, subresource="status")
+
+
+async def patched(client: Client, patch: Tree, **more: Any) -> Object:
+    return await client.patch(Shoot.resource, "apple", PROJECT, patch=patch, type=PatchType.MERGE, **more)
+
+
+async def seed_of(client: Client) -> str | None:
+    return (await client.get(Shoot.resource, "apple", PROJECT)).decode(Shoot).status.seed_name
+
+
+async def test_a_seed_is_not_given_up_once_the_wish_to_leave_it_was_taken_back() -> None:
+    async with moving() as (client, seen):
+        silent = cast(SignsOfLife, SimpleNamespace(silence=lambda _seed: 1e6))
+        garden = Garden(Caches(client, rng=random.Random(1)), Writer(client, {}), SystemClock(), GardenConfig(), silent)
+        await patched(client, {"spec": {"seedName": "a"}})
+        with pytest.raises(Conflict):
+            await garden._give_up(seen)
+        assert await seed_of(client) == "a"
+        await garden._give_up(await patched(client, {"spec": {"seedName": "b"}}))
+        assert await seed_of(client) == "b"
+
+
+async def test_that_a_destination_is_ready_is_not_said_of_a_shoot_that_is_to_go_elsewhere_by_now() -> None:
+    """Its source would stop it for a destination that nobody has looked at."""
+    async with moving() as (client, seen):
+        nothing = Caches(client, rng=random.Random(1))
+        garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), cast(SignsOfLife, None))
+        garden._shoots = garden._seeds = cast(Cache, SimpleNamespace(get={seen.key: seen}.get))
+        await patched(client, {"spec": {"seedName": "c"}})
+        with pytest.raises(Conflict):
+            await garden._migrate(seen.key)
+        assert not (await client.get(Shoot.resource, "apple", PROJECT)).decode(Shoot).status.constraints
+
+
+class Migrated(ShootReconciler):
+    """A source whose flow is done. All but its client to the garden is of no account."""
+
+    def __init__(self, client: Client) -> None:
+        self._tools = cast(Any, SimpleNamespace(garden=Writer(client, {}), clock=SystemClock()))
+        self._seed = "a"
+        self._observer = cast(
+            Any,
+            SimpleNamespace(scope=lambda live, _now: SimpleNamespace(shoot=live.shoot.decode(Shoot), seed_name="a")),
+        )
+
+    async def _ran(self, *_: object) -> Standing:
+        return cast(Standing, SimpleNamespace(is_done=True))
+
+
+async def test_a_seed_does_not_pass_a_shoot_on_to_where_it_was_to_go_before() -> None:
+    async with moving() as (client, seen):
+        source = Migrated(client)
+        fresh = await patched(client, {"spec": {"seedName": "c"}})
+        with pytest.raises(Conflict):
+            await source._run(Live(seen, None), OperationType.MIGRATE)
+        assert await seed_of(client) == "a"
+        assert isinstance(await source._run(Live(fresh, None), OperationType.MIGRATE), Done)
+        assert await seed_of(client) == "c"
+
+
+async def test_no_task_of_a_migration_takes_a_later_shoot_of_the_name_for_its_own() -> None:
+    async with moving() as (client, seen):
+        ask = Migrated(client)._guard(Live(seen, None))
+        assert await ask() is None
+        await client.delete(Shoot.resource, "apple", PROJECT)
+        await made(client)
+        assert isinstance(await ask(), Wait)
