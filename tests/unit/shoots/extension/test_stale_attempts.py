@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
@@ -19,6 +20,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.fencing import Fenced
 from espalier.runtime.writer import Writer
 from espalier.shoots.extension.attempt import Attempt, Extension, Tools
+from espalier.shoots.extension.errors import Stopped
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
 from tests.support.embedded_server import client_of, new_server
 
@@ -82,3 +84,20 @@ def test_what_an_ended_operation_writes_still_is_not_sent_and_says_why() -> None
     fence.check(get)
     with pytest.raises(Fenced, match="PATCH /api/v1/secrets/x was not sent: the operation was stopped"):
         fence.check(patch)
+
+
+async def test_an_operation_that_was_refused_a_call_has_not_succeeded_whatever_its_author_makes_of_it() -> None:
+    """It would be told as done, with a state that lacks what the call was to make."""
+    verdicts = [Verdict(60), Verdict(0, "LeaseExpired", "the lease is over")]
+    guard = Guard(lambda: verdicts.pop(0), SystemClock(), 60)
+
+    async def call() -> None:
+        raise AssertionError("the provider is not called")
+
+    async def work() -> str:
+        with suppress(Stopped):
+            await guard.call(call)
+        return "done"
+
+    with pytest.raises(Stopped, match="the lease is over"):
+        await guard.run(work())

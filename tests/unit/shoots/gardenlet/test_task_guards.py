@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status
 from espalier.api.etcd.ownership import Writer as Side
 from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operations import OperationType
@@ -23,15 +25,17 @@ from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.kube.objects import Object
+from espalier.runtime.clock import SystemClock
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import NameTaken, Writer
 from espalier.shoots.flow.task import Act, Failure
 from espalier.shoots.garden.roles import in_project
-from espalier.shoots.gardenlet import clusters
+from espalier.shoots.gardenlet import clusters, leases
+from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.controller import ShootReconciler
 from espalier.shoots.gardenlet.names import INITIATED_AT, SHOOT_UID
 from espalier.shoots.gardenlet.scope import Found
-from espalier.shoots.gardenlet.tasks import backups, extensions
+from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
 from espalier.shoots.state.stored import StoredState
 from tests.support.embedded_server import client_of, new_server
 from tests.unit.shoots.gardenlet.scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
@@ -161,6 +165,88 @@ async def test_the_cluster_of_another_shoot_is_not_written() -> None:
         await clusters.sync(Writer(client, {}), scope(), NOW, 120)
     assert (await client.get(Cluster.resource, TECHNICAL_ID)).resource_version == before.resource_version
     await server.close()
+
+
+async def test_a_lease_is_renewed_to_a_later_time_alone_and_only_of_the_shoot_that_was_read() -> None:
+    """A read that took long may end after a later one; and a Cluster of the name may be another shoot's."""
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Cluster))
+    writer = Writer(client, {})
+    made = await client.create(Cluster.resource, {"metadata": {"name": TECHNICAL_ID}, "spec": {}})
+    for seconds, expires in ((60, "2026-01-01T00:03:00.000000Z"), (0, "2026-01-01T00:03:00.000000Z")):
+        await clusters.renew(writer, made, NOW + timedelta(seconds=seconds), 120)
+        made = await client.get(Cluster.resource, TECHNICAL_ID)
+        assert made.decode(Cluster).spec.lease_expiration == expires
+    await server.close()
+
+
+@pytest.mark.parametrize("uid", ["1", "2"])
+async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str) -> None:
+    live = shoot()
+    renewed: list[Object] = []
+
+    async def read(*_: object) -> Object:
+        return live
+
+    async def merge(_resource: object, found: Object, *_: object) -> None:
+        renewed.append(found)
+
+    marks = {"annotations": {SHOOT_UID: uid}}
+    cluster = an_object(Cluster.resource, TECHNICAL_ID, metadata=marks, spec={"leaseExpiration": ""})
+    watched = SimpleNamespace(get=lambda _key: cluster, subscribe=lambda _changed: None)
+    observer = SimpleNamespace(
+        shoot=lambda _key: live,
+        claims_another=lambda _shoot: "",
+        technical_id=lambda _shoot: TECHNICAL_ID,
+        seed={Cluster.resource: watched},
+        garden={Shoot.resource: watched},
+    )
+    tools = SimpleNamespace(
+        config=GardenletConfig("a"),
+        clock=SystemClock(),
+        rng=None,
+        garden=SimpleNamespace(client=SimpleNamespace(get=read)),
+        seed=SimpleNamespace(merge=merge),
+    )
+    await leases.controller(cast(Any, observer), cast(Any, tools))._reconcile(live.key)
+    assert bool(renewed) == (uid == "1")
+
+
+def test_the_etcd_of_a_seed_that_lost_the_shoot_stays_until_the_next_one_has_started() -> None:
+    """If the next one never starts, the data are still here."""
+    counted = STARTED.add("b", "bucket-b")
+    assert isinstance(backups.successor_started(context(scope(counted))), Wait)
+    assert isinstance(backups.successor_started(context(scope(counted.start(2, "b")))), Done)
+
+
+def test_an_etcd_of_an_epoch_that_never_started_makes_way_for_the_copy() -> None:
+    back = Ownership().add("b", "bucket-b").start(1, "b").add("a", "bucket-a")
+    verdict = backups.copied(context(scope(back, etcd=etcd(2))))
+    assert isinstance(verdict, Act)
+    assert verdict.what == "delete Etcd etcd-main"
+
+
+def test_a_program_has_ended_once_its_pods_have_whatever_its_deployment_says() -> None:
+    stopped = control_plane.stopped("kube-apiserver")
+    assert isinstance(stopped(context(scope(pod_roles=frozenset({"apiserver"})))), Wait)
+    assert isinstance(stopped(context(scope())), Done)
+
+
+async def test_an_entry_that_was_made_anew_is_not_deleted_for_the_one_that_was_seen() -> None:
+    """The new one may be of the next epoch, with all backups."""
+    asked: list[dict[str, object]] = []
+
+    async def delete(*_: object, **options: object) -> None:
+        asked.append(options)
+
+    seen = an_object(BackupEntry.resource, "entry", "garden-dev", spec={"bucketName": "bucket-a"})
+    garden = SimpleNamespace(client=SimpleNamespace(delete=delete))
+    verdict = backups.entry_removed(context(scope(backup_entry=seen), OperationType.DELETE, garden=garden))
+    assert isinstance(verdict, Act)
+    await verdict.run()
+    assert asked == [{"uid": "uid of entry"}]
 
 
 @pytest.mark.parametrize("epochs", [STARTED, STARTED.add("b", "bucket-b")])
