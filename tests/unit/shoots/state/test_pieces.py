@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.shoot_state import StateReference
+from espalier.kube.objects import Object
 from espalier.shoots.state import digests, pieces
 from espalier.shoots.state.limits import LARGEST_STATE, PIECE
 from espalier.shoots.state.pieces import TruncatedState
+from espalier.shoots.state.stored import StaleState, StoredState
 from tests.support.shoot_states import json_of
 
 JSON = st.recursive(
@@ -86,3 +89,16 @@ def test_numbers_are_the_same_as_for_go() -> None:
     assert digests.of_value(b"9223372036854775807") != digests.of_value(b"9223372036854775806")
     assert digests.of_value(b"1") != digests.of_value(b"true")
     assert digests.of_value(b"null") != digests.of_value(b"{}")
+
+
+def test_a_state_of_a_later_epoch_than_its_shoot_state_restores_nothing() -> None:
+    """Somebody has restored one part of the garden from a backup, and not the other."""
+
+    def stored(epoch: int) -> StoredState:
+        entry = {"kind": "Infrastructure", "name": "apple", "state": {"id": 7}, "epoch": epoch}
+        metadata = {"name": "apple", "annotations": {metadata_keys.EPOCH: "1"}}
+        return StoredState(Object(msgspec.json.encode({"metadata": metadata, "extensions": [entry]})), {})
+
+    assert stored(1).state_for("Infrastructure", "apple") == b'{"id":7}'
+    with pytest.raises(StaleState, match="was written in epoch 2, after epoch 1"):
+        stored(2).state_for("Infrastructure", "apple")
