@@ -34,8 +34,10 @@ from espalier.shoots.state.rbac import ROLE_OF_GARDENLET, in_state_namespace
 USER = "gardener.cloud:system:seed:{seed}"
 """The user of a seed's gardenlet in the garden."""
 
-BACKUP = "-backup"
-"""Suffix of the names of Roles for the credentials of buckets."""
+BACKUP = ":backup"
+"""Suffix of the names of Roles for the credentials of buckets; no name of a seed has a colon."""
+FORMER_BACKUP = "-backup"
+"""The suffix before: what was granted so is withdrawn."""
 
 
 def everywhere(seed: Seed) -> list[Right]:
@@ -185,7 +187,11 @@ class Roles:
         own = ROLE_OF_GARDENLET.format(seed=seed)
         binding = core.ROLE_BINDING if role.namespace else core.CLUSTER_ROLE_BINDING
         bound = self._roles[binding].get(role.key)
-        if role.name not in (own, own + BACKUP) or bound is None or bound.tree.get("subjects") != _subjects(seed):
+        if (
+            role.name not in (own, own + BACKUP, own + FORMER_BACKUP)
+            or bound is None
+            or bound.tree.get("subjects") != _subjects(seed)
+        ):
             return None
         return role.name.removeprefix(own)
 
@@ -235,7 +241,8 @@ def _seeds_named(role: Object) -> list[Key]:
     if not role.name.startswith(before):
         return []
     seed = role.name.removeprefix(before).removesuffix(after)
-    return [Key("", one) for one in dict.fromkeys((seed, seed.removesuffix(BACKUP)))]
+    possible = (seed, seed.removesuffix(BACKUP), seed.removesuffix(FORMER_BACKUP))
+    return [Key("", one) for one in dict.fromkeys(possible)]
 
 
 def _subjects(seed: str) -> list[Tree]:

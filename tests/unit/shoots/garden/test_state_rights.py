@@ -12,7 +12,14 @@ import msgspec
 import pytest
 
 from espalier.api import gardener
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, ROLE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.core import (
+    CUSTOM_RESOURCE_DEFINITION,
+    NAMESPACE,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
 from espalier.api.crd import crd_of
 from espalier.api.gardener import metadata_keys, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
@@ -251,8 +258,30 @@ async def test_a_seed_keeps_no_credentials_of_a_bucket_once_its_entry_there_is_g
         }
         await world.client.create(BackupEntry.resource, body)
         await settled()
-        assert await world.rules("b-backup", "vault")
+        assert await world.rules("b:backup", "vault")
         await world.client.delete(BackupEntry.resource, entry, PROJECT)
+        await settled()
+        assert await world.rules("b:backup", "vault") == []
+
+
+async def test_a_role_that_was_named_as_that_of_another_seed_is_withdrawn() -> None:
+    """Seeds `b` and `b-backup` would have shared it: no seed's name has a colon."""
+    async with garden() as world:
+        await world.client.create(NAMESPACE, {"metadata": {"name": "vault"}})
+        name = ROLE_OF_GARDENLET.format(seed="b-backup")
+        rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["of-a"]}]
+        metadata = {"name": name, "namespace": "vault"}
+        await world.client.create(ROLE, {"metadata": metadata, "rules": rules})
+        await world.client.create(
+            ROLE_BINDING,
+            {
+                "metadata": metadata,
+                "roleRef": {"apiGroup": ROLE.group, "kind": "Role", "name": name},
+                "subjects": [{"apiGroup": ROLE.group, "kind": "User", "name": USER.format(seed="b")}],
+            },
+        )
+        touch = {"metadata": {"labels": {"touched": ""}}}  # as a garden that starts looks at every seed
+        await world.client.patch(Seed.resource, "b", patch=touch, type=PatchType.MERGE)
         await settled()
         assert await world.rules("b-backup", "vault") == []
 
