@@ -73,15 +73,16 @@ async def test_a_bucket_that_is_cut_off_can_not_be_read_and_is_not_empty(tmp_pat
     assert list((everywhere / "b").iterdir()) == []
 
 
+@pytest.mark.parametrize("times", [2, 3, 6])
 async def test_no_process_is_left_when_a_container_is_cancelled_while_its_program_ignores_the_first_time(
-    tmp_path: Path,
+    tmp_path: Path, times: int
 ) -> None:
     pid = tmp_path / "pid"
     os.mkfifo(pid)
     script = f"trap '' TERM; echo $$ >{shlex.quote(str(pid))}; while :; do sleep 60; done"
     running = asyncio.create_task(run_process(container(), ["/bin/sh", "-c", script]))
     number = int(await asyncio.to_thread(pid.read_text))
-    for _ in range(2):
+    for _ in range(times):
         running.cancel()
         await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):

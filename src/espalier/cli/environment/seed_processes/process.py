@@ -51,14 +51,20 @@ async def run_process(
         _signal(process, signal.SIGTERM)
         code = await process.wait()
     finally:
-        if process.returncode is None:  # cancelled once more
-            _signal(process, signal.SIGKILL)
-            await process.wait()
+        _signal(process, signal.SIGKILL)
+        await _ended(process)
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
     if code:
         container.message = "\n".join(container.log[-LAST_LINES:])
     return code if code >= 0 else 128 - code
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Wait for a process that is killed, however often this is cancelled: what nobody waits for outlives the loop."""
+    while process.returncode is None:
+        with suppress(asyncio.CancelledError):
+            await process.wait()
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
