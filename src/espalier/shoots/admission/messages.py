@@ -48,6 +48,7 @@ PIECE_OF_OTHER_SEED = (
     " <UID of the Shoot>--<epoch>-<digest>--<number>"
 )
 PIECE_LABELS = "a Secret with state says in labels what it says in its name, and has no owner"
+FINALIZERS_OF_GARDENLET = "a gardenlet adds and removes finalizer gardener alone, and removes it of its own shoots"
 ENTRY_OF_EPOCH = "a BackupEntry is made for bucket and seed of the shoot's newest epoch"
 ENTRY_HELD = "its deletion deletes all backups of the shoot; delete the Shoot, and it goes at the end"
 ENTRY_BUCKET_STAYS = "backups stay in the bucket they are in; another bucket has an entry of its own"

@@ -10,9 +10,10 @@ import msgspec
 from espalier.api.gardener import names
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.project import project_of
-from espalier.api.gardener.responsibility import migrating
+from espalier.api.gardener.responsibility import migrating, seed_of
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import FINALIZER
 from espalier.api.violations import Violation
 from espalier.kube.objects import Object
 from espalier.kube.wire import User
@@ -47,8 +48,8 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
     else:
         if before.spec.control_plane != shoot.spec.control_plane:
             yield from moves.highly_available(shoot)
-        if users.seed_of(user) is not None and _spec(old) != _spec(new):
-            yield Violation("spec", "", "", messages.SPEC_OF_GARDENLET)
+        if (writer := users.seed_of(user)) is not None:
+            yield from _of_gardenlet(old, new, is_responsible=seed_of(before) == writer)
         yield from moves.together(before, old.tree, shoot, new.tree, frees=users.is_garden(user))
     wanted = shoot.spec.seed_name
     present = before.spec.seed_name if before is not None else None
@@ -65,6 +66,23 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
             return
     if wanted and not (before is not None and wanted == before.status.seed_name):  # it has room where it is
         yield from unfit(shoot, wanted, garden)
+
+
+def _of_gardenlet(old: Object, new: Object, *, is_responsible: bool) -> Iterator[Violation]:
+    """What a gardenlet writes of a Shoot that is not its own to write. Annotations are judged by themselves."""
+    if _spec(old) != _spec(new):
+        yield Violation("spec", "", "", messages.SPEC_OF_GARDENLET)
+    before, after = old.metadata, new.metadata
+    for name, is_kept in (
+        ("labels", before.labels == after.labels),
+        ("ownerReferences", before.owner_references == after.owner_references),
+    ):
+        if not is_kept:
+            yield Violation(f"metadata.{name}", "", "", messages.SPEC_OF_GARDENLET)
+    changed = set(before.finalizers) ^ set(after.finalizers)
+    if changed - {FINALIZER} or (FINALIZER in set(before.finalizers) - set(after.finalizers) and not is_responsible):
+        found, allowed = (", ".join(one.finalizers) or "none" for one in (after, before))
+        yield Violation("metadata.finalizers", found, allowed, messages.FINALIZERS_OF_GARDENLET)
 
 
 def _spec(shoot: Object) -> Any:

@@ -95,6 +95,11 @@ def moved(old: Object, to: str | None, **spec: Any) -> Object:
     return Object(msgspec.json.encode(tree))
 
 
+def with_metadata(old: Object, metadata: Tree) -> Object:
+    tree = old.tree
+    return Object(msgspec.json.encode({**tree, "metadata": {**tree["metadata"], **metadata}}))
+
+
 SETTLED = shoot("a", "a")
 
 
@@ -272,6 +277,33 @@ def test_a_gardenlet_does_not_change_what_users_ask_for() -> None:
     other = shoot("a", "a", secretBindingName="of-others")
     assert found(SETTLED, other, gardenlet("a")) == refused(messages.SPEC_OF_GARDENLET, "spec")
     assert found(SETTLED, other, MEMBER) == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"labels": {"of": "others"}}, "metadata.labels"),
+        (
+            {"ownerReferences": [{"apiVersion": "v1", "kind": "Secret", "name": "it", "uid": "1"}]},
+            "metadata.ownerReferences",
+        ),
+        ({"finalizers": ["gardener", "of/others"]}, "metadata.finalizers"),
+        ({"finalizers": []}, "metadata.finalizers"),
+    ],
+)
+def test_a_gardenlet_leaves_metadata_alone_that_is_not_its_own(metadata: Tree, field: str) -> None:
+    """A Shoot names a seed as its destination for as long as it likes: that seed's gardenlet may patch it meanwhile."""
+    held = with_metadata(shoot("b", "a"), {"finalizers": ["gardener"]})
+    message = messages.FINALIZERS_OF_GARDENLET if field == "metadata.finalizers" else messages.SPEC_OF_GARDENLET
+    assert found(held, with_metadata(held, metadata), gardenlet("b")) == refused(message, field)
+    assert found(held, with_metadata(held, metadata), MEMBER) == []
+
+
+def test_the_finalizer_of_a_shoot_is_removed_by_the_gardenlet_that_has_it() -> None:
+    held = with_metadata(shoot("b", "a"), {"finalizers": ["gardener"]})
+    assert found(held, with_metadata(held, {"finalizers": []}), gardenlet("a")) == []
+    new = shoot("a")
+    assert found(new, with_metadata(new, {"finalizers": ["gardener"]}), gardenlet("a")) == []
 
 
 FIELD = "metadata.annotations[espalier.gardener.cloud/ownership]"
