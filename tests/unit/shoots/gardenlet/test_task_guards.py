@@ -16,9 +16,11 @@ from espalier.api.crd import crd_of
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status
 from espalier.api.etcd.ownership import Writer as Side
+from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.ownership import Ownership
@@ -33,7 +35,7 @@ from espalier.shoots.garden.roles import in_project
 from espalier.shoots.gardenlet import clusters, leases
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.controller import ShootReconciler
-from espalier.shoots.gardenlet.names import INITIATED_AT, SHOOT_UID
+from espalier.shoots.gardenlet.names import INITIATED_AT, SHOOT_UID, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Found
 from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
 from espalier.shoots.state.stored import StoredState
@@ -226,6 +228,27 @@ def test_an_etcd_of_an_epoch_that_never_started_makes_way_for_the_copy() -> None
     verdict = backups.copied(context(scope(back, etcd=etcd(2))))
     assert isinstance(verdict, Act)
     assert verdict.what == "delete Etcd etcd-main"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "observed", "is_over"),
+    [(0, 1, False), (0, 2, True), (Timing().snapshot_timeout + 1, 1, True)],
+    ids=["old", "ready", "too late"],
+)
+def test_an_etcd_that_was_woken_is_waited_for_until_it_is_ready_as_it_is_asked_for_now(
+    seconds: float, observed: int, is_over: bool
+) -> None:
+    """It slept, so it has nothing that its bucket has not: a move goes on without it in the end."""
+    woken = (NOW - timedelta(seconds=seconds)).isoformat()
+    live = an_object(
+        Etcd.resource,
+        "etcd-main",
+        TECHNICAL_ID,
+        metadata={"generation": 2, "annotations": {WOKEN_AT: woken}},
+        spec={"replicas": 1},
+        status={"ready": True, "observedGeneration": observed},
+    )
+    assert isinstance(backups.woken(context(scope(etcd=live))), Done) == is_over
 
 
 def test_a_program_has_ended_once_its_pods_have_whatever_its_deployment_says() -> None:
