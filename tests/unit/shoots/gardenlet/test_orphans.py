@@ -1,0 +1,89 @@
+"""When what a seed has of a shoot is left over, and when nobody may touch it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.errors import KubeError, NotFound, Unreachable
+from espalier.kube.objects import Object
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Fault, Outcome
+from espalier.shoots.gardenlet import orphans
+from espalier.shoots.gardenlet.names import SHOOT_UID
+from tests.unit.shoots.gardenlet.scopes import TECHNICAL_ID, an_object, shoot
+
+GONE = NotFound.of("apple is gone")
+
+
+def cluster(has: Tree | None, uid: str = "1") -> Object:
+    metadata = {"annotations": {SHOOT_UID: uid}}
+    return an_object(Cluster.resource, TECHNICAL_ID, metadata=metadata, spec={"shoot": has} if has else {})
+
+
+async def looked_at(
+    monkeypatch: pytest.MonkeyPatch, seen: Object, *, known: Object | None = None, live: Object | KubeError = GONE
+) -> tuple[Outcome, bool]:
+    """What comes of a Cluster, and whether its shoot was left; `known` is in the garden's cache, `live` is read."""
+    left: list[object] = []
+
+    async def run(*_: object) -> Any:
+        left.append(_)
+        return SimpleNamespace(outcome=Done())
+
+    async def get(*_: object) -> Object:
+        if isinstance(live, KubeError):
+            raise live
+        return live
+
+    monkeypatch.setattr(orphans, "run", run)
+    monkeypatch.setattr(Controller, "watch", lambda *_, **__: None)
+    observer = SimpleNamespace(
+        seed={Cluster.resource: SimpleNamespace(get=lambda _key: seen)},
+        garden={Shoot.resource: None},
+        shoot_of=lambda _name: known,
+        scope=None,
+    )
+    tools = SimpleNamespace(garden=SimpleNamespace(client=SimpleNamespace(get=get)), clock=SystemClock(), rng=None)
+    made = orphans.controller(cast(Any, observer), cast(Any, tools))
+    return await made._reconcile(Key("", TECHNICAL_ID)), bool(left)
+
+
+async def test_what_is_left_of_a_shoot_that_is_gone_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await looked_at(monkeypatch, cluster(shoot().tree)) == (Done(), True)
+
+
+async def test_a_later_shoot_of_the_name_holds_nothing_of_the_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = msgspec.json.decode(shoot().raw)
+    later["metadata"]["uid"] = "2"
+    assert (await looked_at(monkeypatch, cluster(shoot().tree), live=Object(msgspec.json.encode(later))))[1]
+
+
+async def test_nothing_of_a_shoot_is_touched_that_only_the_cache_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch that was cut may have missed that it is back."""
+    assert await looked_at(monkeypatch, cluster(shoot().tree), live=shoot()) == (Done(), False)
+
+
+async def test_nothing_is_touched_while_a_shoot_has_its_technical_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await looked_at(monkeypatch, cluster(shoot().tree), known=shoot()) == (Done(), False)
+
+
+async def test_nothing_is_touched_while_the_garden_can_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome, is_left = await looked_at(monkeypatch, cluster(shoot().tree), live=Unreachable("no route"))
+    assert isinstance(outcome, Fault)
+    assert not is_left
+
+
+@pytest.mark.parametrize("has", [None, shoot().tree], ids=["no shoot", "another one than it is marked with"])
+async def test_a_cluster_that_does_not_tell_whose_it_is_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, has: Tree | None
+) -> None:
+    assert await looked_at(monkeypatch, cluster(has, uid="2")) == (Done(), False)
