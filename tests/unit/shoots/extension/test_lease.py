@@ -102,6 +102,17 @@ def test_an_event_that_tells_nothing_new_of_the_lease_makes_it_no_longer() -> No
     assert world.leases.of(NAME).seconds == pytest.approx(20)
 
 
+def test_an_event_after_a_wall_clock_was_set_back_makes_a_lease_no_longer() -> None:
+    """The Cluster was changed, and its lease was not renewed: what has passed since it was seen stays passed."""
+    world = World()
+    world.renew()
+    expiration = micro_time(START + timedelta(seconds=120))
+    world.clocks.passes(100)
+    world.clocks.wall -= timedelta(seconds=100)
+    world.write(expiration)
+    assert world.leases.of(NAME).seconds == pytest.approx(20)
+
+
 def test_a_lease_that_is_too_far_ahead_is_a_clock_that_is_wrong() -> None:
     world = World()
     world.renew(seconds=3600)
@@ -148,6 +159,19 @@ def test_work_that_would_go_on_is_cancelled_in_time(seconds: float, longest: flo
         assert stopped.value.reason == reason
 
     assert guarded(story, seconds=seconds, longest=longest) == pytest.approx(min(seconds, longest))
+
+
+def test_an_operation_that_was_stopped_does_not_go_on_when_its_lease_is_renewed() -> None:
+    """Its author may hold a call back since; another operation has begun by then."""
+    verdicts = [Verdict(0, "LeaseExpired", "it is over"), Verdict(120)]
+
+    async def story(simulation: Simulation) -> None:
+        guard = Guard(lambda: verdicts.pop(0), simulation.clock, 1000.0)
+        for _ in range(2):
+            with pytest.raises(Stopped, match="it is over"):
+                guard.check()
+
+    simulate(story)
 
 
 def test_an_author_who_swallows_the_end_is_stopped_all_the_same() -> None:
