@@ -5,15 +5,20 @@ from __future__ import annotations
 import random
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from espalier.api.gardener import metadata_keys
+from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Entry, digested_state
 from espalier.shoots.state.found import FoundState, StateKey
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE
-from espalier.shoots.state.merging import Found, Mode, Task, is_current, merged
+from espalier.shoots.state.merging import Found, Mode, Task, is_current, merged, task_of
+from tests.unit.shoots.gardenlet.scopes import shoot
 
 KEYS = st.builds(StateKey, st.sampled_from(["Infrastructure", "Worker", "Other"]), st.sampled_from(["", "a", "b"]))
 TEXTS = st.sampled_from([b"", b"1", b'{"a":null}', b'{"a":1.0}', b'"' + b"x" * 300_000 + b'"'])
@@ -70,3 +75,22 @@ def test_an_entry_that_nobody_can_read_is_replaced() -> None:
     found = Found((FoundState(StateKey("Worker", "a"), b"1"),), frozenset({"Worker"}))
     (entry,), _ = merged([Entry.of(deep)], found, Task(Mode.EXACT, 1), "uid", 0)
     assert bytes(entry.state.state) == b"1"
+
+
+EPOCHS = Ownership().add("a", "bucket-a").start(1, "a")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "has", "epochs", "expected"),
+    [
+        ("a", "a", EPOCHS.render(), Task(Mode.EXACT, 1)),
+        ("b", "a", EPOCHS.render(), Task(Mode.MERGE, 1)),
+        ("a", "b", EPOCHS.render(), None),
+        ("a", "a", EPOCHS.add("b", "bucket-b").render(), None),
+        ("a", "a", "no epochs", None),
+    ],
+    ids=["settled", "leaving", "another seed has it", "the garden counted another seed", "nobody can tell"],
+)
+def test_the_seed_that_has_a_shoot_keeps_its_state(wanted: str, has: str, epochs: str, expected: Task | None) -> None:
+    found = shoot(wanted, has, **{metadata_keys.OWNERSHIP: epochs})
+    assert task_of(found.decode(Shoot), "a") == expected
