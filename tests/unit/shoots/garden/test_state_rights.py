@@ -264,8 +264,9 @@ async def test_a_seed_keeps_no_credentials_of_a_bucket_once_its_entry_there_is_g
         assert await world.rules("b:backup", "vault") == []
 
 
-async def test_a_role_that_was_named_as_that_of_another_seed_is_withdrawn() -> None:
-    """Seeds `b` and `b-backup` would have shared it: no seed's name has a colon."""
+@pytest.mark.parametrize(("of", "is_withdrawn"), [("b", True), ("b-backup", False)])
+async def test_a_role_that_was_named_as_that_of_another_seed_is_withdrawn(of: str, is_withdrawn: bool) -> None:
+    """Seeds `b` and `b-backup` would have shared it: no seed's name has a colon. What is the other one's stays."""
     async with garden() as world:
         await world.client.create(NAMESPACE, {"metadata": {"name": "vault"}})
         name = ROLE_OF_GARDENLET.format(seed="b-backup")
@@ -277,13 +278,13 @@ async def test_a_role_that_was_named_as_that_of_another_seed_is_withdrawn() -> N
             {
                 "metadata": metadata,
                 "roleRef": {"apiGroup": ROLE.group, "kind": "Role", "name": name},
-                "subjects": [{"apiGroup": ROLE.group, "kind": "User", "name": USER.format(seed="b")}],
+                "subjects": [{"apiGroup": ROLE.group, "kind": "User", "name": USER.format(seed=of)}],
             },
         )
         touch = {"metadata": {"labels": {"touched": ""}}}  # as a garden that starts looks at every seed
         await world.client.patch(Seed.resource, "b", patch=touch, type=PatchType.MERGE)
         await settled()
-        assert await world.rules("b-backup", "vault") == []
+        assert (await world.rules("b-backup", "vault") == []) == is_withdrawn
 
 
 async def test_a_seed_that_is_deleted_keeps_its_rights_only_while_it_has_shoots() -> None:
