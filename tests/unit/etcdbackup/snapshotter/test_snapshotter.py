@@ -11,10 +11,11 @@ import pytest
 
 from espalier.etcd.requests import Put, Txn
 from espalier.etcdbackup.snapshots.names import Kind
+from espalier.etcdbackup.snapshotter.continuity import LastWrites, OtherHistory, compare
 from espalier.etcdbackup.snapshotter.full import newest_revision
 from espalier.etcdbackup.snapshotter.orders import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
-from espalier.etcdbackup.snapshotter.snapshotter import Behind
+from espalier.etcdbackup.snapshotter.snapshotter import Behind, Snapshotter
 from espalier.etcdbackup.stores.errors import Unavailable
 from espalier.etcdbackup.stores.store import StoredObject
 from espalier.runtime.clock import LoopClock
@@ -444,3 +445,108 @@ def test_a_transaction_is_never_split_over_two_deltas() -> None:
             assert await one.reach() == 31
 
     simulated(story, Schedule(delta_memory=5000))
+
+
+async def taking(snapshotter: Snapshotter, seconds: float) -> None:
+    """Have it run for so long, as while its member leads."""
+    running = asyncio.create_task(snapshotter.run())
+    await asyncio.sleep(seconds)
+    is_over = running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=not is_over)
+
+
+def test_an_etcd_that_was_behind_is_not_backed_up_before_it_has_more_than_its_backups() -> None:
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
+        snapshotter = one.snapshotter()
+        with pytest.raises(Behind, match="etcd has revision 1,"):
+            await taking(snapshotter, 1)
+        assert await one.write(19) == 20
+        with pytest.raises(Behind, match="etcd has revision 20,"):
+            await taking(snapshotter, 1)
+        assert await one.names() == ["Full-0-10", "Incr-11-20"]
+
+    simulated(story)
+
+
+def test_an_etcd_that_was_behind_begins_a_set_of_its_own_once_even_if_the_last_stored_write_is_as_before() -> None:
+    async def story(one: Setting) -> None:
+        snapshotter = one.snapshotter()
+        running = asyncio.create_task(snapshotter.run())
+        await asyncio.sleep(1)
+        await one.client.put(b"/a", b"lost")
+        await one.client.put(b"/b", b"same")
+        await asyncio.sleep(MINUTE)
+        await one.lose_all_data()
+        with pytest.raises(Behind):
+            await asyncio.wait_for(running, HOUR)
+        await one.client.put(b"/a", b"other")
+        await one.client.put(b"/b", b"same")
+        await one.client.put(b"/c", b"more")
+        await taking(snapshotter, 1)
+        assert await one.names() == ["Full-0-1", "Incr-2-3", "Full-0-4"]
+        await one.write()
+        await taking(snapshotter, 1)
+        assert await one.names() == ["Full-0-1", "Incr-2-3", "Full-0-4", "Incr-5-5"]
+
+    simulated(story)
+
+
+def test_who_leads_again_compares_etcd_with_what_another_member_stored_meanwhile() -> None:
+    """What it knew itself, etcd has: it was restored to that from an older backup, and went on another way."""
+
+    async def story(one: Setting) -> None:
+        snapshotter = one.snapshotter()
+        running = asyncio.create_task(snapshotter.run())
+        await asyncio.sleep(1)
+        await one.client.put(b"/a", b"known")
+        await asyncio.sleep(MINUTE)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await one.client.put(b"/b", b"lost")
+        await taking(one.snapshotter(), 1)  # another member's
+        assert await one.names() == ["Full-0-1", "Incr-2-2", "Incr-3-3"]
+        await one.lose_all_data()
+        for key, value in ((b"/a", b"known"), (b"/b", b"other"), (b"/c", b"other")):
+            await one.client.put(key, value)
+        await taking(snapshotter, 1)
+        assert (await one.names())[3:] == ["Full-0-4"]
+
+    simulated(story)
+
+
+def test_who_leads_again_does_not_go_on_after_a_full_snapshot_of_another_member() -> None:
+    async def story(one: Setting) -> None:
+        snapshotter = one.snapshotter()
+        await taking(snapshotter, 1)
+        await put(one.bucket, full(10, 88_000_000))
+        last = await one.write(20)
+        await taking(snapshotter, 1)
+        assert await one.names() == ["Full-0-1", "Full-0-10", f"Full-0-{last}"]
+
+    simulated(story)
+
+
+def test_after_a_final_snapshot_an_agent_that_starts_takes_a_full_one_whatever_deltas_followed() -> None:
+    async def story(one: Setting) -> None:
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            assert (await snapshotter.full(is_final=True)).snapshot.is_final
+            await one.write()
+            await asyncio.sleep(MINUTE)
+        assert await one.names() == ["Full-0-1", "Full-0-1", "Incr-2-2"]
+        async with one.running():
+            await asyncio.sleep(1)
+            assert (await one.names())[3:] == ["Full-0-2"]
+
+    simulated(story)
+
+
+def test_an_etcd_without_a_revision_that_it_had_is_told_at_once() -> None:
+    async def story(one: Setting) -> None:
+        async with asyncio.timeout(1):
+            with pytest.raises(OtherHistory, match="etcd has revision 1, and had 8"):
+                await compare(one.client, LastWrites(8, frozenset()))
+
+    simulated(story)
