@@ -11,7 +11,7 @@ from espalier.etcdbackup.snapshots.names import Kind, Snapshot
 from espalier.etcdbackup.snapshots.retention import Newest, Policy
 from espalier.etcdbackup.snapshots.writing import DeltaBuilder
 from espalier.etcdbackup.snapshotter import snapshotter
-from espalier.etcdbackup.snapshotter.collection import Retention
+from espalier.etcdbackup.snapshotter.collection import Retention, collect
 from espalier.etcdbackup.snapshotter.orders import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.stores.errors import Refused, Unavailable
@@ -169,5 +169,27 @@ def test_no_room_for_temporary_files_is_trouble_and_ends_with_it(monkeypatch: py
             await asyncio.sleep(MINUTE)
             assert not backups.trouble
             assert await one.reach() == 2
+
+    simulated(story)
+
+
+def test_deleting_stops_at_the_object_before_which_a_copy_began() -> None:
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(1, 0), full(5, 3600), full(6, 7200), full(7, 10800))
+        may = iter((True, False))
+        kept = Retention(Newest(1))
+        assert await collect(one.store, one.simulation.clock, kept, one.measures, lambda: next(may)) == 1
+        assert len(one.bucket.objects) == 3
+
+    simulated(story)
+
+
+def test_deleting_stops_when_the_store_is_away_rather_than_waiting_for_it_once_for_each_object() -> None:
+    async def story(one: Setting) -> None:
+        await put(one.bucket, full(1, 0), full(5, 3600), full(6, 7200))
+        one.store.before["delete"] = lambda key: Unavailable(key, "no answer")
+        kept = Retention(Newest(1))
+        assert await collect(one.store, one.simulation.clock, kept, one.measures, lambda: True) == 0
+        assert [operation for operation, _ in one.store.seen].count("delete") == 1
 
     simulated(story)

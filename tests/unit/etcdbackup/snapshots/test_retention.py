@@ -127,9 +127,10 @@ def test_a_full_snapshot_that_was_taken_while_deltas_went_on_makes_those_before_
 
 
 def test_a_full_snapshot_without_content_is_no_reason_to_delete_the_one_before() -> None:
-    first, of_first, torn = full(NOW - timedelta(days=50), 10), delta(NOW - timedelta(days=49), 11, 20), full(NOW, 21)
-    found = stock(first, of_first, torn, empty=(torn,))
-    assert gone(found, Newest(1)) == gone(found, Exponential()) == []
+    first, of_first = full(NOW - timedelta(days=50), 10), delta(NOW - timedelta(days=49), 11, 20)
+    for torn in (full(NOW, 20), full(NOW, 21)):  # deltas lead to the first of them: no history ends there
+        found = stock(first, of_first, torn, empty=(torn,))
+        assert gone(found, Newest(1)) == gone(found, Exponential()) == []
 
 
 def test_deltas_that_no_full_snapshot_precedes_go_once_there_is_one() -> None:
@@ -139,8 +140,9 @@ def test_deltas_that_no_full_snapshot_precedes_go_once_there_is_one() -> None:
 
 
 def test_chunks_go_when_they_were_put_together_or_are_outdated_and_not_while_an_upload_goes_on() -> None:
-    first, second, coming = full(NOW - timedelta(days=1), 10), full(NOW, 20), full(NOW, 30)
-    chunks = tuple(f"{one.key}/0000000001" for one in (full(NOW - timedelta(days=2), 5), second, coming))
+    first, second = full(NOW - timedelta(days=1), 10), full(NOW, 20)
+    coming = full(NOW, 30), full(NOW + timedelta(seconds=1), 20)
+    chunks = tuple(f"{one.key}/0000000001" for one in (full(NOW - timedelta(days=2), 5), second, *coming))
     found = stock(first, second, chunks=chunks)
     assert [one.key for one in unneeded(found, Newest(9), NOW) if isinstance(one, StoredChunk)] == list(chunks[:2])
 
