@@ -8,14 +8,16 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
 
-from espalier.etcdbackup.stores.errors import Conflict, NotFound, Refused, StoreError, Unavailable
+from espalier.etcdbackup.stores import local
+from espalier.etcdbackup.stores.errors import Conflict, Corrupt, NotFound, Refused, StoreError, Unavailable
 from espalier.etcdbackup.stores.local import LOCK, UPLOADS, LocalStore
 from espalier.etcdbackup.stores.retries import Retries
+from espalier.etcdbackup.stores.store import CHUNK
 from tests.support.disk_order import DiskOrder
 
 
@@ -165,6 +167,9 @@ async def test_who_holds_the_lock_for_ever_stops_writers_in_time_and_no_reader(t
         with pytest.raises(Unavailable, match=r"another writer holds .*\.lock"):
             await store.put("a", b"2")
         assert (await store.read("a", most=9)).data == b"1"
+        fcntl.flock(held, fcntl.LOCK_SH)  # who would take it shared as well lets two write at once
+        with pytest.raises(Unavailable, match="another writer"):
+            await store.put("a", b"2")
     await store.put("a", b"2")
 
 
@@ -201,3 +206,55 @@ async def test_a_killed_writer_leaves_whole_objects_and_no_lock(tmp_path: Path) 
         data = (await store.read(key, most=300_000)).data
         assert (len(data), len(set(data))) == (300_000, 1)
     await store.put("sync", b"mine")
+
+
+async def test_a_folder_that_goes_while_it_is_looked_into_is_no_empty_bucket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its file system is unmounted, after it was seen."""
+    folder = tmp_path / "backups"
+    store = LocalStore(folder)
+    await store.put("a", b"1")
+
+    async def look(name: str) -> object:
+        return await store.read("a", most=9) if name == "open" else [one async for one in store.list()]
+
+    for name in ("open", "walk"):
+        real = getattr(os, name)
+
+        def goes(*given: object, real: Callable[..., object] = real, **named: object) -> object:
+            folder.rename(tmp_path / "gone")
+            return real(*given, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, name, goes)
+            with pytest.raises(Unavailable, match="was there, and is not any more"):
+                await look(name)
+        (tmp_path / "gone").rename(folder)
+
+
+async def test_a_file_that_gets_shorter_while_it_is_read_is_told(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    await store.put("a", bytes(3 * CHUNK))
+    read = store.stream("a")
+    assert len(await anext(read)) == CHUNK
+    os.truncate(tmp_path / "a", CHUNK)
+    with pytest.raises(Corrupt, match=rf"ended after {CHUNK} of {3 * CHUNK} bytes"):
+        await anext(read)
+    await read.aclose()
+
+
+async def test_what_a_disk_keeps_otherwise_than_it_was_written_is_no_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = vars(local)["_append"]
+    monkeypatch.setattr(local, "_append", lambda file, digest, chunk: append(file, digest, chunk) or file.seek(-1, 1))
+    store = LocalStore(tmp_path)
+
+    async def two() -> AsyncGenerator[bytes, None]:
+        yield b"one"
+        yield b"two"
+
+    with pytest.raises(Corrupt, match="other bytes were stored than were written"):
+        await store.upload("a", two())
+    assert not [one async for one in store.list()]
