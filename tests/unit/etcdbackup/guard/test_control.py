@@ -27,8 +27,9 @@ SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 DEAF = [
     sys.executable,
     "-c",
-    "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)",
+    "import signal, sys, time; signal.signal(15, signal.SIG_IGN); open(sys.argv[1], 'w').close(); time.sleep(600)",
 ]
+"""Opens what its argument names once it does not hear SIGTERM."""
 
 
 @dataclass
@@ -111,10 +112,12 @@ async def test_the_end_of_etcd_is_told_and_shuts_the_door() -> None:
         agent.writer.close()
 
 
-async def test_an_etcd_that_does_not_end_is_killed() -> None:
-    async with guard(DEAF, patience=0.3) as setting:
+async def test_an_etcd_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "deaf")
+    async with guard([*DEAF, str(tmp_path / "deaf")], patience=0.3) as setting:
         agent = await setting.agent()
         await agent.ask(id=1, do="start")
+        await asyncio.to_thread((tmp_path / "deaf").read_bytes)
         agent.say(id=2, do="stop")
         assert [await agent.hear(), await agent.hear()][-1] == {"id": 2}
         assert not setting.child.is_running
@@ -248,3 +251,11 @@ async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     assert precious.read_text() == "data"
     with pytest.raises(FileNotFoundError, match="nowhere"):
         await control.listen(tmp_path / "nowhere" / "guard.sock")
+
+
+async def test_a_link_in_place_of_the_lock_makes_no_file_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "guard.sock.lock").symlink_to(tmp_path / "elsewhere")
+    control = Control(Door(tmp_path / "etcd.sock"), Child(SLEEPS, patience=1))
+    with pytest.raises(OSError, match="symbolic links"):
+        await control.listen(tmp_path / "guard.sock")
+    assert not (tmp_path / "elsewhere").exists()

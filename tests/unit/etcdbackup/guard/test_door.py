@@ -352,3 +352,61 @@ async def test_tls_goes_through_with_the_clients_certificate(tmp_path: Path) -> 
         assert await within(etcd.readexactly(7)) == b"request"
         setting.door.shut()
         assert await cut(reader)
+
+
+async def test_an_end_that_comes_too_late_is_no_clean_end_for_the_client() -> None:
+    """No timer has looked yet: a frozen guard goes on with what is ready to be read."""
+    async with guarded() as setting:
+        setting.door.open(setting.hand.now + 10)
+        reader, _, _, etcd = await setting.pair()
+        setting.hand.now += 20
+        etcd.write_eof()
+        with pytest.raises(ConnectionResetError):
+            await within(reader.read())
+
+
+@asynccontextmanager
+async def busy() -> AsyncIterator[tuple[Setting, socket.socket]]:
+    """An etcd that accepts nobody yet; its listener."""
+    with tempfile.TemporaryDirectory(prefix="door") as folder, socket.socket(socket.AF_UNIX) as etcd:
+        etcd.bind(f"{folder}/etcd.sock")
+        etcd.listen(0)
+        etcd.setblocking(False)
+        with socket.socket(socket.AF_UNIX) as first:
+            first.connect(f"{folder}/etcd.sock")
+            hand = Hand()
+            door = Door(Path(folder) / "etcd.sock", hand)
+            setting = Setting(door, hand, Behind(), door.listen("127.0.0.1", 0))
+            try:
+                yield setting, etcd
+            finally:
+                door.close()
+                for writer in setting.writers:
+                    writer.transport.abort()
+                await asyncio.sleep(0)
+
+
+async def test_who_waits_for_a_busy_etcd_is_turned_away_once_the_time_is_over() -> None:
+    async with busy() as (setting, etcd):
+        setting.door.open(setting.hand.now + 10)
+        reader, _ = await setting.client()
+        setting.hand.now += 20
+        etcd.accept()[0].close()
+        assert await cut(reader)
+        with pytest.raises(BlockingIOError):
+            etcd.accept()
+
+
+async def test_who_waits_for_a_busy_etcd_counts_among_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "MOST_CONNECTIONS", 1)
+    async with busy() as (setting, etcd):
+        setting.door.open(setting.hand.now + 10)
+        _, waiting = await setting.client()
+        assert await turned_away(setting)
+        etcd.accept()[0].close()
+        loop = asyncio.get_running_loop()
+        served, _ = await within(loop.sock_accept(etcd))
+        with served:
+            served.setblocking(False)
+            waiting.write(b"x")
+            assert await within(loop.sock_recv(served, 1)) == b"x", "it has not waited in vain"
