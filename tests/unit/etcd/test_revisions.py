@@ -71,3 +71,11 @@ def test_a_revision_that_never_ends_is_not_held(monkeypatch: pytest.MonkeyPatch)
 def test_a_prefix_has_exactly_the_keys_that_begin_with_it(prefix: bytes, key: bytes) -> None:
     end = prefix_end(prefix)
     assert (prefix <= key and (end == FROM_KEY or key < end)) == key.startswith(prefix)
+
+
+def test_a_sign_of_progress_of_a_member_that_lags_does_not_go_back() -> None:
+    """What was returned would be asked for again, and come twice."""
+    revisions = Revisions()
+    revisions.advance(9)
+    revisions.advance(7)
+    assert revisions.last == 9
