@@ -15,8 +15,8 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
-from tests.journeys.in_place import IN_PLACE, identities, journey, machines, marks, reach, ready, until_so
-from tests.journeys.managed import ManagedEnvironment
+from tests.journeys.in_place import IN_PLACE, identities, journey, machines, manifest, marks, reach, ready, until_so
+from tests.journeys.managed import GARDEN, ManagedEnvironment
 from tests.support.sampling import sampled
 from tests.support.upgraders import Upgraders
 
@@ -155,10 +155,14 @@ def test_a_machine_whose_kubeadm_config_is_gone_is_named_and_its_change_is_not_c
         kubelet = {"kubeletConfiguration": {"maxPods": 44}}
         if is_worker:
             groups = [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": IN_PLACE, **kubelet}]
-            await env.change(workerNodeGroupConfigurations=groups)
+            change: Tree = {"workerNodeGroupConfigurations": groups}
         else:
-            await env.change(controlPlaneConfiguration={"apiServerExtraArgs": {"audit-log-maxage": "9"}})
+            plane = {"count": 3, "upgradeRolloutStrategy": IN_PLACE}
+            change = {"controlPlaneConfiguration": plane | {"apiServerExtraArgs": {"audit-log-maxage": "9"}}}
+        planned = await env.preview(GARDEN, await manifest(env, change))
+        await env.change(**change)
         sentence = f"KubeadmConfig {machine} of Machine {machine} does not exist"
+        assert sentence in planned.stops
         found = await env.until(lambda one: any(sentence in said.message for said in one.status.conditions))
         assert not found.status.ready
         assert upgraders.changes == {}

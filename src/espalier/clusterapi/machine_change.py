@@ -146,6 +146,16 @@ def of_control_plane_machine(
     )
 
 
+def lost_config(machine: Machine, config: object | None) -> str:
+    """Why a machine is not upgraded in place whose KubeadmConfig is gone, and what to do; empty for any other."""
+    reference = machine.spec.bootstrap.config_ref
+    if config is not None or reference is None:
+        return ""
+    what = f"KubeadmConfig {reference.name} of Machine {machine.metadata.name} does not exist"
+    advice = "restore it, or delete the Machine to have it replaced, unless it is the only one of a control plane"
+    return f"{what}, so what its node lacks is not known: {advice}"
+
+
 def of_etcd(etcd: EtcdadmCluster) -> MachineParts:
     """The parts that machines of an etcd of its own should have."""
     reference = etcd.spec.infrastructure_template

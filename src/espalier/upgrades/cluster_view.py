@@ -73,9 +73,9 @@ class MachineView:
         return self.object.name
 
     @property
-    def has_lost_config(self) -> bool:
-        """True if its KubeadmConfig is gone: what its node lacks can't be told then."""
-        return self.config is None and self.machine.spec.bootstrap.config_ref is not None
+    def lost_config(self) -> str:
+        """What is said of it if its KubeadmConfig is gone, for then what its node lacks can't be told; else empty."""
+        return machine_change.lost_config(self.machine, self.config)
 
     @property
     def is_unfinished(self) -> bool:

@@ -112,9 +112,11 @@ class Group(msgspec.Struct, frozen=True):
     """Fields for which machines that are to be upgraded in place stay as they are until somebody acts."""
     fallback: tuple[str, ...] = ()
     """Fields for which machines that are to be upgraded in place are replaced, as `fallback` asks for."""
+    lost: tuple[str, ...] = ()
+    """Why none of the machines that are to be upgraded in place is begun with until somebody acts: a sentence each."""
 
     def __bool__(self) -> bool:
-        return bool(self.going or self.coming or self.in_place or self.upgraded or self.refused)
+        return bool(self.going or self.coming or self.in_place or self.upgraded or self.refused or self.lost)
 
     @property
     def is_of_workers(self) -> bool:
@@ -212,7 +214,7 @@ def _control_plane(
         return Group("", 0, coming=replicas)
     way = _way(wanted.metadata, IN_PLACE_CONTROL_PLANE)
     if fleet is None:
-        change = classified(machine_change.of_control_plane(live), desired, way)
+        change, seen = classified(machine_change.of_control_plane(live), desired, way), []
         staying = [f"#{number}" for number in range(live.status.replicas or 0)]
         changes = dict.fromkeys(staying, change)
     else:
@@ -225,6 +227,8 @@ def _control_plane(
     refused = _refused(changes.values())
     if refused and way is Way.IN_PLACE:
         return Group("", len(staying), in_place=metadata, refused=refused)
+    if outdated and not refused and (lost := _lost(seen, wanted.metadata, IN_PLACE_CONTROL_PLANE)):
+        return Group("", len(staying), in_place=metadata, lost=lost)
     is_in_place = way is not Way.ROLLING and not refused
     upgraded = tuple(RemovedMachine(name, why) for name, why in outdated.items()) if is_in_place else ()
     going, coming = _one_by_one(staying, {} if upgraded else outdated, replicas, surge)
@@ -329,6 +333,10 @@ def _deployment(
     if refused and way is Way.IN_PLACE:
         return Group(name, present, refused=refused)
     if way is not Way.ROLLING and not refused:
+        is_due = any(change.is_outdated and names for change, names in sets)
+        latest = fleet.of_set(fleet.sets_of(name)[-1].metadata.name) if fleet is not None and sets else []
+        if is_due and (lost := _lost(latest, wanted.metadata, IN_PLACE_DEPLOYMENT)):
+            return Group(name, present, lost=lost)
         done = {one.name for one in fleet.machines if _is_reached(one, wanted)} if fleet is not None else ()
         machines = [RemovedMachine(one, () if one in done else change.fields) for change, of in sets for one in of]
         return _upgraded(name, replicas, machines)
@@ -343,6 +351,13 @@ def _deployment(
     rolls = len(going) > 0 and coming > 0
     because = (refused or fallback) if rolls else ()
     return Group(name, present, tuple(going), coming, at_once if rolls else max(1, coming), in_place, fallback=because)
+
+
+def _lost(machines: Iterable[SeenMachine], owner: ObjectMeta, mark: str) -> tuple[str, ...]:
+    """What component `upgrades` says of machines before it touches any of those that a marked owner has."""
+    if mark not in owner.annotations:
+        return ()
+    return tuple(filter(None, (machine_change.lost_config(one.machine, one.config) for one in machines)))
 
 
 def _is_reached(seen: SeenMachine, wanted: MachineDeployment) -> bool:
@@ -382,10 +397,13 @@ def _owner(metadata: ObjectMeta) -> tuple[str, str]:
 
 
 def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
-    """The reasons why machines can't be upgraded in place as asked; empty when all can."""
+    """The reasons why machines can't be upgraded in place as asked, or are not begun with; empty when all are."""
     said = [
         in_place_fields.sentence(group.refused, group.name or f"the control plane of {cluster}")
         for group in groups
         if group.refused
     ]
-    return f"{in_place.STOPPED}: {'; '.join(said)}" if said else ""
+    if said:
+        return f"{in_place.STOPPED}: {'; '.join(said)}"
+    lost = [sentence for group in groups for sentence in group.lost]
+    return f"{in_place.FAILED}: {'; '.join(lost)}" if lost else ""

@@ -126,7 +126,7 @@ class ControlPlaneGroup(Group):
         found = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
         changes = [(view, classified(capi_objects, control_plane, view)) for view in found]
         machines = tuple(
-            view for view, change in changes if change.is_outdated or view.has_lost_config or view.is_unfinished
+            view for view, change in changes if change.is_outdated or view.lost_config or view.is_unfinished
         )
         if len(found) - len(machines) >= max(1, desired_replicas(control_plane)):
             return Due((), (), is_due=False)

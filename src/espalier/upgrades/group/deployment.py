@@ -149,7 +149,7 @@ class DeploymentGroup(Group):
         machines = tuple(outdated(capi_objects, deployment, sets.machines))
         if change.is_outdated:
             known = {view.name for view in machines}
-            machines += tuple(view for view in sets.machines if view.has_lost_config and view.name not in known)
+            machines += tuple(view for view in sets.machines if view.lost_config and view.name not in known)
         refused = (*change.refused, *(f"machines of MachineSet {name}" for name in sets.older))
         return Due(machines, refused, bool(machines or change.is_outdated or refused))
 

@@ -203,13 +203,8 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
         if reference.uid and reference.uid != member.machine.machine.metadata.uid:
             message = f"Machine {member.name} is another one than was named: its uid is not {reference.uid}"
             return Wait("MachineNotFound", f"{field}: {message}")
-        if member.machine.has_lost_config and not (member.is_done or member.is_gone):
-            config = member.machine.machine.spec.bootstrap.config_ref
-            what = f"KubeadmConfig {config.name if config else ''} of Machine {member.name} does not exist"
-            advice = (
-                "restore it, or delete the Machine to have it replaced, unless it is the only one of a control plane"
-            )
-            return Wait("KubeadmConfigMissing", f"{what}, so what its node lacks is not known: {advice}")
+        if (lost := member.machine.lost_config) and not (member.is_done or member.is_gone):
+            return Wait("KubeadmConfigMissing", lost)
         problem = kubernetes_versions.step_obstacle(member.machine.machine.spec.version, scope.version)
         if problem:
             return Wait("VersionRefused", f"Machine {member.name}: {problem}")

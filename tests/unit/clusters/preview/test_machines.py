@@ -22,6 +22,7 @@ from espalier.clusters.preview.machines import (
     SeenMachine,
     groups,
     refused_groups,
+    refused_in_place,
 )
 from espalier.clusters.preview.simulate import simulate
 from espalier.clusters.provider import infrastructures
@@ -94,7 +95,7 @@ def fleet(scope: Scope, *, marked: str = "") -> Fleet:
         sets[f"{name}-a"] = msgspec.convert(tree, MachineSet)
         for number in range(deployment.spec.replicas or 0):
             of_set = machine(f"{name}-a-{number}", "MachineSet", f"{name}-a", template["spec"])
-            seen.append(SeenMachine(of_set))
+            seen.append(SeenMachine(of_set, KubeadmConfig(metadata=ObjectMeta(name=of_set.metadata.name))))
     return Fleet(seen, sets)
 
 
@@ -177,6 +178,29 @@ def test_workers_that_an_upgrade_in_place_has_done_are_not_upgraded_again(
     found = {group.name: group for group in groups(simulate(scope), half, KNOWN)}["garden-md-0"]
     assert (found.present, found.going, found.coming) == (2, (), 0)
     assert [one.name for one in found.upgraded] == ["garden-md-0-a-0", "garden-md-0-a-1"][2 - left :]
+
+
+@pytest.mark.parametrize(("group", "lost"), [("", "cp-1"), ("garden-md-0", "garden-md-0-a-1")])
+@pytest.mark.parametrize("fallback", [None, "RollingUpdate"])
+def test_a_group_with_a_machine_without_its_kubeadm_config_is_not_said_to_be_upgraded_in_place(
+    group: str, lost: str, fallback: str | None
+) -> None:
+    scope = changed(in_place_spec(fallback), **in_place_spec(fallback), kubernetesVersion="1.36")
+    reference = {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": lost}
+    there = fleet(scope)
+
+    def without(seen: SeenMachine) -> SeenMachine:
+        tree = msgspec.to_builtins(seen.machine)
+        tree["spec"]["bootstrap"] = {"configRef": reference}
+        return seen._replace(machine=msgspec.convert(tree, Machine), config=None)
+
+    half = Fleet([without(one) if one.name == lost else one for one in there.machines], there.sets)
+    found = {one.name: one for one in groups(simulate(scope), half, KNOWN)}
+    assert (found[group].going, found[group].coming, found[group].upgraded) == ((), 0, ())
+    assert [len(one.upgraded) > 0 for name, one in found.items() if name != group] == [True]
+    told = refused_in_place(list(found.values()), "garden")
+    assert told.startswith(f"InPlaceUpgradeFailed: KubeadmConfig {lost} of Machine {lost} does not exist, so ")
+    assert "restore it, or delete the Machine" in told
 
 
 def in_place_spec(fallback: str | None = None, **control_plane: Any) -> Tree:
