@@ -167,6 +167,17 @@ def test_a_kubeadm_config_that_is_none_is_told_and_nothing_is_written(text: str 
     assert found.reason == "KubeadmConfigInvalid"
 
 
+@pytest.mark.parametrize("text", [None, "", "- a list"])
+def test_no_worker_is_touched_whose_kubeadm_would_find_no_configuration(text: str | None) -> None:
+    scope = scope_of([node("a"), node("b")])
+    spec = msgspec.structs.replace(scope.upgrade.spec, node_type="Worker")
+    view: Any = scope.cluster_view
+    config = None if text is None else made({"metadata": {"name": "k"}, "data": {"ClusterConfiguration": text}})
+    view.workload.kubeadm_config = config
+    outcome, written = ended(node_life.check, replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, spec=spec)))
+    assert (reason(outcome), written) == ("KubeadmConfigInvalid", [])
+
+
 @pytest.mark.parametrize(("node_type", "is_asked"), [("Worker", True), ("ControlPlane", False)])
 def test_room_on_other_nodes_is_looked_for_where_pods_of_a_worker_would_move(
     node_type: Any, is_asked: bool, monkeypatch: pytest.MonkeyPatch

@@ -10,10 +10,12 @@ from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.core import POD
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UNFINISHED, UPGRADE_SECONDS
+from espalier.api.meta import Tree
 from espalier.api.violations import shown
 from espalier.clusterapi import kubernetes_versions
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, desired_replicas
 from espalier.kube.errors import Conflict, Forbidden, NotFound
+from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import health, images, names
 from espalier.upgrades.cluster_view import KUBE_SYSTEM, KUBEADM_CONFIG, Workload
@@ -140,7 +142,22 @@ async def check(ctx: Context) -> Outcome:
         return Wait("SpecDataInvalid", "spec.bootstrapChanges: it is no JSON object in base64; delete the NodeUpgrade")
     if not scope.node.is_ready:
         return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready, before it is touched")
+    if scope.upgrade.spec.node_type == "Worker" and scope.workload is not None:
+        found = read_configuration(scope.workload)
+        return found if isinstance(found, Wait) else Continue()
     return Continue()
+
+
+def read_configuration(workload: Workload) -> tuple[Object, Tree] | Wait:
+    """kubeadm's ConfigMap and the ClusterConfiguration in it: kubeadm reads it on every node, on workers too."""
+    name = f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}"
+    found = workload.kubeadm_config
+    if found is None:
+        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster does not exist: restore it")
+    try:
+        return found, cluster_configuration.read(found.tree)
+    except ValueError as error:
+        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster: {error}: correct it")
 
 
 async def find_image(ctx: Context) -> Outcome:
@@ -235,16 +252,12 @@ async def protect_machine(ctx: Context) -> Outcome:
 
 async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
     """Bring kubeadm-config to what is asked for, before kubeadm renders static pods by it: the node's part in that."""
-    name = f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}"
-    found = workload.kubeadm_config
-    if found is None:
-        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster does not exist: restore it")
-    try:
-        present = cluster_configuration.read(found.tree)
-    except ValueError as error:
-        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster: {error}: correct it")
+    seen = read_configuration(workload)
+    if isinstance(seen, Wait):
+        return seen
+    found, present = seen
     if problem := cluster_configuration.obstacle(present, scope.asked):
-        return Wait("VersionRefused", f"{name}: {problem}")
+        return Wait("VersionRefused", f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}: {problem}")
     await write_configuration(workload, found, scope.asked)
     return scope.role(cluster_configuration.version_of(present))
 
