@@ -384,14 +384,17 @@ def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
     return min(replicas, max(counted, rollouts.to_replace(deployment, scope.capi_objects.sets_of(name))))
 
 
-def _in_place_later(scope: Scope, changes: Changes) -> int:
-    """The number of outdated machines that will be upgraded in place, as soon as their group may be written.
+def _later(scope: Scope, changes: Changes) -> tuple[int, int]:
+    """The numbers of machines that will be upgraded in place as soon as their group may be written, and of outdated
+    ones in other groups.
 
-    What its strategy asks for does not decide that: a fallback has the machines of a group replaced.
+    What its strategy asks for does not decide that: a fallback has the machines of a group replaced. All machines of a
+    group are upgraded, also where their version stays.
     """
     held = {one.wanted.metadata.name for one in changes() if one.classified.fate is Fate.IN_PLACE}
     deployments = scope.capi_objects.typed_deployments
-    return sum(_outdated(scope, name, deployments[name]) for name in held & deployments.keys())
+    others = sum(_outdated(scope, name, one) for name, one in deployments.items() if name not in held)
+    return sum(deployments[name].status.replicas or 0 for name in held & deployments.keys()), others
 
 
 def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Condition:
@@ -411,10 +414,11 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
         message = f"{outside}: waiting for the cluster autoscaler"
         return _condition(type_, "False", AUTOSCALER_CONSTRAINT, message)
     counts = worker_counts(scope)
-    if later := _in_place_later(scope, changes):
+    later, replaced = _later(scope, changes)
+    if later:
         if refused := in_place.refused(changes()):
             return _false(type_, refused)
-        others = f", and {counts.outdated - later} replaced" if counts.outdated > later else ""
+        others = f", and {replaced} replaced" if replaced else ""
         message = f"{later} worker machines are upgraded in place after the control plane{others}"
         return _condition(type_, "False", in_place.UPGRADING, message)
     trouble = _trouble(scope, counts, "worker")

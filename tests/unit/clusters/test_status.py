@@ -239,6 +239,17 @@ def test_of_workers_that_wait_for_the_control_plane_it_is_said_which_are_replace
     assert message in found.message
 
 
+def test_workers_that_get_other_flags_after_the_control_plane_are_not_said_to_be_ready() -> None:
+    """Another release changes flags and files of machines without another version of Kubernetes."""
+    before = [{"name": "one", "count": 2} | IN_PLACE, {"name": "two", "count": 2}]
+    after = [before[0] | {"kubeletConfiguration": {"maxPods": 44}}, before[1]]
+    stood = objects(workerNodeGroupConfigurations=before)
+    status = report(made(objects=stood, workerNodeGroupConfigurations=after))
+    assert said(status)["WorkersReady"] == "False/InPlaceUpgradeInProgress"
+    told = condition(status, "WorkersReady").message
+    assert told == "2 worker machines are upgraded in place after the control plane"
+
+
 def test_workers_that_cluster_api_replaces_are_not_said_to_be_upgraded_in_place() -> None:
     """The fallback has them replaced, whatever the strategy of their group is: nothing is pending any more."""
     groups = [{"name": "md-0", "count": 2} | IN_PLACE_OR_ELSE | TAINTED]
