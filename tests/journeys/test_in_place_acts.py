@@ -9,12 +9,20 @@ from functools import partial
 
 import pytest
 
-from espalier.api.capi.machine import Machine
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import POD
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrades import (
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_DEPLOYMENT,
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+)
 from espalier.api.meta import Tree
+from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid, KubeError
 from espalier.simulator.workload_cluster import WorkloadCluster
@@ -227,6 +235,79 @@ def test_the_change_is_taken_back(where: tuple[str, Moment], *, worker: bool) ->
         return await is_upgraded(env, watcher, OLD if found.status.ready else NEW)
 
     acted(take_back, where, worker=worker, end=end)
+
+
+OWNERS: dict[bool, tuple[Resource, str, str]] = {
+    False: (KubeadmControlPlane.resource, "garden", IN_PLACE_CONTROL_PLANE),
+    True: (MachineDeployment.resource, "garden-md-0", IN_PLACE_DEPLOYMENT),
+}
+"""Of control plane and workers: what is upgraded, and the annotation that says so."""
+
+
+@pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
+def test_its_annotation_is_removed(where: tuple[str, Moment], *, worker: bool) -> None:
+    """No machine is replaced as long as the Cluster asks for an upgrade in place."""
+
+    async def remove(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
+        resource, name, mark = OWNERS[worker]
+        patch: Tree = {"metadata": {"annotations": {mark: None}}}
+        await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+    acted(remove, where, worker=worker)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("worker", sampled([False, True], 0))
+def test_its_annotation_is_removed_and_its_machines_are_to_be_replaced_then(*, worker: bool) -> None:
+    """Annotations that were written anew stand in nobody's way."""
+
+    async def remove(env: ManagedEnvironment, upgraders: Upgraders, node: str) -> None:
+        upgraders.hanging.add((node, "kubeadm-upgrader"))
+        resource, name, mark = OWNERS[worker]
+        patch: Tree = {"metadata": {"annotations": {mark: None}}}
+        await env.client.patch(resource, name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+        await asyncio.sleep(600)
+        upgraders.hanging.clear()
+        spec = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree["spec"]
+        group = spec["workerNodeGroupConfigurations"][0] | {"upgradeRolloutStrategy": None}
+        plane = {"upgradeRolloutStrategy": None}
+        await env.change(
+            **({"workerNodeGroupConfigurations": [group]} if worker else {"controlPlaneConfiguration": plane})
+        )
+
+    async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
+        await is_upgraded(env, watcher)
+
+    where = ("components-copier", Moment.ENDED)
+    acted(remove, where, worker=worker, end=end, expected=("Machine ", "nodes "))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("where", MOMENTS, ids=str)
+def test_its_machine_set_is_deleted(where: tuple[str, Moment]) -> None:
+    """Cluster API makes another one, with other machines, once it goes on."""
+
+    async def delete(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
+        [found] = (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items
+        await env.client.delete(MachineSet.resource, found.name, SYSTEM_NAMESPACE)
+
+    async def end(env: ManagedEnvironment, watcher: Watcher) -> None:
+        await is_upgraded(env, watcher)
+        assert len(await machines(env, control_plane=False)) == 2
+
+    acted(delete, where, worker=True, end=end, expected=("Machine ", "nodes "))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("where", "worker"), PLACES, ids=str)
+def test_labels_of_its_upgrades_are_removed(where: tuple[str, Moment], *, worker: bool) -> None:
+    async def strip(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
+        for kind in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource):
+            for one in (await env.client.list(kind, SYSTEM_NAMESPACE)).items:
+                patch: Tree = {"metadata": {"labels": None}}
+                await env.client.patch(kind, one.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+    acted(strip, where, worker=worker)
 
 
 EDITS: dict[str, Tree] = {

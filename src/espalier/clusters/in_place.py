@@ -264,8 +264,12 @@ def postponed(change: OwnerChange, has_cni: bool) -> str:
 
 
 def is_held(live: Owner) -> bool:
-    """True if the machines of a control plane or a worker node group are being upgraded in place."""
-    return live.metadata.annotations.get(_held_annotation(live)) == "true"
+    """True if the machines of a control plane or a worker node group are being upgraded in place.
+
+    Also where a person has removed the mark and left our pause: it is written again, as long as that is asked for.
+    """
+    annotations = live.metadata.annotations
+    return annotations.get(_held_annotation(live)) == "true" or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
 
 
 def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) -> bool:

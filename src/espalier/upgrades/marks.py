@@ -118,16 +118,24 @@ def _upgrade_of(tools: Tools, group: Group, owner: Object) -> Object | None:
 
 
 async def end_without_mark(ctx: Context) -> Outcome:
-    """An upgrade goes with its mark, the pause with the upgrade, and a claim with who has claimed the control plane."""
+    """An upgrade goes with its mark, the pause with the upgrade, and a claim with who has claimed the control plane.
+
+    Unless the Cluster still asks for it: who removed the mark alone would have all machines replaced. The Cluster
+    controller writes it again, and what is asked for is changed in the Cluster.
+    """
     annotations = ctx.object.metadata.annotations
     if annotations.get(ctx.group.mark) == "true":
         return Continue()
+    is_paused = annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
+    stands = ctx.upgrade is not None and not _is_ready(ctx.upgrade)
+    if is_paused and stands and ctx.tools.observer.asks_in_place(ctx.object):
+        return Wait("Upgrading", f"waiting for annotation {ctx.group.mark} to be written again")
     if ctx.upgrade is not None:
         await ctx.tools.writer.delete(ctx.group.resource, ctx.upgrade, found_by_owner)
     left: dict[str, None] = {}
     if NODE_IN_WORK in annotations and not ctx.tools.observer.is_there(annotations[NODE_IN_WORK]):
         left[NODE_IN_WORK] = None
-    if ctx.upgrade is None and annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE:
+    if ctx.upgrade is None and is_paused:
         left[PAUSED_ANNOTATION] = None
     if left:
         await ctx.tools.writer.merge(ctx.group.owner_resource, ctx.object, {"metadata": {"annotations": left}})
@@ -173,7 +181,7 @@ async def advance(ctx: Context) -> Outcome:
             return await _release(ctx)
         await writer.create(group.resource, group.upgrade(_metadata(ctx), owner, _references(due)))
         return Wait("UpgradeCreated", f"{group.resource.kind} {group.name(owner.name)} was created")
-    is_ready = bool((upgrade.tree.get("status") or {}).get("ready"))
+    is_ready = _is_ready(upgrade)
     is_other = _data_of(group, upgrade) != expected.encoded(group.asked_for(owner))
     if is_other and not falls_back and (node := _under_way(ctx, ctx.capi_objects, upgrade)):
         return Wait("NodeUnderWay", f"waiting for {node}: what it reaches is noted before anything else is begun")
@@ -228,6 +236,10 @@ def _under_way(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -
         if (member.is_done and not is_noted) or (member.is_active and has_begun):
             return f"NodeUpgrade {found.name}"
     return ""
+
+
+def _is_ready(upgrade: Object) -> bool:
+    return bool((upgrade.tree.get("status") or {}).get("ready"))
 
 
 def _data_of(group: Group, upgrade: Object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL as CLUSTER_LABEL
@@ -56,6 +57,22 @@ class Observer:
         """The Cluster that a KubeadmControlPlane or MachineDeployment was made for, if people have paused it."""
         cluster = self._clusters.get(_made_for(owner))
         return cluster.key if cluster is not None and PAUSED_ANNOTATION in cluster.metadata.annotations else None
+
+    def asks_in_place(self, owner: Object) -> bool:
+        """True if the Cluster that a KubeadmControlPlane or MachineDeployment was made for has it upgraded in place."""
+        cluster = self._clusters.get(_made_for(owner))
+        if cluster is None or {cluster.metadata.deletion_timestamp, owner.metadata.deletion_timestamp} != {None}:
+            return False
+        spec = cluster.tree.get("spec") or {}
+        if owner.kind == KubeadmControlPlane.resource.kind:
+            asked = spec.get("controlPlaneConfiguration") or {}
+        else:  # a group has a MachineDeployment for each of its failure domains: the longest name is its own
+            groups = {
+                f"{cluster.name}-{one.get('name', '')}": one for one in spec.get("workerNodeGroupConfigurations") or ()
+            }
+            found = [name for name in groups if owner.name == name or owner.name.startswith(f"{name}-")]
+            asked = groups[max(found, key=len)] if found else {}
+        return (asked.get("upgradeRolloutStrategy") or {}).get("type") == "InPlace"
 
     def in_cluster(self, resource: Resource, cluster: str) -> list[Object]:
         """Our own objects of a kind that concern a cluster."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL as CLUSTER_LABEL
+from espalier.api.eksa.group import CLUSTER_NAMESPACE_LABEL
 from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
@@ -15,6 +17,7 @@ from espalier.api.eksa.upgrades import (
     PAUSED_FOR_UPGRADE,
 )
 from espalier.api.meta import Tree
+from espalier.api.resource import Key
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
@@ -30,6 +33,7 @@ from espalier.upgrades.marks import (
     leave_to_hooks,
     read_cluster,
 )
+from espalier.upgrades.observe import Observer
 from tests.unit.upgrades.seen import machine, made
 
 TEMPLATE = {"apiGroup": "g", "kind": "K", "name": "t"}
@@ -59,6 +63,7 @@ def ended(
     of: Object | None = None,
     node_upgrades: tuple[Object, ...] = (),
     by_hooks: bool = False,
+    is_asked_for: bool = False,
 ) -> tuple[Outcome, list[str]]:
     """How a step over a control plane ends, and what it did, by words."""
     did: list[str] = []
@@ -86,7 +91,9 @@ def ended(
     tools: Any = SimpleNamespace(
         writer=SimpleNamespace(create=create, delete=delete, merge=merge),
         recorder=SimpleNamespace(event=lambda _owner, kind, reason, _message: did.append(f"{kind} {reason}")),
-        observer=SimpleNamespace(node_upgrades=lambda _upgrade: list(node_upgrades)),
+        observer=SimpleNamespace(
+            node_upgrades=lambda _upgrade: list(node_upgrades), asks_in_place=lambda _owner: is_asked_for
+        ),
     )
     metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "annotations": annotations}
     owner = made({"kind": "KubeadmControlPlane", "metadata": metadata, "spec": ASKED})
@@ -170,6 +177,48 @@ def test_an_upgrade_goes_with_its_mark() -> None:
     assert ended(end_without_mark, MARKED, of=upgrade()) == (Continue(), [])
     assert ended(end_without_mark, {}, of=upgrade()) == (Done(), ["deleted garden-cp-upgrade"])
     assert ended(end_without_mark, {}) == (Done(), [])
+
+
+@pytest.mark.parametrize(
+    ("pause", "of", "is_asked_for", "did"),
+    [
+        (PAUSED_FOR_UPGRADE, upgrade(), True, []),
+        (PAUSED_FOR_UPGRADE, upgrade(), False, ["deleted garden-cp-upgrade"]),
+        (PAUSED_FOR_UPGRADE, upgrade(ready=True), True, ["deleted garden-cp-upgrade"]),
+        (PAUSED_FOR_UPGRADE, None, True, ["unpaused"]),
+        ("by hand", upgrade(), True, ["deleted garden-cp-upgrade"]),
+    ],
+)
+def test_an_upgrade_that_the_cluster_asks_for_does_not_end_because_its_mark_alone_was_removed(
+    pause: str, of: Object | None, is_asked_for: bool, did: list[str]
+) -> None:
+    found = ended(end_without_mark, {PAUSED_ANNOTATION: pause}, of=of, is_asked_for=is_asked_for)[1]
+    assert [one for one in found if one != "written"] == did
+
+
+GROUPS = [
+    {"name": "a", "upgradeRolloutStrategy": {"type": "InPlace"}},
+    {"name": "a-b", "upgradeRolloutStrategy": None},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_in_place"), [("garden-a", True), ("garden-a-zone", True), ("garden-a-b", False), ("garden-c", False)]
+)
+def test_a_cluster_says_of_each_of_its_groups_whether_it_is_upgraded_in_place(name: str, is_in_place: bool) -> None:
+    """Also of one with failure domains, whose MachineDeployments have their names at the end."""
+    labels = {CLUSTER_LABEL: "garden", CLUSTER_NAMESPACE_LABEL: "team"}
+    owner = {"kind": "MachineDeployment", "metadata": {"name": name, "labels": labels}}
+    cluster: Tree = {"kind": "Cluster", "metadata": {"name": "garden", "namespace": "team"}}
+    spec = {"spec": {"workerNodeGroupConfigurations": GROUPS}}
+
+    def asks(**metadata: str) -> bool:
+        found = made({**cluster, "metadata": {**cluster["metadata"], **metadata}, **spec})
+        observer: Any = SimpleNamespace(_clusters={Key("team", "garden"): found})
+        return Observer.asks_in_place(observer, made(owner))
+
+    assert asks() is is_in_place
+    assert not asks(deletionTimestamp="2026-01-01T00:00:00Z")
 
 
 @pytest.mark.parametrize(("uid", "is_ours"), [("1", True), ("2", False)])
