@@ -39,6 +39,12 @@ def test_the_example_is_accepted_without_a_word() -> None:
     assert response.warnings == ()
 
 
+def test_groups_whose_machines_are_to_be_replaced_need_not_say_how_many_at_a_time() -> None:
+    """Messages advise to set just the type; the limits are Cluster API's own then, as without a strategy."""
+    response = ask(edited({GROUP + STRATEGY: {"type": "RollingUpdate"}}))
+    assert (response.allowed, response.message) == (True, "")
+
+
 def test_a_version_near_the_end_of_its_support_is_warned_of() -> None:
     near = edited({SPEC + "kubernetesVersion": "1.34"})
     result = "spec.kubernetesVersion: Kubernetes 1.34 (support ends on 2026-12-02); plan an upgrade"
@@ -215,7 +221,6 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         CONTROL_PLANE + STRATEGY + ".rollingUpdate",
         "one machine at a time",
     ),
-    ({GROUP + STRATEGY: {"type": "RollingUpdate"}}, GROUP + STRATEGY + ".rollingUpdate", "say how machines are"),
     ({SPEC + "packages": {"controller": {"tag": "a"}}}, "spec.packages.controller", "by their management cluster"),
     ({NETWORK + "services.cidrBlocks": ["fd00::/108"]}, NETWORK + "services.cidrBlocks", "same family"),
     ({NETWORK + "services.cidrBlocks": ["10.96.0.1/32"]}, NETWORK + "services.cidrBlocks", "at least 8 addresses"),

@@ -67,15 +67,7 @@ class WorkerRollingUpdate(Part):
 class WorkerNodesUpgradeRolloutStrategy(Part):
     """Rollout strategy of a worker node group."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        _FALLBACK_IN_PLACE,
-        Rule(
-            "!has(self.type) || self.type != 'RollingUpdate' || has(self.rollingUpdate)",
-            sentences.NO_LIMITS,
-            ".rollingUpdate",
-            found="'nothing'",
-        ),
-    )
+    validations: ClassVar[tuple[Rule, ...]] = (_FALLBACK_IN_PLACE,)
 
     type: StrategyType = None
     rolling_update: Annotated[WorkerRollingUpdate | None, Meta(description="Limits of a rolling update.")] = None

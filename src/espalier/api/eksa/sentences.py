@@ -70,7 +70,6 @@ TAINT_KEY = "not a valid taint name"
 SECOND_ROLLOUT = (
     "control planes are upgraded in place one machine at a time; remove the field, or set type to RollingUpdate"
 )
-NO_LIMITS = "say how machines are replaced, like maxSurge: 1, maxUnavailable: 0"
 NO_FALLBACK = "a fallback is for machines that are upgraded in place; set type to InPlace, or remove it"
 EXTERNAL_ETCD_IN_PLACE = "external etcd is not upgraded in place"
 KUBERNETES_STEP = "Kubernetes is upgraded one minor version at a time; upgrade to those in between first, one by one"

@@ -237,5 +237,3 @@ def _strategy(field: str, strategy: Strategy, *, has_external_etcd: bool) -> Ite
     is_of_workers = isinstance(strategy, WorkerNodesUpgradeRolloutStrategy)
     if is_in_place and not is_of_workers and strategy.rolling_update is not None:
         yield Violation(f"{field}.rollingUpdate", "limits", "nothing", sentences.SECOND_ROLLOUT)
-    if is_of_workers and strategy.type == "RollingUpdate" and strategy.rolling_update is None:
-        yield Violation(f"{field}.rollingUpdate", "nothing", "", sentences.NO_LIMITS)
