@@ -98,6 +98,14 @@ def test_a_step_or_a_pod_that_failed_is_told_with_how_to_go_on() -> None:
     assert outcome.reason == "PodFailed"
 
 
+def test_of_an_image_that_can_not_be_pulled_it_is_told_where_it_is_corrected() -> None:
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
+    outcome, _ = ended(node_life.follow_pod, with_pod("Pending", {"components-copier": waiting}))
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "PodCanNotBegin"
+    assert f"correct entry {NEW} of ConfigMap eksa-system/in-place-upgrade" in outcome.message
+
+
 @pytest.mark.parametrize(("runs", "deleted"), [(True, []), (False, ["pod"])])
 def test_another_attempt_that_is_asked_for_breaks_off_no_step_that_runs(
     runs: bool, deleted: list[str], monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
@@ -12,7 +13,8 @@ import structlog
 from espalier.api.core import NODE, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.kube.errors import NotFound
+from espalier.kube.client import PatchType
+from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.outcome import Done, Outcome, Wait
@@ -58,8 +60,13 @@ class Pods:
             return Done()
         running, ending = self._running.setdefault(key, {}), self._ending.setdefault(key, {})
         workload.server.read_log = self.read_log
-        pods = {pod.metadata.uid: pod for pod in workload.cache(POD).list() if self.runs(pod.decode(Pod))}
         nodes = {node.name: node for node in workload.cache(NODE).list()}
+        pods = {}
+        for pod in workload.cache(POD).list():
+            if self.runs(pod.decode(Pod)):
+                pods[pod.metadata.uid] = pod
+            elif _waits_for_image(pod.decode(Pod), pod.tree) and pod.tree["spec"].get("nodeName") in nodes:
+                await _say_unpulled(workload, pod)
         for uid in [uid for uid in running if uid not in pods]:
             self._end(workload, uid, pod=None)
         names = {found.run.key for found in running.values()}
@@ -167,6 +174,34 @@ class Pods:
             await retried(delete)
         except NotFound:
             _log.debug("the pod is deleted already", pod=pod.name)
+
+
+def _waits_for_image(pod: Pod, tree: Tree) -> bool:
+    """True for a pod without a program that somebody waits for: those that do not run to completion are simulated."""
+    return (
+        pod.spec.restart_policy == "Never"
+        and not pod.deleting
+        and "containerStatuses" not in (tree.get("status") or {})
+    )
+
+
+async def _say_unpulled(workload: WorkloadCluster, pod: Object) -> None:
+    """Report what a kubelet reports of an image that no registry has."""
+    inits, containers = pod.tree["spec"].get("initContainers") or [], pod.tree["spec"]["containers"]
+    image = str([*inits, *containers][0].get("image", ""))
+    why = {"reason": "ErrImagePull", "message": f"no image {image} can be pulled on simulated nodes"}
+    states = [{"waiting": why}, *({"waiting": {"reason": "PodInitializing"}} for _ in [*inits, *containers][1:])]
+    told = [
+        {"name": one["name"], "image": str(one.get("image", "")), "imageID": "", "ready": False, "restartCount": 0}
+        | {"state": state}
+        for one, state in zip([*inits, *containers], states, strict=True)
+    ]
+    status = {"phase": "Pending", "initContainerStatuses": told[: len(inits)], "containerStatuses": told[len(inits) :]}
+    body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+    with suppress(NotFound, Conflict):
+        await workload.client.patch(
+            POD, pod.name, pod.namespace, patch=body, type=PatchType.MERGE, subresource="status"
+        )
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -330,7 +330,9 @@ async def follow_pod(ctx: Context) -> Outcome:
             return Wait("PodFailed", f"the upgrader pod on node {scope.node_name} failed: {why}; {how}")
         return Wait(f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {why}; {how}")
     if stuck := status.stuck(scope.pod):
-        return Wait("PodCanNotBegin", f"the upgrader pod on node {scope.node_name} can't begin: {stuck}; {how}")
+        entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
+        advice = f"correct {entry}, if its image is the cause: the pod is made anew by itself; or {how}"
+        return Wait("PodCanNotBegin", f"the upgrader pod on node {scope.node_name} can't begin: {stuck}; {advice}")
     if scope.cluster_view and scope.workload and scope.workload.silent_for >= _SILENT:
         return Wait("WorkloadClusterUnreachable", _as_far_as_known(ctx, scope.cluster_view.waiting_for), after=_SILENT)
     since = scope.node.not_ready_since if scope.node else None

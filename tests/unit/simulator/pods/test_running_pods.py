@@ -114,6 +114,19 @@ async def test_a_command_that_the_image_does_not_have_ends_as_a_shell_would_end_
         assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 127
 
 
+async def test_an_image_without_a_program_is_one_that_can_not_be_pulled(tmp_path: Path) -> None:
+    """Of pods that run to completion; all others are taken to run."""
+    async with environment(tmp_path) as here:
+        init, main = ({"name": name, "image": "example.org/taller:1", "command": ["teller"]} for name in ("a", "b"))
+        await here.make("mistyped", [init], main)
+        pod = await here.until("mistyped", lambda pod: bool(pod.get("status", {}).get("initContainerStatuses")))
+        first, last = pod["status"]["initContainerStatuses"][0], pod["status"]["containerStatuses"][0]
+        assert phase(pod) == "Pending"
+        assert first["state"]["waiting"]["reason"] == "ErrImagePull"
+        assert "example.org/taller:1" in first["state"]["waiting"]["message"]
+        assert last["state"] == {"waiting": {"reason": "PodInitializing"}}
+
+
 async def test_config_maps_secrets_tokens_and_fields_reach_the_containers(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         meta = {"namespace": "default"}
