@@ -63,7 +63,7 @@ def checked_row(one: Checked) -> tuple[str, ...]:
     """An object that was read, in the columns of `CHECKED_COLUMNS`."""
     if one.problem:
         return one.stored.name, "", "damaged"
-    content = size_of(one.size) if one.stored.snapshot.kind is Kind.FULL else f"{one.events} events"
+    content = size_of(one.size) if one.stored.snapshot.kind is Kind.FULL else counted(one.events, "event")
     return one.stored.name, content, "whole"
 
 
@@ -148,3 +148,8 @@ def span(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{int(seconds // size)}{unit}"
     return f"{max(0, int(seconds))}s"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, in words for people."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

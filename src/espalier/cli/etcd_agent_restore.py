@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espalier.cli import flags, output
-from espalier.cli.etcd_agent_work import counted, explained, opened
+from espalier.cli.backup_tables import counted
+from espalier.cli.etcd_agent_work import explained, opened
 from espalier.cli.failures import Damaged, Failure, Usage
 from espalier.cli.transfer import Transfer
 from espalier.etcdbackup.restore.errors import Incomplete, RestoreError

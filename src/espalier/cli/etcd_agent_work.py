@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from espalier.cli import backup_tables as tables
 from espalier.cli import flags, output
+from espalier.cli.backup_tables import counted
 from espalier.cli.failures import Damaged, Exit, Failure, NotReachable, Overdue, Usage
 from espalier.cli.progress import Progress
 from espalier.cli.transfer import Transfer
@@ -233,11 +234,6 @@ def _nothing_found(store: Store, stock: Inventory) -> str:
         stray = counted(len(stock.stray), "delta")
         return f"{said}, and {stray} without one; look for it where it was deleted or moved to"
     return f"{said}; its keys would begin with {LAYOUT}/Full-: see bucket and prefix"
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things, in words for people."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _say_the_rest(stock: Inventory) -> None:

@@ -22,7 +22,7 @@ async def restored(store: Store, stock: Inventory, *, bump: int) -> tuple[list[R
 
     Raises `StoreError`, `RestoreError`, `Malformed`.
     """
-    full = plan.full_snapshots(stock)[0]
+    full = plan.full_snapshots(stock, where=store.where)[0]
     async with aclosing(content(store, full)) as pieces:
         database = Database.of(b"".join([piece async for piece in pieces]), full.name)
     try:

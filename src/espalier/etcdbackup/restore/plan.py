@@ -31,14 +31,14 @@ def target(stock: Inventory) -> int:
     return max((stored.snapshot.last for stored in stock.snapshots), default=0)
 
 
-def full_snapshots(stock: Inventory, *, partial: bool = False) -> tuple[StoredSnapshot, ...]:
+def full_snapshots(stock: Inventory, *, partial: bool = False, where: str = "the store") -> tuple[StoredSnapshot, ...]:
     """Those to try, newest first: the latest, and older ones from which deltas lead as far, or, if `partial`, at all.
 
-    Raises `NothingToRestore`.
+    `where` is the store, for messages. Raises `NothingToRestore`.
     """
     fulls = [one.full for one in reversed(stock.sets)]
     if not fulls:
-        raise NothingToRestore("no full snapshot found")
+        raise NothingToRestore(f"no full snapshot found in {where}")
     latest, *older = fulls
     return latest, *(full for full in older if partial or _set(full, full.snapshot.last, stock).reach >= target(stock))
 

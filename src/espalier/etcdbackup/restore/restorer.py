@@ -79,7 +79,7 @@ async def restore(
     revisions can't be skipped.
     """
     stock = await take_stock(store) if stock is None else stock
-    candidates = plan.full_snapshots(stock, partial=options.partial)
+    candidates = plan.full_snapshots(stock, partial=options.partial, where=store.where)
     with side_folder(folder, replace=options.replace) as side:
         one = _Restore(store, stock, side, options, progress)
         full, state = await one.full(candidates)
@@ -126,7 +126,7 @@ class _Restore:
             first = first or failed
             self.passed_over.append(str(failed))
         if first is None:
-            raise NothingToRestore("no full snapshot found")
+            raise NothingToRestore(f"no full snapshot found in {self._store.where}")
         raise first
 
     async def apply(self, path: plan.Path, state: State) -> Contents:

@@ -14,7 +14,7 @@ from enum import StrEnum
 LAYOUT, LEGACY_LAYOUT = "v2", "v1"
 """Folders below the prefix of a store. In the legacy one each set has a folder `Backup-<seconds>`; it is only read."""
 LAST_REVISION = 2**63 - 1
-_LAST_SECOND = 253_402_300_799
+LAST_SECOND = 253_402_300_799
 """9999-12-31, the last one that a date can have."""
 
 
@@ -59,7 +59,7 @@ class Snapshot:
             raise ValueError(f"revisions: found {self.start} to {self.last}, allowed is a range from 0 to 2^63-1")
         if self.kind is Kind.FULL and self.start:
             raise ValueError(f"first revision of a full snapshot: found {self.start}, allowed is 0")
-        if not 0 <= self.created <= _LAST_SECOND:
+        if not 0 <= self.created <= LAST_SECOND:
             raise ValueError(f"time: found {self.created}, allowed are seconds since 1970, up to the year 9999")
 
     def __str__(self) -> str:

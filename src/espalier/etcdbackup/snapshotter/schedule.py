@@ -33,7 +33,7 @@ class Schedule:
     def __post_init__(self) -> None:
         following(self.full, datetime.now(UTC))
         if self.defragmentation:
-            following(self.defragmentation, datetime.now(UTC))
+            following(self.defragmentation, datetime.now(UTC), name="defragmentation schedule")
         if self.delta_memory < 1:
             raise ValueError(f"memory of deltas: found {self.delta_memory}, allowed is 1 byte or more")
 
@@ -43,13 +43,13 @@ class Schedule:
         return self.delta_period >= 1
 
 
-def following(expression: str, now: datetime) -> datetime:
+def following(expression: str, now: datetime, *, name: str = "schedule") -> datetime:
     """The next time that a cron expression means. Raises `ValueError` for one that means none."""
     try:
         return next(CronSim(expression, now.astimezone(UTC)))
     except (CronSimError, StopIteration) as error:
         raise ValueError(
-            f"schedule: found {expression!r}, allowed is a cron expression of five fields such as 0 */1 * * * "
+            f"{name}: found {expression!r}, allowed is a cron expression of five fields such as 0 */1 * * * "
             f"({str(error) or 'it never comes'})"
         ) from None
 

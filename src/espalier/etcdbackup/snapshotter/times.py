@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from espalier.etcdbackup.snapshots.names import LAST_SECOND
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.runtime.clock import Clock
 
@@ -26,7 +27,7 @@ class Times:
     def of_full(self, last: int, stored: Iterable[StoredSnapshot]) -> int:
         """For a full snapshot that is begun now, of `last` revision, beside what the store has."""
         equal = (one.snapshot.created for one in stored if one.snapshot.last == last)
-        created = max(self._now(), self._delta + 1, *(before + 1 for before in equal))
+        created = min(LAST_SECOND, max(self._now(), self._delta + 1, *(before + 1 for before in equal)))
         self._full = (last, created)
         return created
 

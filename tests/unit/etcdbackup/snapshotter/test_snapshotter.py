@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from espalier.etcd.requests import Put, Txn
-from espalier.etcdbackup.snapshots.names import Kind
+from espalier.etcdbackup.snapshots.names import LAST_SECOND, Kind
 from espalier.etcdbackup.snapshotter.continuity import LastWrites, OtherHistory, compare
 from espalier.etcdbackup.snapshotter.full import newest_revision
 from espalier.etcdbackup.snapshotter.orders import Inactive
@@ -19,7 +19,7 @@ from espalier.etcdbackup.snapshotter.snapshotter import Behind, Snapshotter
 from espalier.etcdbackup.stores.errors import Unavailable
 from espalier.etcdbackup.stores.store import StoredObject
 from espalier.runtime.clock import LoopClock
-from tests.support.backups import delta, full, put
+from tests.support.backups import EPOCH, delta, full, put
 from tests.support.snapshotting import HOUR, MINUTE, MORNING, Setting, simulated
 
 
@@ -393,6 +393,19 @@ def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_while_it_is_taken(
             goes_on.set()
             await taken
             assert await _ends(one) == [("FULL", 1), ("DELTA", 4), ("FULL", 4), ("DELTA", 6)]
+
+    simulated(story)
+
+
+def test_a_snapshot_of_the_last_second_that_a_name_can_have_ends_no_agent() -> None:
+    """Whoever wrote it had a clock that was wrong, or wants that."""
+
+    async def story(one: Setting) -> None:
+        async with one.running() as snapshotter:
+            await asyncio.sleep(1)
+            await put(one.bucket, full(1, LAST_SECOND - EPOCH))
+            taken = await snapshotter.full()
+            assert taken.snapshot.last == 1
 
     simulated(story)
 
