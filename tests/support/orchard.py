@@ -365,6 +365,7 @@ ORCHARD_PROVIDER = Provider(
     rules=Rules(),
     extras=Extras(kinds=(SECRET, OrchardZone.resource), names=extra_names, render=extras),
     workload=workload,
+    has_kindnetd=True,
     controllers=(nursery,),
     rights=(Right((OrchardMachineConfig.resource,), ("patch",), "status"),),
 )

@@ -193,8 +193,10 @@ def versions() -> Iterator[str]:
         "vCenter (`make test`). No test runs those of the others. To add a provider: [providers.md](../providers.md)."
     )
     yield from ("", "## CNI", "")
+    containers = ", ".join(f"`{kind}`" for kind, one in PROVIDERS.items() if one.has_kindnetd)
     yield (
-        "kindnetd and cilium, in the versions of the Bundles. Tests apply their manifests and do not run their images."
+        f"Cilium, and kindnetd for new clusters with {containers} alone, in the versions of the Bundles. Tests apply "
+        "their manifests and do not run their images."
     )
     yield from ("", "## Real programs in tests", "")
     parts: dict[str, list[str]] = {}

@@ -251,6 +251,9 @@ class Admission:
         if asks_etcd and not is_made and not self._observer.knows_external_etcd:
             field = "spec.externalEtcdConfiguration"
             yield Violation(field, "etcd on machines of its own", "nothing", messages.REQUIRES_EKS_ANYWHERE)
+        if not is_made and not is_self_managed(new):
+            before = old.spec if old is not None else None
+            yield from unsupported.kindnetd(before, new.spec, self._observer.providers)
         known = self._observer.releases.versions()
         is_unused = old is not None and downgrade.is_unused(
             old.metadata.annotations, self._observer.releases.content(new.spec)

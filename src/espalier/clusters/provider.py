@@ -206,6 +206,9 @@ class Provider:
     """None: etcd runs on the machines of the control plane alone."""
     bottlerocket: Bottlerocket | None = None
     """None: it makes no machines with Bottlerocket."""
+    has_kindnetd: bool = False
+    """True if kindnetd carries the packets of its pods: its machines are containers. Refused in new clusters of
+    others."""
     encryption_file: str = ""
     """Where machines of its control planes keep the configuration of `spec.etcdEncryption`; empty: it is refused."""
     claims: Callable[[str, eksa.ClusterSpec, Sequence[Object]], Iterable[Name]] = lambda _name, _spec, _children: ()

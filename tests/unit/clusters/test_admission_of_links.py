@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.names import labels
+from espalier.providers.registry import PROVIDERS
 from tests.unit.clusters.asked import (
     GROUP,
     NETWORK,
@@ -14,7 +17,7 @@ from tests.unit.clusters.asked import (
     garden,
     paused,
 )
-from tests.unit.clusters.seen import laptop, naming
+from tests.unit.clusters.seen import NAMESPACE, example, laptop, naming
 
 FLUX = {"kind": "FluxConfig", "name": "estate"}
 
@@ -88,3 +91,64 @@ def test_the_plugin_of_the_network_stays_and_its_settings_may_change(old: Tree, 
 def test_the_plugin_may_be_written_in_the_other_way() -> None:
     before = edited({NETWORK + "cniConfig": None, NETWORK + "cni": "kindnetd"})
     assert ask(edited({NETWORK + "cniConfig": {"kindnetd": {}}}), before).allowed
+
+
+KINDNETD: Tree = {NETWORK + "cniConfig": {"kindnetd": {}}}
+NAMED: Tree = {NETWORK + "cniConfig": None, NETWORK + "cni": "kindnetd"}
+
+
+def of_provider(name: str) -> Tree:
+    """The Cluster of a provider's example, which has Cilium."""
+    return next(tree for tree in example(f"{name}.yaml") if tree["kind"] == "Cluster")
+
+
+def test_kindnetd_is_for_machines_that_are_containers() -> None:
+    assert [kind for kind, one in PROVIDERS.items() if one.has_kindnetd] == ["DockerDatacenterConfig"]
+
+
+@pytest.mark.parametrize("provider", ["vsphere", "tinkerbell", "nutanix", "cloudstack", "snow"])
+def test_a_new_cluster_of_other_machines_is_refused_with_kindnetd_and_says_what_to_set(provider: str) -> None:
+    assert ask(of_provider(provider)).allowed
+    for edits, field in ((KINDNETD, NETWORK + "cniConfig.kindnetd"), (NAMED, NETWORK + "cni")):
+        answer = ask(edited(edits, of_provider(provider)))
+        assert [cause.field for cause in answer.causes] == [field]
+        assert "set spec.clusterNetwork.cniConfig.cilium" in answer.message
+
+
+@pytest.mark.parametrize("edits", [KINDNETD, NAMED])
+def test_a_cluster_of_other_machines_that_has_kindnetd_may_be_changed(edits: Tree) -> None:
+    stored = edited(edits, of_provider("vsphere"))
+    bigger = ask(edited({GROUP + "count": 3}, stored), stored)
+    assert bigger.allowed, bigger.message
+    rewritten = ask(edited({NETWORK + "cni": None} | KINDNETD, stored), stored)
+    assert rewritten.allowed, rewritten.message
+
+
+def test_a_cluster_of_other_machines_gets_kindnetd_in_no_pause_either() -> None:
+    stored = paused(of_provider("vsphere"))
+    assert [cause.field for cause in ask(edited(KINDNETD, stored), stored).causes] == [NETWORK + "cniConfig.kindnetd"]
+
+
+def test_the_record_of_a_management_cluster_is_not_asked_for_its_plugin() -> None:
+    record = edited(
+        {SPEC + "clusterNetwork": edited(KINDNETD, of_provider("vsphere"))["spec"]["clusterNetwork"]}, laptop()
+    )
+    assert not [one for one in ask(record).causes if one.field.startswith(NETWORK)]
+
+
+def test_a_cluster_that_moved_here_with_its_cluster_api_objects_keeps_kindnetd() -> None:
+    moved = edited(KINDNETD, of_provider("vsphere"))
+    key = Key(NAMESPACE, moved["metadata"]["name"])
+    there: Tree = {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "Cluster",
+        "metadata": {
+            "name": key.name,
+            "namespace": "eksa-system",
+            "resourceVersion": "1",
+            "uid": "made",
+            "labels": labels(key),
+        },
+        "spec": {},
+    }
+    assert ask(moved, None, there).allowed

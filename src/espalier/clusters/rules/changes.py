@@ -37,6 +37,7 @@ def fixed(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
 
 
 CNI_FIELD = "spec.clusterNetwork.cniConfig"
+KINDNETD = "kindnetd"
 
 
 def cni_plugin(spec: eksa.ClusterSpec) -> str:
@@ -44,7 +45,7 @@ def cni_plugin(spec: eksa.ClusterSpec) -> str:
     config = cni_of(spec)
     if config is None:
         return ""
-    return "kindnetd" if isinstance(config, KindnetdConfig) else "cilium"
+    return KINDNETD if isinstance(config, KindnetdConfig) else "cilium"
 
 
 def other_plugin(spec: eksa.ClusterSpec, installed: str) -> Iterator[Violation]:
@@ -54,7 +55,7 @@ def other_plugin(spec: eksa.ClusterSpec, installed: str) -> Iterator[Violation]:
         yield Violation(CNI_FIELD, wanted, was, f"{_DELETE}, or set {was} again")
 
 
-_PLUGINS = {"kindnet": "kindnetd", "cilium": "cilium"}
+_PLUGINS = {"kindnet": KINDNETD, "cilium": "cilium"}
 
 
 def _fixed_fields(spec: eksa.ClusterSpec) -> dict[str, object]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from espalier.api.eksa import cluster as eksa
 from espalier.api.violations import Violation
 from espalier.clusters.provider import Provider, Providers
-from espalier.clusters.rules import encryption
+from espalier.clusters.rules import changes, encryption
 
 _REMOVE = "this release does not support the field; remove it"
 
@@ -36,6 +36,18 @@ def violations(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[Violati
     if cilium and cilium.helm_values:
         field = "spec.clusterNetwork.cniConfig.cilium.helmValues"
         yield Violation(field, ", ".join(sorted(cilium.helm_values)), "nothing", _REMOVE)
+
+
+def kindnetd(old: eksa.ClusterSpec | None, new: eksa.ClusterSpec, providers: Providers) -> Iterator[Violation]:
+    """CNI kindnetd where it does not work. Clusters that have it keep it: the plugin is immutable."""
+    provider = provider_of(new, providers)
+    if provider is None or provider.has_kindnetd or changes.cni_plugin(new) != changes.KINDNETD:
+        return
+    if old is None or changes.cni_plugin(old) != changes.KINDNETD:
+        is_named = new.cluster_network is not None and new.cluster_network.cni
+        field = "spec.clusterNetwork.cni" if is_named else f"{changes.CNI_FIELD}.kindnetd"
+        message = f"kindnetd does not work on machines of this provider; set {changes.CNI_FIELD}.cilium in its place"
+        yield Violation(field, "kindnetd", "cilium", message)
 
 
 def warnings(spec: eksa.ClusterSpec, providers: Providers) -> Iterator[str]:

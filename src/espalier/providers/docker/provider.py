@@ -12,4 +12,5 @@ DOCKER = Provider(
     rules=rules,
     etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
     settings=render.settings,
+    has_kindnetd=True,
 )

@@ -34,7 +34,7 @@ CARRIED_HERE = (
 CILIUM_MISSING = (
     "the manifest asks for Cilium, whose images are not to be had on this machine: its pods do not start and network "
     "policies are not enforced, while plugins ptp and host-local and routes between nodes carry the pods' packets; "
-    "ask for kindnetd in spec.clusterNetwork.cniConfig instead"
+    "a new cluster of a provider that has kindnetd may ask for that in spec.clusterNetwork.cniConfig"
 )
 
 
