@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from espalier.apiserver import http
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.kube import serving
+from espalier.kube.objects import encode_json
 from espalier.kube.pki import Authority
-from espalier.kube.wire import User
+from espalier.kube.wire import Request, User
 from espalier.runtime.admission import AdmissionResponse
 from espalier.runtime.health import health_application
 from espalier.runtime.serving import HttpServer
@@ -188,3 +190,48 @@ async def test_a_client_that_does_not_read_its_answer_is_cut_off(
             writer.close()
     finally:
         await server.stop()
+
+
+async def test_a_watch_that_nobody_reads_keeps_little_more_than_the_event_that_it_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of every watch: with thousands of them and large objects the server would be out of memory within seconds."""
+    kept: list[int] = []
+    paused, made, pause = asyncio.Event(), http.Connection.connection_made, http.Connection.pause_writing
+    transports: list[asyncio.Transport] = []
+
+    def accepted(connection: http.Connection, transport: asyncio.BaseTransport) -> None:
+        made(connection, transport)
+        assert isinstance(transport, asyncio.Transport)
+        transports.append(transport)
+
+    def stuck(connection: http.Connection) -> None:
+        pause(connection)
+        kept.append(transports[0].get_write_buffer_size())
+        paused.set()
+
+    monkeypatch.setattr(http.Connection, "connection_made", accepted)
+    monkeypatch.setattr(http.Connection, "pause_writing", stuck)
+    server = Server(MemoryStore(), now=lambda: NOW, random=random.Random(1))
+    await server.start()
+    user = User("admin", ("system:masters",))
+    shell = HttpShell(server, serving=PAIR, client_ca=AUTHORITY.certificate, tokens={TOKEN: user})
+    await shell.start()
+    path = "/api/v1/namespaces/default/configmaps"
+    try:
+        async with asyncio.timeout(30):
+            context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
+            _reader, writer = await asyncio.open_connection("127.0.0.1", shell.port, ssl=context, limit=1024)
+            head = f"GET {path}?watch=1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+            writer.write(head.encode())
+            for number in range(20):
+                item = {"metadata": {"name": f"large-{number}"}, "data": {"a": "x" * 1_000_000}}
+                body = encode_json({"apiVersion": "v1", "kind": "ConfigMap"} | item)
+                request = Request("POST", path, {}, {"content-type": "application/json"}, body)
+                assert (await server.serve(request, user)).status == 201
+            await paused.wait()
+            writer.transport.abort()
+    finally:
+        await shell.stop()
+        await server.close()
+    assert kept[0] < 4 * http.WRITTEN_AHEAD

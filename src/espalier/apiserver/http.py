@@ -48,6 +48,10 @@ MAX_HEADER = 64 * 1024
 STOP_GRACE = 5.0
 """Seconds for requests in progress to finish when the shell stops."""
 
+WRITTEN_AHEAD = 64 * 1024
+"""Bytes that are kept for a client that does not read, beside the event or response that is being sent. There may be
+thousands of watches."""
+
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS = {"content-type": content.JSON, "cache-control": "no-cache, private"}
 _log = logging.getLogger(__name__)
@@ -162,7 +166,8 @@ class HttpShell:
                 await response.prepare(incoming)
                 async for document in stream:
                     async with asyncio.timeout(serving.ANSWER_WITHIN):
-                        await response.write(document + b"\n")
+                        for piece in _pieces(document):
+                            await response.write(piece)
         except ConnectionError:
             pass
         except TimeoutError:
@@ -223,7 +228,8 @@ class Connection(serving.Connection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection was accepted."""
         super().connection_made(transport)
-        self._owner.open[self] = cast("asyncio.Transport", transport)
+        self._owner.open[self] = accepted = cast("asyncio.Transport", transport)
+        accepted.set_write_buffer_limits(WRITTEN_AHEAD)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel the watch of a lost connection."""
@@ -290,6 +296,17 @@ async def _request_of(incoming: web.BaseRequest) -> Request:
         headers=headers,
         body=body,
     )
+
+
+def _pieces(document: bytes) -> Iterator[bytes | memoryview]:
+    """A line of a watch. Of a large one only a piece is encrypted ahead of a reader that is slow."""
+    if len(document) < WRITTEN_AHEAD:
+        yield document + b"\n"
+        return
+    view = memoryview(document)
+    for start in range(0, len(document), WRITTEN_AHEAD):
+        yield view[start : start + WRITTEN_AHEAD]
+    yield b"\n"
 
 
 def _outgoing(answer: Response) -> web.Response:
