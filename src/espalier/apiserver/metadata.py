@@ -127,10 +127,15 @@ def label_problems(field: str, labels: Tree) -> Iterator[StatusCause]:
     """Violations of labels."""
     for key, value in labels.items():
         yield from _key_problems(field, key)
-        if len(value) > 63:
-            yield failures.invalid(field, value, "must be no more than 63 bytes")
-        if not _label_value.fullmatch(value):
-            yield failures.invalid(field, value, _BAD_VALUE)
+        yield from value_problems(field, value)
+
+
+def value_problems(field: str, value: str) -> Iterator[StatusCause]:
+    """Violations of the value of a label."""
+    if len(value) > 63:
+        yield failures.invalid(field, value, "must be no more than 63 bytes")
+    if not _label_value.fullmatch(value):
+        yield failures.invalid(field, value, _BAD_VALUE)
 
 
 def name_part_problems(field: str, key: str) -> Iterator[StatusCause]:

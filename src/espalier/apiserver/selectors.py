@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from espalier.apiserver.failures import bad_request
+from espalier.apiserver.metadata import name_part_problems, value_problems
 from espalier.apiserver.registry import ServedKind
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object
@@ -114,23 +115,37 @@ def _label_term(tokens: _Tokens) -> Term:
     if tokens.next == "!":
         tokens.take()
         absent = tokens.word()
+        _check(absent)
         return lambda labels: absent not in labels
     key = tokens.word()
     if tokens.next in ("in", "notin"):
         within = tokens.take() == "in"
         values = _values(tokens)
+        _check(key, *sorted(values))
         if within:
             return lambda labels: labels.get(key) in values
         return lambda labels: labels.get(key) not in values
     if tokens.next not in _OPERATORS:
+        _check(key)
         return lambda labels: key in labels
     operator = tokens.take()
     value = tokens.take() if tokens.next and tokens.next not in _SIGNS else ""
+    _check(key, value)
     if operator in "<>":
         return _numeric(key, operator, value)
     if operator == "!=":
         return lambda labels: labels.get(key) != value
     return lambda labels: labels.get(key) == value
+
+
+def _check(key: str, *values: str) -> None:
+    """Raise `BadRequest` for what no label has: with `!=`, a deletion by it would be one of everything."""
+    problems = list(name_part_problems("key", key))
+    for index, value in enumerate(values):
+        problems += value_problems(f"values[{index}][{key}]", value)
+    if problems:
+        found = ", ".join(f"{one.field}: {one.message}" for one in problems)
+        raise bad_request(f"unable to parse requirement: {f'[{found}]' if len(problems) > 1 else found}")
 
 
 def _values(tokens: _Tokens) -> frozenset[str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
+
 from espalier.apiserver import selectors
+from espalier.kube.errors import BadRequest
 
 
 def test_a_selector_is_read_once() -> None:
@@ -16,8 +19,32 @@ def test_long_selectors_are_not_kept() -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        for number in range(200):
-            selectors.parse_labels(f"app = a{number}{'a' * 60_000}")
-        assert tracemalloc.get_traced_memory()[0] - before < 1_000_000
+        for number in range(5):
+            selectors.parse_labels(f"app in ({','.join(f'a{number}-{value}' for value in range(3_000))})")
+        assert tracemalloc.get_traced_memory()[0] - before < 300_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("app!=/b", 'values[0][app]: Invalid value: "/b"'),
+        ("app notin (a,b_)", 'values[1][app]: Invalid value: "b_"'),
+        ("app in (a, b_)", 'values[1][app]: Invalid value: "b_"'),
+        (f"app={'a' * 64}", "must be no more than 63 bytes"),
+        ("!a/b/", 'key: Invalid value: "a/b/"'),
+        ("-a", 'key: Invalid value: "-a"'),
+        ("a\0=b", "key: Invalid value"),
+        ("-a!=_b", 'parse requirement: [key: Invalid value: "-a"'),
+    ],
+)
+def test_what_no_label_can_have_is_refused_for_a_deletion_by_it_would_be_of_everything(text: str, said: str) -> None:
+    with pytest.raises(BadRequest, match="unable to parse requirement") as refused:
+        selectors.parse_labels(text)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["app", "!example.com/app", "app=", "app in (,b)", "a.b/c_d in (E-f)", "size>5"])
+def test_what_labels_can_have_is_read(text: str) -> None:
+    assert len(selectors.parse_labels(text)) == 1
