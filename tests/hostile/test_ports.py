@@ -7,9 +7,10 @@ import logging
 import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -118,7 +119,9 @@ async def test_half_a_body_is_not_waited_for(connect: Connect, monkeypatch: pyte
         reader, writer = await connect()
         head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n"
         writer.write(head.encode() + b"{")
-        assert (await ended(reader)).startswith(b"HTTP/1.1 ")
+        answer = await ended(reader)
+        assert answer.startswith(b"HTTP/1.1 ")
+        assert b" 408 " not in answer or b"\r\nConnection: close\r\n" in answer
         writer.close()
 
 
@@ -192,6 +195,35 @@ async def test_a_client_that_does_not_read_its_answer_is_cut_off(
         await server.stop()
 
 
+@asynccontextmanager
+async def watch_that_nobody_reads() -> AsyncIterator[None]:
+    """A client that begins a watch and reads nothing, and more events than the system keeps for it."""
+    server = Server(MemoryStore(), now=lambda: NOW, random=random.Random(1))
+    await server.start()
+    user = User("admin", ("system:masters",))
+    shell = HttpShell(server, serving=PAIR, client_ca=AUTHORITY.certificate, tokens={TOKEN: user})
+    await shell.start()
+    path = "/api/v1/namespaces/default/configmaps"
+    try:
+        async with asyncio.timeout(30):
+            context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
+            _reader, writer = await asyncio.open_connection("127.0.0.1", shell.port, ssl=context, limit=1024)
+            head = f"GET {path}?watch=1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+            writer.write(head.encode())
+            for number in range(20):
+                item = {"metadata": {"name": f"large-{number}"}, "data": {"a": "x" * 1_000_000}}
+                body = encode_json({"apiVersion": "v1", "kind": "ConfigMap"} | item)
+                request = Request("POST", path, {}, {"content-type": "application/json"}, body)
+                assert (await server.serve(request, user)).status == 201
+            yield
+            writer.transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
+    finally:
+        await shell.stop()
+        await server.close()
+
+
 async def test_a_watch_that_nobody_reads_keeps_little_more_than_the_event_that_it_sends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,26 +244,28 @@ async def test_a_watch_that_nobody_reads_keeps_little_more_than_the_event_that_i
 
     monkeypatch.setattr(http.Connection, "connection_made", accepted)
     monkeypatch.setattr(http.Connection, "pause_writing", stuck)
-    server = Server(MemoryStore(), now=lambda: NOW, random=random.Random(1))
-    await server.start()
-    user = User("admin", ("system:masters",))
-    shell = HttpShell(server, serving=PAIR, client_ca=AUTHORITY.certificate, tokens={TOKEN: user})
-    await shell.start()
-    path = "/api/v1/namespaces/default/configmaps"
-    try:
-        async with asyncio.timeout(30):
-            context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
-            _reader, writer = await asyncio.open_connection("127.0.0.1", shell.port, ssl=context, limit=1024)
-            head = f"GET {path}?watch=1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
-            writer.write(head.encode())
-            for number in range(20):
-                item = {"metadata": {"name": f"large-{number}"}, "data": {"a": "x" * 1_000_000}}
-                body = encode_json({"apiVersion": "v1", "kind": "ConfigMap"} | item)
-                request = Request("POST", path, {}, {"content-type": "application/json"}, body)
-                assert (await server.serve(request, user)).status == 201
-            await paused.wait()
-            writer.transport.abort()
-    finally:
-        await shell.stop()
-        await server.close()
+    async with watch_that_nobody_reads():
+        await paused.wait()
     assert kept[0] < 4 * http.WRITTEN_AHEAD
+
+
+async def test_a_client_that_does_not_read_its_watch_is_cut_off_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not given the same time again for the end of the answer."""
+    monkeypatch.setattr(serving, "ANSWER_WITHIN", SECOND)
+    told: list[str] = []
+    over, abort, finish = asyncio.Event(), http.Connection.abort, http.Connection.finish_response
+
+    def aborted(connection: http.Connection) -> None:
+        told.append("cut off")
+        abort(connection)
+
+    async def finished(*arguments: Any) -> Any:
+        told.append("ended")
+        over.set()
+        return await finish(*arguments)
+
+    monkeypatch.setattr(http.Connection, "abort", aborted)
+    monkeypatch.setattr(http.Connection, "finish_response", finished)
+    async with watch_that_nobody_reads():
+        await over.wait()
+    assert told[:2] == ["cut off", "ended"]

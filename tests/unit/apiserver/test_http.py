@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from espalier.apiserver import http
 from espalier.apiserver.http import MAX_BODY, AddressTaken, HttpShell
 from espalier.kube import serving
 from espalier.kube.pki import Authority, KeyPair
@@ -312,3 +313,10 @@ async def test_a_watch_in_which_nothing_happens_for_long_goes_on(
             await asyncio.wait_for(response.content.readline(), 0.1)
         env.endpoint.stream.queue.put_nowait(b"1")
         assert await response.content.readline() == b"1\n"
+
+
+def test_a_certificate_without_a_common_name_is_nobodys_whatever_groups_it_names() -> None:
+    masters = {"subject": ((("organizationName", "system:masters"),),)}
+    assert http._user_of_certificate(masters) is None
+    named = {"subject": (*masters["subject"], (("commonName", "admin"),))}
+    assert http._user_of_certificate(named) == User("admin", ("system:masters", http.AUTHENTICATED))
