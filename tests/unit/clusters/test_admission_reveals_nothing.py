@@ -9,7 +9,7 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.runtime.admission import AdmissionResponse
-from tests.unit.clusters.asked import SPEC, ask, edited, garden, paused
+from tests.unit.clusters.asked import GROUP, SPEC, ask, edited, garden, paused
 from tests.unit.clusters.made import objects
 from tests.unit.clusters.seen import datacenter, example, laptop, naming
 from tests.unit.clusters.test_management import MANAGER, SHARED, delete, release_of_bundles
@@ -125,3 +125,12 @@ def test_a_dry_run_does_not_reveal_names_in_the_system_namespace() -> None:
     response = ask(ours, ours, ours, datacenter(), *found, names_others=False, dry_run=True)
     assert any("ClusterNameTaken" in one for one in response.warnings)
     assert SECRET not in str(response.warnings)
+
+
+def test_a_review_that_does_not_know_the_uid_is_told_no_effects() -> None:
+    """Whoever reaches the port may send one; the uid is known to API servers and to readers of the Cluster."""
+    stored = edited({GROUP + "count": 1})
+    asked = edited({GROUP + "count": 3}, stored)
+    guessed = edited({"metadata.uid": "guessed"}, asked)
+    told = set(ask(asked, stored, stored, dry_run=True).warnings)
+    assert told - set(ask(guessed, stored, stored, dry_run=True).warnings) == told != set()
