@@ -12,7 +12,7 @@ from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.writer import Writer
-from espalier.upgrades import admission, images, marks, rbac
+from espalier.upgrades import admission, annotation_controller, images, rbac
 from espalier.upgrades.cluster_tracker import ClusterTracker
 from espalier.upgrades.group import controller as group_upgrade
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
@@ -52,7 +52,9 @@ def component(
         for group in (ControlPlaneGroup(), DeploymentGroup()):
             manager.add(group_upgrade.controller(tools, group, workers=workers, resync=resync, rng=manager.rng))
             manager.add(
-                marks.controller(tools, group, by_hooks=by_hooks, workers=workers, resync=resync, rng=manager.rng)
+                annotation_controller.controller(
+                    tools, group, by_hooks=by_hooks, workers=workers, resync=resync, rng=manager.rng
+                )
             )
         manager.add(machines.controller(tools, workers=workers, resync=resync, rng=manager.rng))
         if by_hooks and host.webhooks is not None:

@@ -15,8 +15,8 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Wait
 from espalier.upgrades import expected
+from espalier.upgrades.annotation_controller import Context, replace_lost
 from espalier.upgrades.group import control_plane as control_plane_group
-from espalier.upgrades.marks import Context, replace_lost
 
 OURS = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
 THEIRS = {PAUSED_ANNOTATION: "by hand"}

@@ -22,9 +22,7 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import expected
-from espalier.upgrades.group.control_plane import ControlPlaneGroup
-from espalier.upgrades.group.group import Due
-from espalier.upgrades.marks import (
+from espalier.upgrades.annotation_controller import (
     Context,
     _marked,
     _upgrade_of,
@@ -33,6 +31,8 @@ from espalier.upgrades.marks import (
     leave_to_hooks,
     read_cluster,
 )
+from espalier.upgrades.group.control_plane import ControlPlaneGroup
+from espalier.upgrades.group.group import Due
 from espalier.upgrades.observe import Observer
 from tests.unit.upgrades.seen import machine, made
 
