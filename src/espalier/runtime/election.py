@@ -126,10 +126,17 @@ class Election:
             spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
             try:
                 async with asyncio.timeout(self._timing.retry):
-                    await self._patch(spec)
+                    await self._give_back(spec)
                 self._holder = ""
             except (KubeError, TimeoutError) as error:
                 _log.warning("the lease could not be released", error=str(error))
+
+    async def _give_back(self, spec: dict[str, Any]) -> None:
+        try:
+            await self._patch(spec)
+        except Conflict:  # a renewal that was cancelled has been written, or somebody was faster
+            if await self._is_ours():
+                await self._patch(spec)
 
     @property
     def _left(self) -> float:
@@ -179,14 +186,17 @@ class Election:
         return True
 
     async def _renew(self) -> bool:
-        if not self._seen:
-            found = await self._client.get(LEASE, self.name, self.namespace)
-            self._holder = found.decode(_Found).spec.holder_identity
-            self._saw(found)
-            if self._holder != self.identity:
-                return False
+        if not self._seen and not await self._is_ours():
+            return False
         await self._patch(self._spec(acquired=False))
         return True
+
+    async def _is_ours(self) -> bool:
+        """Look at the Lease."""
+        found = await self._client.get(LEASE, self.name, self.namespace)
+        self._holder = found.decode(_Found).spec.holder_identity
+        self._saw(found)
+        return self._holder == self.identity
 
     async def _patch(self, spec: dict[str, Any]) -> None:
         patch = {"metadata": {"resourceVersion": self._seen}, "spec": spec}

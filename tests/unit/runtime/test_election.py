@@ -34,6 +34,8 @@ class Candidate:
         self.name = name
         self.alive = True
         self.cut = False
+        self.unheard = False
+        """What it asks is done, and no answer comes."""
         self._server = server
         self.client = Client(InProcessTransport(self), retry=NO_RETRY)
         self.fence = Fence(simulation.clock.monotonic)
@@ -51,7 +53,10 @@ class Candidate:
     async def serve(self, request: Request, user: Any) -> Any:
         if self.cut:
             await asyncio.sleep(3600)
-        return await self._server.serve(request, user)
+        answer = await self._server.serve(request, user)
+        if self.unheard:
+            await asyncio.sleep(3600)
+        return answer
 
     async def watch(self, request: Request, user: Any) -> Any:
         return await self._server.watch(request, user)
@@ -85,6 +90,36 @@ def test_the_first_leads_and_the_second_waits_until_the_lease_is_given_back() ->
         assert asyncio.get_running_loop().time() - released < 4
         assert (one.fence.open, two.fence.open) == (False, True)
         assert (lease(server)["holderIdentity"], lease(server)["leaseTransitions"]) == ("two", 1)
+
+    play(story)
+
+
+def test_the_lease_is_given_back_when_a_renewal_was_cancelled_that_had_been_written() -> None:
+    """Of a manager that is stopped while it renews: the next one would wait for the Lease to expire."""
+
+    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+        await one.election.acquire()
+        holding = asyncio.create_task(one.election.hold())
+        one.unheard = True
+        await asyncio.sleep(3)
+        one.unheard = False
+        holding.cancel()
+        await asyncio.sleep(0)
+        await one.election.release()
+        assert lease(server)["holderIdentity"] == ""
+
+    play(story)
+
+
+def test_a_lease_that_another_one_has_by_now_is_not_given_back() -> None:
+    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+        await one.election.acquire()
+        await asyncio.sleep(16)
+        waiting = asyncio.create_task(two.election.acquire())
+        await asyncio.sleep(20)
+        assert waiting.done()
+        await one.election.release()
+        assert lease(server)["holderIdentity"] == "two"
 
     play(story)
 
