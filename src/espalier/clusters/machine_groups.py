@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from espalier.api.eksa import cluster as eksa
@@ -50,6 +50,12 @@ def kubernetes_versions(spec: eksa.ClusterSpec, config: str) -> list[str]:
     """The Kubernetes versions that machines with a machine config run."""
     named = (one for one in machine_groups(spec) if one.reference is not None and one.reference.name == config)
     return list(dict.fromkeys(one.kubernetes_version for one in named))
+
+
+def fields_with(os: str, spec: eksa.ClusterSpec, systems: Mapping[str, str]) -> list[str]:
+    """The fields whose machines have an operating system, by the systems of machine configs."""
+    groups = ((one.field, one.reference.name) for one in machine_groups(spec) if one.reference is not None)
+    return [field for field, config in groups if systems.get(config) == os]
 
 
 def names_version(image: str, version: str) -> bool:

@@ -12,9 +12,8 @@ import msgspec
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.clusters.linked_objects import datacenter, of_kind
 from espalier.clusters.provider import Dependency, Name
 from espalier.clusters.render_input import Design
 from espalier.kube.objects import Object
@@ -23,7 +22,6 @@ from espalier.providers.cloudstack.kinds import (
     AvailabilityZone,
     CloudStackDatacenterConfig,
     CloudStackDatacenterConfigSpec,
-    CloudStackMachineConfig,
 )
 
 GLOBAL = "global"
@@ -81,7 +79,7 @@ def availability_zones(spec: CloudStackDatacenterConfigSpec) -> list[Availabilit
 
 def claims(cluster: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
     """The CloudStackFailureDomains that Cluster API's provider makes for a cluster."""
-    for one in datacenters(children).values():
+    for one in of_kind(CloudStackDatacenterConfig, children).values():
         yield from (_failure_domain(zone.name, cluster) for zone in availability_zones(one.spec))
 
 
@@ -108,43 +106,14 @@ def credentials_of(zone: AvailabilityZone) -> str:
     return zone.credentials_ref.lower()
 
 
-def datacenters(children: Sequence[Object]) -> dict[str, CloudStackDatacenterConfig]:
-    """The datacenter among linked objects, by its name."""
-    kind = CloudStackDatacenterConfig.resource.kind
-    return {one.name: one.decode(CloudStackDatacenterConfig) for one in children if one.kind == kind}
-
-
-def machine_configs(children: Sequence[Object]) -> dict[str, CloudStackMachineConfig]:
-    """The machine configs among linked objects, by their names."""
-    kind = CloudStackMachineConfig.resource.kind
-    return {one.name: one.decode(CloudStackMachineConfig) for one in children if one.kind == kind}
-
-
 def zones(design: Design) -> list[AvailabilityZone]:
     """The availability zones of a cluster."""
-    reference = design.spec.datacenter_ref
-    return availability_zones(datacenters(design.children)[reference.name if reference else ""].spec)
-
-
-def machine_config(design: Design, reference: Ref | None) -> CloudStackMachineConfig:
-    """The machine config that a reference names."""
-    return machine_configs(design.children)[reference.name if reference else ""]
-
-
-def of_group(design: Design, group: WorkerNodeGroupConfiguration | None) -> CloudStackMachineConfig:
-    """The machine config of a worker node group; of the control plane for None."""
-    return machine_config(design, (group or design.control_plane).machine_group_ref)
-
-
-def of_etcd(design: Design) -> CloudStackMachineConfig:
-    """The machine config of etcd on machines of its own."""
-    asked = design.spec.external_etcd_configuration
-    return machine_config(design, asked.machine_group_ref if asked is not None else None)
+    return availability_zones(datacenter(CloudStackDatacenterConfig, design).spec)
 
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
     """The keys of each availability zone, which are used at its API."""
-    for one in datacenters(children).values():
+    for one in of_kind(CloudStackDatacenterConfig, children).values():
         for zone in availability_zones(one.spec):
             name, url = credentials_of(zone), zone.management_api_endpoint
             field = f"CloudStackDatacenterConfig {one.metadata.name}: availability zone {zone.name}"

@@ -10,6 +10,7 @@ from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.clusters import linked_objects
 from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design
@@ -79,7 +80,7 @@ def control_plane_config(design: Design) -> KubeadmConfigSpec:
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    made = _of_machine(config, references.of_group(design, None).spec)
+    made = _of_machine(config, linked_objects.of_group(CloudStackMachineConfig, design, None).spec)
     return replace(
         made,
         files=[kube_vip.file(_kube_vip_image(design), references.endpoint(design.spec).host), *made.files],
@@ -96,7 +97,7 @@ def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> Kubead
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    return _of_machine(config, references.of_group(design, group).spec)
+    return _of_machine(config, linked_objects.of_group(CloudStackMachineConfig, design, group).spec)
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: CloudStackMachineConfigSpec) -> KubeadmConfigSpec:
@@ -120,12 +121,12 @@ def machine_template(
     design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> CloudStackMachineTemplate:
     """The CloudStackMachineTemplate of the control plane or of a group."""
-    return _template(design, name, references.of_group(design, group))
+    return _template(design, name, linked_objects.of_group(CloudStackMachineConfig, design, group))
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
     """How a machine becomes a member of etcd."""
-    asked = references.of_etcd(design).spec
+    asked = linked_objects.of_etcd(CloudStackMachineConfig, design).spec
     return replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
         etcdadm_builtin=False,
@@ -142,7 +143,7 @@ def etcd_config(design: Design) -> EtcdadmConfigSpec:
 
 def etcd_machine_template(design: Design, name: str) -> CloudStackMachineTemplate:
     """What the machines of etcd are made of."""
-    return _template(design, name, references.of_etcd(design))
+    return _template(design, name, linked_objects.of_etcd(CloudStackMachineConfig, design))
 
 
 def settings(design: Design) -> Settings:

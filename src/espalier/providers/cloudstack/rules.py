@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from espalier.api.eksa import cluster as eksa
 from espalier.api.violations import Violation
 from espalier.clusters import addresses
+from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import machine_groups, names_version, references_to
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
@@ -61,7 +62,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
     """What only shows together with the machine configs: templates of another Kubernetes version."""
-    configs = references.machine_configs(children)
+    configs = of_kind(CloudStackMachineConfig, children)
     for one in machine_groups(cluster.spec):
         named = configs.get(one.reference.name) if one.reference is not None else None
         template = named.spec.template if named is not None else None

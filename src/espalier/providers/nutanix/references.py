@@ -10,9 +10,9 @@ import msgspec
 from espalier.api import json_trees
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.clusters import linked_objects
 from espalier.clusters.checks.questions import Server
 from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS
 from espalier.clusters.provider import Dependency
@@ -22,7 +22,6 @@ from espalier.providers.nutanix.kinds import (
     FailureDomain,
     NutanixDatacenterConfig,
     NutanixDatacenterConfigSpec,
-    NutanixMachineConfig,
 )
 
 CREDENTIALS = "nutanix-credentials"
@@ -83,38 +82,9 @@ def permission(spec: NutanixDatacenterConfigSpec) -> str:
     return Server(host_of(spec), spec.insecure).permission
 
 
-def datacenters(children: Sequence[Object]) -> dict[str, NutanixDatacenterConfig]:
-    """The datacenter among linked objects, by its name."""
-    kind = NutanixDatacenterConfig.resource.kind
-    return {one.name: one.decode(NutanixDatacenterConfig) for one in children if one.kind == kind}
-
-
-def machine_configs(children: Sequence[Object]) -> dict[str, NutanixMachineConfig]:
-    """The machine configs among linked objects, by their names."""
-    kind = NutanixMachineConfig.resource.kind
-    return {one.name: one.decode(NutanixMachineConfig) for one in children if one.kind == kind}
-
-
 def datacenter(design: Design) -> NutanixDatacenterConfigSpec:
     """The datacenter of a cluster."""
-    reference = design.spec.datacenter_ref
-    return datacenters(design.children)[reference.name if reference else ""].spec
-
-
-def machine_config(design: Design, reference: Ref | None) -> NutanixMachineConfig:
-    """The machine config that a reference names."""
-    return machine_configs(design.children)[reference.name if reference else ""]
-
-
-def of_group(design: Design, group: WorkerNodeGroupConfiguration | None) -> NutanixMachineConfig:
-    """The machine config of a worker node group; of the control plane for None."""
-    return machine_config(design, (group or design.control_plane).machine_group_ref)
-
-
-def of_etcd(design: Design) -> NutanixMachineConfig:
-    """The machine config of etcd on machines of its own."""
-    asked = design.spec.external_etcd_configuration
-    return machine_config(design, asked.machine_group_ref if asked is not None else None)
+    return linked_objects.datacenter(NutanixDatacenterConfig, design).spec
 
 
 def domain(design: Design, group: WorkerNodeGroupConfiguration | None) -> FailureDomain | None:
@@ -126,7 +96,7 @@ def domain(design: Design, group: WorkerNodeGroupConfiguration | None) -> Failur
 def domains(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, Sequence[str]]:
     """The failure domains that name a worker node group, by its name."""
     found: dict[str, list[str]] = {}
-    for one in datacenters(children).values():
+    for one in linked_objects.of_kind(NutanixDatacenterConfig, children).values():
         for domain in one.spec.failure_domains:
             for group in dict.fromkeys(domain.worker_machine_groups):
                 found.setdefault(group, []).append(domain.name)
@@ -140,7 +110,7 @@ def credentials_of(spec: NutanixDatacenterConfigSpec) -> str:
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
     """The credentials, which go to the Prism Central of the datacenter."""
-    for one in datacenters(children).values():
+    for one in linked_objects.of_kind(NutanixDatacenterConfig, children).values():
         name, field = credentials_of(one.spec), f"NutanixDatacenterConfig {one.metadata.name}: spec.credentialRef"
         yield Dependency(SECRET, name, field, permission(one.spec), _Lacks(name))
 

@@ -15,6 +15,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi.contract import MOVED
+from espalier.clusters import linked_objects
 from espalier.clusters.provider import Name
 from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
@@ -37,7 +38,13 @@ from espalier.providers.nutanix.cluster_api import (
     ResourceIdentifier,
     TrustBundle,
 )
-from espalier.providers.nutanix.kinds import FailureDomain, Gpu, Identifier, NutanixMachineConfig
+from espalier.providers.nutanix.kinds import (
+    FailureDomain,
+    Gpu,
+    Identifier,
+    NutanixDatacenterConfig,
+    NutanixMachineConfig,
+)
 
 CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 API_PORT = 6443
@@ -101,7 +108,7 @@ def control_plane_config(design: Design) -> KubeadmConfigSpec:
         node_name=host_os.NODE_NAME,
         cert_sans=CERT_SANS,
     )
-    made = _of_machine(config, references.of_group(design, None))
+    made = _of_machine(config, linked_objects.of_group(NutanixMachineConfig, design, None))
     first = kube_vip.first_machine(design.of_control_plane.version)
     return replace(
         made,
@@ -120,7 +127,7 @@ def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> Kubead
         cri_socket=CRI_SOCKET,
         node_name=host_os.NODE_NAME,
     )
-    return _of_machine(config, references.of_group(design, group))
+    return _of_machine(config, linked_objects.of_group(NutanixMachineConfig, design, group))
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: NutanixMachineConfig) -> KubeadmConfigSpec:
@@ -137,21 +144,23 @@ def machine_template(
     design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> NutanixMachineTemplate:
     """The NutanixMachineTemplate of the control plane, or of a group, in its failure domain."""
-    return _template(design, name, references.of_group(design, group), references.domain(design, group))
+    return _template(
+        design, name, linked_objects.of_group(NutanixMachineConfig, design, group), references.domain(design, group)
+    )
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
     """How a machine becomes a member of etcd."""
     return replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
-        users=_users(references.of_etcd(design)),
+        users=_users(linked_objects.of_etcd(NutanixMachineConfig, design)),
         pre_etcdadm_commands=[_NAMED, *host_os.FINDS_ITSELF],
     )
 
 
 def etcd_machine_template(design: Design, name: str) -> NutanixMachineTemplate:
     """What the machines of etcd are made of."""
-    return _template(design, name, references.of_etcd(design), None)
+    return _template(design, name, linked_objects.of_etcd(NutanixMachineConfig, design), None)
 
 
 def settings(design: Design) -> Settings:
@@ -169,7 +178,9 @@ def no_proxy(design: Design) -> Sequence[str]:
 def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
     """The Secret with credentials, and the ConfigMap with certificates of authorities."""
     yield Name(SECRET, credentials_name(name))
-    if any(one.spec.additional_trust_bundle for one in references.datacenters(children).values()):
+    if any(
+        one.spec.additional_trust_bundle for one in linked_objects.of_kind(NutanixDatacenterConfig, children).values()
+    ):
         yield Name(CONFIG_MAP, trust_bundle_name(name))
 
 

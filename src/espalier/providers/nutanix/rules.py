@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from espalier.api.eksa import cluster as eksa
 from espalier.api.quantities import amount
 from espalier.api.violations import Violation
+from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import WORKERS, machine_groups, references_to
 from espalier.clusters.render_input import group_name
 from espalier.clusters.rules import connections, endpoint
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import node_addresses
 from espalier.providers.nutanix.kinds import LEAST_DISK, LEAST_MEMORY, NutanixDatacenterConfig, NutanixMachineConfig
-from espalier.providers.nutanix.references import credentials_of, datacenters, machine_configs
+from espalier.providers.nutanix.references import credentials_of
 from espalier.providers.nutanix.render import credentials_name
 
 _GROUPS = "spec.workerNodeGroupConfigurations"
@@ -41,9 +42,9 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
     """What only shows together with the datacenter and machine configs."""
-    for datacenter in datacenters(children).values():
+    for datacenter in of_kind(NutanixDatacenterConfig, children).values():
         yield from _datacenter(cluster, datacenter)
-    configs = machine_configs(children)
+    configs = of_kind(NutanixMachineConfig, children)
     for config in configs.values():
         yield from _sizes(config)
     for one in machine_groups(cluster.spec):

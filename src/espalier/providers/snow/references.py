@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import configparser
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
 
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.host_os import BOTTLEROCKET
-from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.api.kinds import KubeObject
-from espalier.clusters.machine_groups import machine_groups
+from espalier.clusters.linked_objects import of_kind
+from espalier.clusters.machine_groups import fields_with
 from espalier.clusters.provider import Dependency, Further
 from espalier.clusters.render_input import Design
 from espalier.kube.objects import Object
@@ -22,7 +19,6 @@ from espalier.providers.snow.kinds import (
     SnowDatacenterConfigSpec,
     SnowIPPool,
     SnowMachineConfig,
-    SnowMachineConfigSpec,
 )
 
 CREDENTIALS = "snow-credentials"
@@ -30,28 +26,6 @@ CREDENTIALS = "snow-credentials"
 
 OF_DEVICES, AUTHORITIES = "credentials", "ca-bundle"
 """Its fields, as in EKS Anywhere: profiles of AWS, one for each device by its address, and certificates of devices."""
-
-K = TypeVar("K", bound=KubeObject)
-
-
-def of_kind(kind: type[K], children: Sequence[Object]) -> dict[str, K]:
-    """The linked objects of a kind, by their names."""
-    return {one.name: one.decode(kind) for one in children if one.kind == kind.resource.kind}
-
-
-def of_group(design: Design, group: WorkerNodeGroupConfiguration | None) -> SnowMachineConfigSpec:
-    """The machine config of a worker node group; of the control plane for None."""
-    return _machine_config(design, (group or design.control_plane).machine_group_ref)
-
-
-def of_etcd(design: Design) -> SnowMachineConfigSpec:
-    """The machine config of etcd on machines of its own."""
-    asked = design.spec.external_etcd_configuration
-    return _machine_config(design, asked.machine_group_ref if asked is not None else None)
-
-
-def _machine_config(design: Design, reference: Ref | None) -> SnowMachineConfigSpec:
-    return of_kind(SnowMachineConfig, design.children)[reference.name if reference else ""].spec
 
 
 def further(child: Object) -> Iterator[Further]:
@@ -115,10 +89,4 @@ def authorities(data: Mapping[str, bytes]) -> str:
 def with_bottlerocket(spec: eksa.ClusterSpec, children: Sequence[Object]) -> list[str]:
     """The fields of a Cluster's spec that ask for machines with Bottlerocket."""
     configs = of_kind(SnowMachineConfig, children)
-    return [
-        one.field
-        for one in machine_groups(spec)
-        if one.reference is not None
-        and (config := configs.get(one.reference.name)) is not None
-        and config.spec.os == BOTTLEROCKET
-    ]
+    return fields_with(BOTTLEROCKET, spec, {name: one.spec.os for name, one in configs.items()})

@@ -16,6 +16,7 @@ from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi.contract import MOVED
+from espalier.clusters import linked_objects
 from espalier.clusters.provider import Name
 from espalier.clusters.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
@@ -46,6 +47,7 @@ from espalier.providers.snow.kinds import (
     DEFAULT_INSTANCE_TYPE,
     DirectNetworkInterface,
     SnowIPPool,
+    SnowMachineConfig,
     SnowMachineConfigSpec,
     Volume,
 )
@@ -82,7 +84,7 @@ def infrastructure_cluster(design: Design) -> AWSSnowCluster:
 
 def control_plane_config(design: Design) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    asked = references.of_group(design, None)
+    asked = linked_objects.of_group(SnowMachineConfig, design, None).spec
     if asked.os == BOTTLEROCKET:
         return _control_plane_of_bottlerocket(design, asked)
     kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(design.control_plane.kubelet_configuration)
@@ -96,7 +98,7 @@ def control_plane_config(design: Design) -> KubeadmConfigSpec:
 
 def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    asked = references.of_group(design, group)
+    asked = linked_objects.of_group(SnowMachineConfig, design, group).spec
     if asked.os == BOTTLEROCKET:
         config = kubeadm.worker_config(design, group, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True)
         containers = _containers(design.of_group(group).bundle)
@@ -165,12 +167,12 @@ def machine_template(
     design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> AWSSnowMachineTemplate:
     """The AWSSnowMachineTemplate of the control plane or of a group."""
-    return _template(design, name, references.of_group(design, group))
+    return _template(design, name, linked_objects.of_group(SnowMachineConfig, design, group).spec)
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
     """How a machine becomes a member of etcd."""
-    asked = references.of_etcd(design)
+    asked = linked_objects.of_etcd(SnowMachineConfig, design).spec
     config = replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"), ntp=host_os.ntp(asked.host_os_configuration)
     )
@@ -182,7 +184,7 @@ def etcd_config(design: Design) -> EtcdadmConfigSpec:
 
 def etcd_machine_template(design: Design, name: str) -> AWSSnowMachineTemplate:
     """What the machines of etcd are made of."""
-    return _template(design, name, references.of_etcd(design))
+    return _template(design, name, linked_objects.of_etcd(SnowMachineConfig, design).spec)
 
 
 def settings(design: Design) -> Settings:
@@ -198,7 +200,7 @@ def no_proxy(design: Design) -> Sequence[str]:
 def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
     """The Secret with credentials, and IP pools."""
     yield Name(SECRET, credentials_name(name))
-    for pool in references.of_kind(SnowIPPool, children):
+    for pool in linked_objects.of_kind(SnowIPPool, children):
         yield Name(AWSSnowIPPool.resource, pool_name(name, pool))
 
 
@@ -207,7 +209,7 @@ def extras(design: Design) -> Iterable[KubeObject]:
     metadata = meta(design, credentials_name(design.name))
     metadata.labels = metadata.labels | MOVED
     yield Secret(metadata=metadata, type="Opaque", data=dict(references.credentials(design)))
-    for name, pool in references.of_kind(SnowIPPool, design.children).items():
+    for name, pool in linked_objects.of_kind(SnowIPPool, design.children).items():
         ranges = [AddressRange(one.ip_start, one.ip_end, one.subnet, one.gateway) for one in pool.spec.pools]
         yield AWSSnowIPPool(metadata=meta(design, pool_name(design.name, name)), spec=AWSSnowIPPoolSpec(pools=ranges))
 

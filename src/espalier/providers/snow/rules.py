@@ -12,11 +12,12 @@ from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.api.violations import Violation
 from espalier.clusters import addresses
 from espalier.clusters.addresses import Address
+from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import references_to
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.snow.kinds import IPPool, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
-from espalier.providers.snow.references import credentials_of, of_kind
+from espalier.providers.snow.references import credentials_of
 from espalier.providers.snow.render import credentials_name
 
 _GROUPS = "spec.workerNodeGroupConfigurations"

@@ -13,6 +13,7 @@ from espalier.api.capi.machine import MachineDeletion, MachineDeployment, Templa
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.label_selectors import LabelSelector
 from espalier.clusters import registry_mirror
+from espalier.clusters.linked_objects import datacenter, of_group
 from espalier.clusters.render import host_os, kube_vip, kubeadm, node_setup
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render_input import Components, Design
@@ -30,11 +31,12 @@ from espalier.providers.tinkerbell.cluster_api import (
     TinkerbellMachineTemplateSpec,
 )
 from espalier.providers.tinkerbell.kinds import (
+    TinkerbellDatacenterConfig,
     TinkerbellDatacenterConfigSpec,
     TinkerbellMachineConfig,
     TinkerbellMachineConfigSpec,
 )
-from espalier.providers.tinkerbell.references import datacenter, of_group, template
+from espalier.providers.tinkerbell.references import template
 
 API_PORT = 6443
 _ISO_PORT = 7171
@@ -68,10 +70,11 @@ def control_plane_config(design: Design) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
     kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(design.control_plane.kubelet_configuration)
     config = kubeadm.control_plane_config(design, kubelet_args=kubelet_args, cri_socket="")
-    made = kube_vip.joins(_of_machine(config, of_group(design, None).spec))
+    made = kube_vip.joins(_of_machine(config, of_group(TinkerbellMachineConfig, design, None).spec))
     if design.control_plane.skip_load_balancer_deployment:
         return made
-    keeps_services = not design.groups and not datacenter(design).spec.skip_load_balancer_deployment
+    where = datacenter(TinkerbellDatacenterConfig, design).spec
+    keeps_services = not design.groups and not where.skip_load_balancer_deployment
     variant = kube_vip.Variant(kube_vip.OF_SERVICES) if keeps_services else kube_vip.USUAL
     vip = kube_vip.file(_kube_vip_image(design), design.spec.endpoint_host, variant)
     return replace(
@@ -85,14 +88,15 @@ def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> Kubead
     """The kubeadm configuration of workers."""
     kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration)
     config = kubeadm.worker_config(design, group, kubelet_args=kubelet_args, cri_socket="")
-    return _of_machine(config, of_group(design, group).spec)
+    return _of_machine(config, of_group(TinkerbellMachineConfig, design, group).spec)
 
 
 def machine_template(
     design: Design, _components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> TinkerbellMachineTemplate:
     """The TinkerbellMachineTemplate of the control plane or of a group."""
-    config, where = of_group(design, group), datacenter(design).spec
+    config = of_group(TinkerbellMachineConfig, design, group)
+    where = datacenter(TinkerbellDatacenterConfig, design).spec
     machine = TinkerbellMachineSpec(
         hardware_affinity=_affinity(config.spec),
         template_override=_workflow(design, config),
@@ -125,7 +129,7 @@ def settings(design: Design) -> Settings:
 
 def no_proxy(design: Design) -> Sequence[str]:
     """The API server, and Tinkerbell."""
-    return [design.spec.endpoint_host, datacenter(design).spec.tinkerbell_ip]
+    return [design.spec.endpoint_host, datacenter(TinkerbellDatacenterConfig, design).spec.tinkerbell_ip]
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: TinkerbellMachineConfigSpec) -> KubeadmConfigSpec:
@@ -155,7 +159,7 @@ def _boot_options(where: TinkerbellDatacenterConfigSpec) -> BootOptions:
 
 
 def _workflow(design: Design, config: TinkerbellMachineConfig) -> str:
-    where, own = datacenter(design).spec, template(design, config)
+    where, own = datacenter(TinkerbellDatacenterConfig, design).spec, template(design, config)
     image = config.spec.os_image_url or where.os_image_url
     if own is not None:
         made = workflow.with_image(own.spec.template, image)

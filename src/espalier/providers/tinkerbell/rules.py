@@ -12,6 +12,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU
 from espalier.api.violations import Violation
 from espalier.clusters import addresses
+from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import MachineGroup, machine_groups, names_version, references_to
 from espalier.clusters.render_input import group_count, group_name
 from espalier.clusters.rules import endpoint
@@ -23,7 +24,6 @@ from espalier.providers.tinkerbell.kinds import (
     TinkerbellTemplateConfig,
     Workflow,
 )
-from espalier.providers.tinkerbell.references import of_kind
 
 _CP = "spec.controlPlaneConfiguration"
 _GROUPS = "spec.workerNodeGroupConfigurations"

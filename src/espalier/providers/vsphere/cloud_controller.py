@@ -10,6 +10,7 @@ from espalier.api.core import CONFIG_MAP, DAEMON_SET, SECRET, SERVICE_ACCOUNT
 from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
+from espalier.clusters.linked_objects import datacenter
 from espalier.clusters.provider import Name
 from espalier.clusters.render.cloud_controller import ACCOUNT, CONTROL_PLANE, object_, rights, tolerations
 from espalier.clusters.render.cni.workloads import NAMESPACE
@@ -18,7 +19,8 @@ from espalier.clusters.render_input import Design
 from espalier.clusters.rendered import Manifest
 from espalier.kube.objects import Object
 from espalier.providers.vsphere import render
-from espalier.providers.vsphere.references import cloud_controller, datacenter
+from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
+from espalier.providers.vsphere.references import cloud_controller
 from espalier.providers.vsphere.render import image, thumbprint
 
 NAME = "vsphere-cloud-controller-manager"
@@ -73,7 +75,7 @@ def _credentials(design: Design) -> Tree:
 
 def _config(design: Design) -> Tree:
     """JSON is YAML, which the cloud controller reads."""
-    spec, (server, port) = datacenter(design).spec, _server(design)
+    spec, (server, port) = datacenter(VSphereDatacenterConfig, design).spec, _server(design)
     secret = {"secretName": CREDENTIALS, "secretNamespace": NAMESPACE}
     print_ = thumbprint(spec)
     connection = {
@@ -92,9 +94,9 @@ def _config(design: Design) -> Tree:
 
 def _server(design: Design) -> tuple[str, int]:
     """Host and port of the vCenter."""
-    host, colon, port = datacenter(design).spec.server.rpartition(":")
+    host, colon, port = datacenter(VSphereDatacenterConfig, design).spec.server.rpartition(":")
     is_port = bool(colon) and port.isdecimal() and (host.endswith("]") or ":" not in host)
-    return (host, int(port)) if is_port else (datacenter(design).spec.server, 443)
+    return (host, int(port)) if is_port else (datacenter(VSphereDatacenterConfig, design).spec.server, 443)
 
 
 def _daemon_set(design: Design) -> Tree:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS
-from espalier.clusters.machine_groups import kubernetes_versions, machine_groups
+from espalier.clusters.linked_objects import of_kind
+from espalier.clusters.machine_groups import fields_with, kubernetes_versions
 from espalier.clusters.provider import Dependency
 from espalier.clusters.render_input import Design
 from espalier.kube.objects import Object
@@ -36,32 +36,9 @@ class Login(NamedTuple):
         return "Login"
 
 
-def datacenter(design: Design) -> VSphereDatacenterConfig:
-    """The datacenter of a cluster."""
-    name = design.spec.datacenter_ref.name if design.spec.datacenter_ref else ""
-    return datacenters(design.children)[name]
-
-
-def machine_config(design: Design, reference: Ref | None) -> VSphereMachineConfig:
-    """The machine config that a reference names."""
-    return machine_configs(design.children)[reference.name if reference else ""]
-
-
-def datacenters(children: Sequence[Object]) -> dict[str, VSphereDatacenterConfig]:
-    """The datacenter among linked objects, by its name."""
-    kind = VSphereDatacenterConfig.resource.kind
-    return {one.name: one.decode(VSphereDatacenterConfig) for one in children if one.kind == kind}
-
-
-def machine_configs(children: Sequence[Object]) -> dict[str, VSphereMachineConfig]:
-    """The machine configs among linked objects, by their names."""
-    kind = VSphereMachineConfig.resource.kind
-    return {one.name: one.decode(VSphereMachineConfig) for one in children if one.kind == kind}
-
-
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
     """The credentials, which go to the server of the datacenter."""
-    for one in datacenters(children).values():
+    for one in of_kind(VSphereDatacenterConfig, children).values():
         field = f"VSphereDatacenterConfig {one.metadata.name}: spec.server"
         yield Dependency(SECRET, CREDENTIALS, field, server_of(one.spec).permission, unusable)
 
@@ -98,12 +75,6 @@ def _credentials(design: Design) -> Mapping[str, bytes]:
     return design.data[f"{SECRET.kind} {SYSTEM_NAMESPACE}/{CREDENTIALS}"]
 
 
-def of_group(design: Design, group: WorkerNodeGroupConfiguration | None) -> VSphereMachineConfig:
-    """The machine config of a worker node group; of the control plane for None."""
-    reference = group.machine_group_ref if group is not None else design.control_plane.machine_group_ref
-    return machine_config(design, reference)
-
-
 def zone_name(cluster: str, datacenter: str, domain: str) -> str:
     """Of the VSphereFailureDomain and the VSphereDeploymentZone of a failure domain."""
     return f"{cluster}-{datacenter}-{domain}"
@@ -111,7 +82,7 @@ def zone_name(cluster: str, datacenter: str, domain: str) -> str:
 
 def zone(cluster: str, group: WorkerNodeGroupConfiguration, children: Sequence[Object]) -> str:
     """The VSphereDeploymentZone of a worker node group; empty if it names no failure domain."""
-    name = next(iter(datacenters(children)), "")
+    name = next(iter(of_kind(VSphereDatacenterConfig, children)), "")
     return zone_name(cluster, name, group.failure_domains[0]) if group.failure_domains and name else ""
 
 
@@ -130,7 +101,7 @@ def resolve(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, 
     leaves out. They stay as they were found until the spec changes.
     """
     found: dict[str, str] = {}
-    for name, config in machine_configs(children).items():
+    for name, config in of_kind(VSphereMachineConfig, children).items():
         asked, seen = config.spec, config.status
         resolved = seen.resolved if seen.observed_generation == config.metadata.generation else Resolved()
         paths = {
@@ -154,11 +125,5 @@ def _is_pattern(given: str) -> bool:
 
 def with_bottlerocket(spec: eksa.ClusterSpec, children: Sequence[Object]) -> list[str]:
     """The fields of a Cluster's spec that ask for machines with Bottlerocket."""
-    configs = machine_configs(children)
-    return [
-        one.field
-        for one in machine_groups(spec)
-        if one.reference is not None
-        and (config := configs.get(one.reference.name)) is not None
-        and config.spec.os == BOTTLEROCKET
-    ]
+    configs = of_kind(VSphereMachineConfig, children)
+    return fields_with(BOTTLEROCKET, spec, {name: one.spec.os for name, one in configs.items()})

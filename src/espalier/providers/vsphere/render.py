@@ -16,6 +16,7 @@ from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi.contract import MOVED
+from espalier.clusters import linked_objects
 from espalier.clusters.provider import Name
 from espalier.clusters.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
@@ -43,17 +44,14 @@ from espalier.providers.vsphere.cluster_api import (
 from espalier.providers.vsphere.kinds import (
     LEAST_DISK,
     FailureDomain,
+    VSphereDatacenterConfig,
     VSphereDatacenterConfigSpec,
     VSphereMachineConfig,
     VSphereMachineConfigSpec,
 )
 from espalier.providers.vsphere.references import (
     administrator,
-    datacenter,
-    datacenters,
     for_version,
-    machine_config,
-    of_group,
     value,
     zone_name,
 )
@@ -80,7 +78,7 @@ REGION, ZONE = "k8s-region", "k8s-zone"
 
 def infrastructure_cluster(design: Design) -> VSphereCluster:
     """The VSphereCluster: the vCenter, who logs in there, and the address of the API server."""
-    spec = datacenter(design).spec
+    spec = linked_objects.datacenter(VSphereDatacenterConfig, design).spec
     return VSphereCluster(
         metadata=meta(design, design.name),
         spec=VSphereClusterSpec(
@@ -94,7 +92,7 @@ def infrastructure_cluster(design: Design) -> VSphereCluster:
 
 def control_plane_config(design: Design) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    asked = of_group(design, None)
+    asked = linked_objects.of_group(VSphereMachineConfig, design, None)
     if asked.spec.os == BOTTLEROCKET:
         return _control_plane_of_bottlerocket(design, asked.spec)
     configuration = design.control_plane.kubelet_configuration
@@ -116,7 +114,7 @@ def control_plane_config(design: Design) -> KubeadmConfigSpec:
 
 def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    asked = of_group(design, group)
+    asked = linked_objects.of_group(VSphereMachineConfig, design, group)
     if asked.spec.os == BOTTLEROCKET:
         return _worker_of_bottlerocket(design, group, asked.spec)
     config = kubeadm.worker_config(
@@ -177,7 +175,7 @@ def _worker_of_bottlerocket(
 def lacks_images_of_bottlerocket(design: Design) -> Iterator[str]:
     """The image for a second network, where workers with Bottlerocket have one and the release has no image for it."""
     for group in design.groups:
-        asked, bundle = of_group(design, group).spec, design.of_group(group).bundle
+        asked, bundle = linked_objects.of_group(VSphereMachineConfig, design, group).spec, design.of_group(group).bundle
         if asked.os == BOTTLEROCKET and len(asked.networks) > 1 and not multi_network_image(bundle):
             yield "bottlerocketBootstrapContainers.multiNetworkBootstrap"
 
@@ -192,12 +190,12 @@ def machine_template(
     design: Design, components: Components, name: str, group: WorkerNodeGroupConfiguration | None
 ) -> VSphereMachineTemplate:
     """The VSphereMachineTemplate of the control plane or of a group."""
-    return _template(design, name, of_group(design, group), components)
+    return _template(design, name, linked_objects.of_group(VSphereMachineConfig, design, group), components)
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
     """How a machine becomes a member of etcd."""
-    asked = _etcd_machines(design).spec
+    asked = linked_objects.of_etcd(VSphereMachineConfig, design).spec
     config = replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
         users=host_os.users(asked.users),
@@ -210,12 +208,13 @@ def etcd_config(design: Design) -> EtcdadmConfigSpec:
 
 def etcd_machine_template(design: Design, name: str) -> VSphereMachineTemplate:
     """What the machines of etcd are made of."""
-    return _template(design, name, _etcd_machines(design), design.of_control_plane, least_memory=_ETCD_MEMORY)
-
-
-def _etcd_machines(design: Design) -> VSphereMachineConfig:
-    asked = design.spec.external_etcd_configuration
-    return machine_config(design, asked.machine_group_ref if asked is not None else None)
+    return _template(
+        design,
+        name,
+        linked_objects.of_etcd(VSphereMachineConfig, design),
+        design.of_control_plane,
+        least_memory=_ETCD_MEMORY,
+    )
 
 
 def settings(design: Design) -> Settings:
@@ -226,13 +225,13 @@ def settings(design: Design) -> Settings:
 
 def no_proxy(design: Design) -> Sequence[str]:
     """The vCenter, and the API server."""
-    return [datacenter(design).spec.server, design.spec.endpoint_host]
+    return [linked_objects.datacenter(VSphereDatacenterConfig, design).spec.server, design.spec.endpoint_host]
 
 
 def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
     """The Secret with credentials, and the objects of failure domains."""
     yield Name(SECRET, credentials_name(name))
-    for one in datacenters(children).values():
+    for one in linked_objects.of_kind(VSphereDatacenterConfig, children).values():
         for domain in one.spec.failure_domains:
             for resource in (VSphereFailureDomain.resource, VSphereDeploymentZone.resource):
                 yield Name(resource, zone_name(name, one.metadata.name, domain.name))
@@ -240,7 +239,7 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
 
 def extras(design: Design) -> Iterable[KubeObject]:
     """The same, with content."""
-    login, where = administrator(design), datacenter(design)
+    login, where = administrator(design), linked_objects.datacenter(VSphereDatacenterConfig, design)
     metadata = meta(design, credentials_name(design.name))
     metadata.labels = metadata.labels | MOVED
     yield Secret(metadata=metadata, type="Opaque", data={"username": login.user, "password": login.password})
@@ -296,7 +295,7 @@ def thumbprint(spec: VSphereDatacenterConfigSpec) -> str:
 def _template(
     design: Design, name: str, config: VSphereMachineConfig, components: Components, *, least_memory: int = 0
 ) -> VSphereMachineTemplate:
-    asked, where = config.spec, datacenter(design).spec
+    asked, where = config.spec, linked_objects.datacenter(VSphereDatacenterConfig, design).spec
 
     def path(field: str, given: str) -> str:
         return design.resolved.get(value(config, field), given)

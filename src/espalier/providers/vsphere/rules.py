@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.violations import Violation
+from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import WORKERS, machine_groups, references_to
 from espalier.clusters.rules import endpoint
 from espalier.kube.objects import Object
-from espalier.providers.vsphere.kinds import VSphereMachineConfig
-from espalier.providers.vsphere.references import datacenters, machine_configs
+from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 
 _GROUPS = "spec.workerNodeGroupConfigurations"
 _KIND = VSphereMachineConfig.resource.kind
@@ -34,7 +34,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
     """What only shows together with the datacenter and machine configs."""
-    spec, configs = cluster.spec, machine_configs(children)
+    spec, configs = cluster.spec, of_kind(VSphereMachineConfig, children)
     yield from _failure_domains(spec, children)
     yield from _operating_systems(spec, configs)
     for one in machine_groups(spec):
@@ -45,7 +45,7 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
 
 
 def _failure_domains(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:
-    for datacenter in datacenters(children).values():
+    for datacenter in of_kind(VSphereDatacenterConfig, children).values():
         known = [domain.name for domain in datacenter.spec.failure_domains]
         for index, group in enumerate(spec.worker_node_group_configurations):
             for name in group.failure_domains:

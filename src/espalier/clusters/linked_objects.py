@@ -1,0 +1,39 @@
+"""Linked objects by their types: what the references of a Cluster name among them. For providers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from espalier.api.eksa.fields import Ref
+from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
+from espalier.api.kinds import KubeObject
+from espalier.clusters.render_input import Design
+from espalier.kube.objects import Object
+
+K = TypeVar("K", bound=KubeObject)
+
+
+def of_kind(kind: type[K], children: Sequence[Object]) -> dict[str, K]:
+    """The linked objects of a kind, by their names."""
+    return {one.name: one.decode(kind) for one in children if one.kind == kind.resource.kind}
+
+
+def datacenter(kind: type[K], design: Design) -> K:
+    """The datacenter of a cluster."""
+    return _named(kind, design, design.spec.datacenter_ref)
+
+
+def of_group(kind: type[K], design: Design, group: WorkerNodeGroupConfiguration | None) -> K:
+    """The machine config of a worker node group; of the control plane for None."""
+    return _named(kind, design, (group or design.control_plane).machine_group_ref)
+
+
+def of_etcd(kind: type[K], design: Design) -> K:
+    """The machine config of etcd on machines of its own."""
+    asked = design.spec.external_etcd_configuration
+    return _named(kind, design, asked.machine_group_ref if asked is not None else None)
+
+
+def _named(kind: type[K], design: Design, reference: Ref | None) -> K:
+    return of_kind(kind, design.children)[reference.name if reference is not None else ""]
