@@ -193,9 +193,9 @@ def versions() -> Iterator[str]:
         "vCenter (`make test`). No test runs those of the others. To add a provider: [providers.md](../providers.md)."
     )
     yield from ("", "## CNI", "")
-    containers = ", ".join(f"`{kind}`" for kind, one in PROVIDERS.items() if one.has_kindnetd)
+    kinds = ", ".join(f"`{kind}`" for kind, one in PROVIDERS.items() if one.has_kindnetd)
     yield (
-        f"Cilium, and kindnetd for new clusters with {containers} alone, in the versions of the Bundles. Tests apply "
+        f"Cilium, and kindnetd for new clusters with {kinds} alone, in the versions of the Bundles. Tests apply "
         "their manifests and do not run their images."
     )
     yield from ("", "## Real programs in tests", "")

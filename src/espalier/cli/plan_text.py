@@ -218,7 +218,7 @@ def _moves(group: Group) -> Lines:
         yield f"updated in place: {', '.join(group.in_place)}"
     if group.refused:
         yield f"none of {group.present} changed: not possible in place: {', '.join(group.refused)}"
-    if group.lost:
+    if group.blocked:
         yield f"none of {group.present} upgraded in place until somebody acts"
 
 
@@ -335,5 +335,5 @@ def _machines(group: Group) -> Tree:
         "upgradedInPlace": [{"name": one.name, "because": list(one.why)} for one in group.upgraded],
         "refusedInPlace": list(group.refused),
         "fallbackBecauseOf": list(group.fallback),
-        "notBegunInPlace": list(group.lost),
+        "blockedInPlace": list(group.blocked),
     }

@@ -112,11 +112,11 @@ class Group(msgspec.Struct, frozen=True):
     """Fields for which machines that are to be upgraded in place stay as they are until somebody acts."""
     fallback: tuple[str, ...] = ()
     """Fields for which machines that are to be upgraded in place are replaced, as `fallback` asks for."""
-    lost: tuple[str, ...] = ()
-    """Why none of the machines that are to be upgraded in place is begun with until somebody acts: a sentence each."""
+    blocked: tuple[str, ...] = ()
+    """Why the upgrade in place of the group does not start until somebody acts: a sentence for each machine."""
 
     def __bool__(self) -> bool:
-        return bool(self.going or self.coming or self.in_place or self.upgraded or self.refused or self.lost)
+        return bool(self.going or self.coming or self.in_place or self.upgraded or self.refused or self.blocked)
 
     @property
     def is_of_workers(self) -> bool:
@@ -227,8 +227,8 @@ def _control_plane(
     refused = _refused(changes.values())
     if refused and way is Way.IN_PLACE:
         return Group("", len(staying), in_place=metadata, refused=refused)
-    if outdated and not refused and (lost := _lost(seen, wanted.metadata, IN_PLACE_CONTROL_PLANE)):
-        return Group("", len(staying), in_place=metadata, lost=lost)
+    if outdated and not refused and (blocked := _blocked(seen, wanted.metadata, IN_PLACE_CONTROL_PLANE)):
+        return Group("", len(staying), in_place=metadata, blocked=blocked)
     is_in_place = way is not Way.ROLLING and not refused
     upgraded = tuple(RemovedMachine(name, why) for name, why in outdated.items()) if is_in_place else ()
     going, coming = _one_by_one(staying, {} if upgraded else outdated, replicas, surge)
@@ -335,8 +335,8 @@ def _deployment(
     if way is not Way.ROLLING and not refused:
         is_due = any(change.is_outdated and names for change, names in sets)
         latest = fleet.of_set(fleet.sets_of(name)[-1].metadata.name) if fleet is not None and sets else []
-        if is_due and (lost := _lost(latest, wanted.metadata, IN_PLACE_DEPLOYMENT)):
-            return Group(name, present, lost=lost)
+        if is_due and (blocked := _blocked(latest, wanted.metadata, IN_PLACE_DEPLOYMENT)):
+            return Group(name, present, blocked=blocked)
         done = {one.name for one in fleet.machines if _is_reached(one, wanted)} if fleet is not None else ()
         machines = [RemovedMachine(one, () if one in done else change.fields) for change, of in sets for one in of]
         return _upgraded(name, replicas, machines)
@@ -353,7 +353,7 @@ def _deployment(
     return Group(name, present, tuple(going), coming, at_once if rolls else max(1, coming), in_place, fallback=because)
 
 
-def _lost(machines: Iterable[SeenMachine], owner: ObjectMeta, mark: str) -> tuple[str, ...]:
+def _blocked(machines: Iterable[SeenMachine], owner: ObjectMeta, mark: str) -> tuple[str, ...]:
     """What component `upgrades` says of machines before it touches any of those that a marked owner has."""
     if mark not in owner.annotations:
         return ()
@@ -397,7 +397,7 @@ def _owner(metadata: ObjectMeta) -> tuple[str, str]:
 
 
 def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
-    """The reasons why machines can't be upgraded in place as asked, or are not begun with; empty when all are."""
+    """The reasons why machines can't be upgraded in place as asked, or wait for somebody; empty when all can."""
     said = [
         in_place_fields.sentence(group.refused, group.name or f"the control plane of {cluster}")
         for group in groups
@@ -405,5 +405,5 @@ def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
     ]
     if said:
         return f"{in_place.STOPPED}: {'; '.join(said)}"
-    lost = [sentence for group in groups for sentence in group.lost]
-    return f"{in_place.FAILED}: {'; '.join(lost)}" if lost else ""
+    blocked = [sentence for group in groups for sentence in group.blocked]
+    return f"{in_place.FAILED}: {'; '.join(blocked)}" if blocked else ""
