@@ -55,7 +55,7 @@ def test_a_shoot_that_was_deleted_when_its_seed_was_lost_is_moved_to_be_deleted(
 
 
 def test_a_shoot_whose_project_was_lost_says_so_and_goes_on_when_it_is_back() -> None:
-    """The Shoot does not change by any of it, and is not to wait until all shoots are looked at again."""
+    """The Shoot does not change by any of it, and must not wait for the resync."""
     fruit = {"metadata": {"name": "fruit"}, "spec": {"namespace": NAMESPACE}}
 
     async def story(world: World) -> None:

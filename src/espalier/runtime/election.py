@@ -134,7 +134,7 @@ class Election:
     async def _give_back(self, spec: dict[str, Any]) -> None:
         try:
             await self._patch(spec)
-        except Conflict:  # a renewal that was cancelled has been written, or somebody was faster
+        except Conflict:  # a cancelled renewal was written all the same, or another candidate holds it
             if await self._is_ours():
                 await self._patch(spec)
 
@@ -192,7 +192,7 @@ class Election:
         return True
 
     async def _is_ours(self) -> bool:
-        """Look at the Lease."""
+        """Read the Lease; true if this candidate holds it. Raises `KubeError`."""
         found = await self._client.get(LEASE, self.name, self.namespace)
         self._holder = found.decode(_Found).spec.holder_identity
         self._saw(found)

@@ -27,6 +27,7 @@ from tests.support.agents import AgentProcess, running_agent
 from tests.support.peer_agent import (
     PREFIX,
     PROGRAM,
+    START_SECONDS,
     PeerServer,
     compacted_by_peer,
     flags_of,
@@ -68,6 +69,14 @@ class Story:
     def theirs(self, compression: str = "gzip", *flags: str) -> contextlib.AbstractAsyncContextManager[PeerServer]:
         packing = "--compress-snapshots=false" if compression == "none" else f"--compression-policy={compression}"
         return peer_server(self.folder, self.store, self.etcd.endpoint, packing, *PEER_FLAGS, *flags)
+
+    async def is_backed_up_by_us(self) -> None:
+        """A full snapshot and a delta."""
+        async with self.ours() as agent:
+            await self.write()
+            await agent.ask("/snapshot/full", until_taken=True)
+            await self.write()
+            await agent.ask("/snapshot/delta")
 
     async def is_restored_by_us(self, store: Path | None = None, *, leases: bool = True) -> None:
         """All that etcd has is in the store, and verified."""
@@ -167,11 +176,7 @@ async def test_either_goes_on_where_the_other_one_ended(tmp_path: Path) -> None:
 
 async def test_it_copies_our_backups_and_leaves_owners_where_they_are(tmp_path: Path) -> None:
     async with told(ETCD_BEFORE, tmp_path) as story:
-        async with story.ours() as agent:
-            await story.write()
-            await agent.ask("/snapshot/full", until_taken=True)
-            await story.write()
-            await agent.ask("/snapshot/delta")
+        await story.is_backed_up_by_us()
         await story.snapshots.put("ownership/00000001-first-start.json", b"{}")
         target = tmp_path / "target"
         await peer(tmp_path, "copy", *flags_of(story.store, "source-"), *flags_of(target))
@@ -183,11 +188,7 @@ async def test_it_copies_our_backups_and_leaves_owners_where_they_are(tmp_path: 
 
 async def test_we_restore_what_it_compacted_of_ours(tmp_path: Path) -> None:
     async with told(ETCD_BEFORE, tmp_path) as story:
-        async with story.ours() as agent:
-            await story.write()
-            await agent.ask("/snapshot/full", until_taken=True)
-            await story.write()
-            await agent.ask("/snapshot/delta")
+        await story.is_backed_up_by_us()
         await compacted_by_peer(story.folder, story.store)
         latest = (await take_stock(story.snapshots)).latest
         assert latest is not None
@@ -204,8 +205,9 @@ async def test_it_collects_garbage_among_our_backups_and_leaves_owners_alone(tmp
         await story.snapshots.put("ownership/00000001-first-start.json", b"{}")
         async with story.theirs("gzip", "--garbage-collection-policy=LimitBased", "--max-backups=2") as server:
             await server.ask("/snapshot/delta")
-            while len((await take_stock(story.snapshots)).sets) > 2:  # noqa: ASYNC110  another program's work
-                await asyncio.sleep(0.1)
+            async with asyncio.timeout(START_SECONDS):
+                while len((await take_stock(story.snapshots)).sets) > 2:  # noqa: ASYNC110  it has no events
+                    await asyncio.sleep(0.1)
             await story.write()
             await server.ask("/snapshot/delta")
         assert (await story.snapshots.head("ownership/00000001-first-start.json")).size == 2

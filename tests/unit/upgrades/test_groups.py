@@ -240,7 +240,7 @@ def test_a_machine_of_another_group_is_not_upgraded_with_this_one() -> None:
 @pytest.mark.parametrize(
     ("configuration", "uid", "reason"),
     [
-        ({}, "1", "OwnerNotPaused"),  # that is looked at next
+        ({}, "1", "OwnerNotPaused"),  # that is checked next
         (
             {"etcd": {"external": {"endpoints": [], "caFile": "a", "certFile": "b", "keyFile": "c"}}},
             "1",

@@ -73,7 +73,7 @@ async def test_a_seed_is_not_given_up_once_the_wish_to_leave_it_was_taken_back()
 
 
 async def test_that_a_destination_is_ready_is_not_said_of_a_shoot_that_is_to_go_elsewhere_by_now() -> None:
-    """Its source would stop it for a destination that nobody has looked at."""
+    """Its source would stop it for a destination that nobody has checked."""
     async with moving() as (client, seen):
         nothing = Caches(client, rng=random.Random(1))
         garden = Garden(nothing, Writer(client, {}), SystemClock(), GardenConfig(), cast(SignsOfLife, None))

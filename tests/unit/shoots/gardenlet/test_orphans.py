@@ -29,14 +29,17 @@ def cluster(has: Tree | None, uid: str = "1") -> Object:
     return an_object(Cluster.resource, TECHNICAL_ID, metadata=metadata, spec={"shoot": has} if has else {})
 
 
-async def looked_at(
+async def reconciled(
     monkeypatch: pytest.MonkeyPatch, seen: Object, *, known: Object | None = None, live: Object | KubeError = GONE
 ) -> tuple[Outcome, bool]:
-    """What comes of a Cluster, and whether its shoot was left; `known` is in the garden's cache, `live` is read."""
-    left: list[object] = []
+    """The outcome for a Cluster, and whether the flow that leaves its shoot ran.
+
+    `known` is the Shoot in the garden's cache, `live` what a read gives.
+    """
+    runs: list[object] = []
 
     async def run(*_: object) -> Any:
-        left.append(_)
+        runs.append(_)
         return SimpleNamespace(outcome=Done())
 
     async def get(*_: object) -> Object:
@@ -54,30 +57,30 @@ async def looked_at(
     )
     tools = SimpleNamespace(garden=SimpleNamespace(client=SimpleNamespace(get=get)), clock=SystemClock(), rng=None)
     made = orphans.controller(cast(Any, observer), cast(Any, tools))
-    return await made._reconcile(Key("", TECHNICAL_ID)), bool(left)
+    return await made._reconcile(Key("", TECHNICAL_ID)), bool(runs)
 
 
 async def test_what_is_left_of_a_shoot_that_is_gone_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await looked_at(monkeypatch, cluster(shoot().tree)) == (Done(), True)
+    assert await reconciled(monkeypatch, cluster(shoot().tree)) == (Done(), True)
 
 
 async def test_a_later_shoot_of_the_name_holds_nothing_of_the_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
     later = msgspec.json.decode(shoot().raw)
     later["metadata"]["uid"] = "2"
-    assert (await looked_at(monkeypatch, cluster(shoot().tree), live=Object(msgspec.json.encode(later))))[1]
+    assert (await reconciled(monkeypatch, cluster(shoot().tree), live=Object(msgspec.json.encode(later))))[1]
 
 
 async def test_nothing_of_a_shoot_is_touched_that_only_the_cache_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch that was cut may have missed that it is back."""
-    assert await looked_at(monkeypatch, cluster(shoot().tree), live=shoot()) == (Done(), False)
+    assert await reconciled(monkeypatch, cluster(shoot().tree), live=shoot()) == (Done(), False)
 
 
 async def test_nothing_is_touched_while_a_shoot_has_its_technical_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await looked_at(monkeypatch, cluster(shoot().tree), known=shoot()) == (Done(), False)
+    assert await reconciled(monkeypatch, cluster(shoot().tree), known=shoot()) == (Done(), False)
 
 
 async def test_nothing_is_touched_while_the_garden_can_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome, is_left = await looked_at(monkeypatch, cluster(shoot().tree), live=Unreachable("no route"))
+    outcome, is_left = await reconciled(monkeypatch, cluster(shoot().tree), live=Unreachable("no route"))
     assert isinstance(outcome, Fault)
     assert not is_left
 
@@ -86,4 +89,4 @@ async def test_nothing_is_touched_while_the_garden_can_not_be_asked(monkeypatch:
 async def test_a_cluster_that_does_not_tell_whose_it_is_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, has: Tree | None
 ) -> None:
-    assert await looked_at(monkeypatch, cluster(has, uid="2")) == (Done(), False)
+    assert await reconciled(monkeypatch, cluster(has, uid="2")) == (Done(), False)
