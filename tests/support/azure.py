@@ -20,6 +20,7 @@ from xml.sax.saxutils import escape
 from aiohttp import web
 
 from tests.support.buckets import BUCKET
+from tests.support.web_server import web_server
 
 ACCOUNT = "garden"
 KEY = base64.b64encode(b"rose" * 8).decode()
@@ -133,17 +134,9 @@ def _error(status: int, code: str) -> web.Response:
 async def azure_server() -> AsyncIterator[AzureServer]:
     """A server with an empty container."""
     server = AzureServer()
-    application = web.Application(client_max_size=1 << 30)
-    application.router.add_route("*", "/{path:.*}", server.answer)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        server.url = f"http://{host}:{port}"
+    async with web_server(server.answer) as port:
+        server.url = f"http://127.0.0.1:{port}"
         yield server
-    finally:
-        await runner.cleanup()
 
 
 def azure_environment(folder: Path, server: AzureServer) -> dict[str, str]:

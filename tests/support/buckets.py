@@ -21,6 +21,8 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.support.web_server import web_server
+
 BUCKET = "backups"
 
 
@@ -165,18 +167,9 @@ class GoogleServer:
 async def google_server() -> AsyncIterator[GoogleServer]:
     """A server of GCS with an empty bucket."""
     server = GoogleServer()
-    application = web.Application(client_max_size=1 << 30)
-    application.router.add_route("*", "/{path:.*}", server.answer)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        server.url = f"http://{host}:{port}"
+    async with web_server(server.answer) as port:
+        server.url = f"http://127.0.0.1:{port}"
         yield server
-    finally:
-        await runner.cleanup()
 
 
 def google_files(folder: Path, server: GoogleServer, account: str | None = None) -> Path:

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from espalier.api.meta import Tree
 from espalier.clusters.checks.questions import Credentials
 from espalier.providers.cloudstack.checks.questions import Server
 from tests.support.prism import certificate
+from tests.support.web_server import tls, web_server
 
 NAME = "cloudstack.example.com"
 """What specs call it; `resolve` knows where it is."""
@@ -142,24 +142,11 @@ async def running(
 ) -> AsyncIterator[tuple[CloudStack, str]]:
     """Run one, over HTTP if `plain`; with the file of its certificate, which signs itself."""
     made, key = certificate(name=name, expired=expired)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:
-        chain, private = Path(folder) / "tls.crt", Path(folder) / "tls.key"
-        chain.write_bytes(made)
-        private.write_bytes(key)
-        context.load_cert_chain(chain, private)
-        found = CloudStack(0, scheme="http" if plain else "https")
-        application = web.Application()
-        application.router.add_route("*", "/{path:.*}", found.answer)
-        runner = web.AppRunner(application, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=None if plain else context)
-        await site.start()
-        found.port = runner.addresses[0][1]
-        try:
-            yield found, str(chain)
-        finally:
-            await runner.cleanup()
+    found = CloudStack(0, scheme="http" if plain else "https")
+    with tempfile.NamedTemporaryFile() as chain:
+        Path(chain.name).write_bytes(made)
+        async with web_server(found.answer, None if plain else tls(made, key)) as found.port:
+            yield found, chain.name
 
 
 async def never(_parameters: Mapping[str, str]) -> None:

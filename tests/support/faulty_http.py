@@ -13,6 +13,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from tests.support.web_server import web_server
+
 _OWN = ("transfer-encoding", "connection", "content-encoding", "date", "server")
 
 
@@ -96,14 +98,6 @@ def _aborted(request: web.Request, response: web.StreamResponse | None = None) -
 async def faulty_http(server: str, context: ssl.SSLContext | None = None) -> AsyncIterator[FaultyHttp]:
     """A proxy before a server; with TLS if there is a context for it."""
     proxy = FaultyHttp(server)
-    application = web.Application(client_max_size=1 << 30)
-    application.router.add_route("*", "/{path:.*}", proxy.answer)
-    runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-        host, port = runner.addresses[0][:2]
-        proxy.url = f"{'https' if context else 'http'}://{host}:{port}"
+    async with web_server(proxy.answer, context, handler_cancellation=True) as port:
+        proxy.url = f"{'https' if context else 'http'}://127.0.0.1:{port}"
         yield proxy
-    finally:
-        await runner.cleanup()

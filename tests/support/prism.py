@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import ipaddress
-import ssl
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -23,6 +20,7 @@ from cryptography.x509.oid import NameOID
 from espalier.api.meta import Tree
 from espalier.clusters.checks.questions import Credentials
 from espalier.providers.nutanix.checks.questions import Server
+from tests.support.web_server import tls, web_server
 
 NAME = "prism.example.com"
 """What specs call it; `resolve` knows where it is."""
@@ -131,34 +129,13 @@ def certificate(*, name: str = NAME, expired: bool = False, authority: bool = Tr
     )
 
 
-def serving(made: bytes, key: bytes) -> ssl.SSLContext:
-    """What a server with this certificate needs."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:
-        chain, private = Path(folder) / "tls.crt", Path(folder) / "tls.key"
-        chain.write_bytes(made)
-        private.write_bytes(key)
-        context.load_cert_chain(chain, private)
-    return context
-
-
 @asynccontextmanager
 async def prism_central(*, name: str = NAME, expired: bool = False) -> AsyncIterator[Prism]:
     """Run one."""
     made, key = certificate(name=name, expired=expired)
-    context = serving(made, key)
     found = Prism(0, made.decode())
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", found.answer)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-    await site.start()
-    found.port = runner.addresses[0][1]
-    try:
+    async with web_server(found.answer, tls(made, key)) as found.port:
         yield found
-    finally:
-        await runner.cleanup()
 
 
 async def never(_request: web.Request) -> None:

@@ -15,7 +15,8 @@ from aiohttp import web
 
 from espalier.clusters.checks.questions import Credentials, Server
 from espalier.providers.snow.checks.devices import Ports
-from tests.support.prism import certificate, never, serving
+from tests.support.prism import certificate, never
+from tests.support.web_server import tls, web_server
 
 ADDRESS = "127.0.0.1"
 ACCESS_KEY, SECRET_KEY = "AKIAMAKER", "canary-of-who-makes-machines/+="
@@ -146,17 +147,7 @@ async def snow_device(*, name: str = ADDRESS, expired: bool = False) -> AsyncIte
     """Run one. Its certificate is no authority, as a device makes it for itself."""
     made, key = certificate(name=name, expired=expired, authority=False)
     found = Device(Ports(), made.decode())
-    runners, ports = [], []
-    try:
-        for answer in (found.of_ec2, found.of_device):
-            application = web.Application()
-            application.router.add_route("*", "/{path:.*}", answer)
-            runners.append(runner := web.AppRunner(application, shutdown_timeout=0.1))
-            await runner.setup()
-            await web.TCPSite(runner, ADDRESS, 0, ssl_context=serving(made, key)).start()
-            ports.append(runner.addresses[0][1])
-        found.ports = Ports(*ports)
+    context = tls(made, key)
+    async with web_server(found.of_ec2, context) as ec2, web_server(found.of_device, context) as of_device:
+        found.ports = Ports(ec2, of_device)
         yield found
-    finally:
-        for runner in runners:
-            await runner.cleanup()

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from espalier.kube.access import Access
 from espalier.kube.pki import Authority, KeyPair
+from tests.support.web_server import web_server
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -44,7 +45,6 @@ def serving_context(name: str = "127.0.0.1") -> ssl.SSLContext:
 @dataclass
 class Served:
     url: str
-    runner: web.AppRunner
 
     def access(self, **options: object) -> Access:
         return Access(server=self.url, certificate_authority=authority().certificate, **options)  # type: ignore[arg-type]
@@ -52,17 +52,8 @@ class Served:
 
 @asynccontextmanager
 async def serve(handler: Handler, *, name: str = "127.0.0.1", tls: bool = True) -> AsyncIterator[Served]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=serving_context(name) if tls else None)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    try:
-        yield Served(f"{'https' if tls else 'http'}://{host}:{port}", runner)
-    finally:
-        await runner.cleanup()
+    async with web_server(handler, serving_context(name) if tls else None) as port:
+        yield Served(f"{'https' if tls else 'http'}://127.0.0.1:{port}")
 
 
 def user_of(request: web.Request) -> str:

@@ -1,0 +1,47 @@
+"""The HTTP servers of tests, on a free port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+LARGEST = 1 << 30
+"""Bytes of a request."""
+
+
+def tls(certificate: bytes, key: bytes) -> ssl.SSLContext:
+    """What a server with this certificate needs."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(certificate + key)
+        context.load_cert_chain(file.name)
+    return context
+
+
+@asynccontextmanager
+async def web_server(answering: Answering, context: ssl.SSLContext | None = None, **options: Any) -> AsyncIterator[int]:
+    """Answer all requests, with TLS if there is a context for it; gives the port. No connection outlives it."""
+    application = web.Application(client_max_size=LARGEST)
+    application.router.add_route("*", "/{path:.*}", answering)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1, **options)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        yield runner.addresses[0][1]
+    finally:
+        transports = [handler.transport for handler in runner.server.connections] if runner.server else []
+        await runner.cleanup()
+        # With TLS they would wait for the other side to say goodbye, and the loop of a test does not.
+        for transport in transports:
+            if isinstance(transport, asyncio.Transport):
+                transport.abort()
+        await asyncio.sleep(0)  # connections are lost in the next turn of the loop
