@@ -17,7 +17,7 @@ from espalier.etcdbackup.stores.remote import PART
 from espalier.etcdbackup.stores.retries import Retries
 from espalier.etcdbackup.stores.store import CHUNK, Store
 from espalier.runtime.clock import SystemClock
-from tests.support.azure import azure_environment, azure_server
+from tests.support.azure import azure_environment, azure_files, azure_server
 from tests.support.buckets import BUCKET, google_files, google_server, s3_files, s3_server
 
 KINDS = ("memory", "local", "s3", "gcs", "azure")
@@ -241,3 +241,13 @@ async def test_keys_that_some_store_does_not_take_are_taken_by_none(store: Store
     for key in ("", "/a", "a/", "a//b", "a/../b", ".", "a\nb", "a\\b", "a" * 1025):
         with pytest.raises(ValueError, match="found"):
             await store.put(key, b"1")
+
+
+async def test_an_emulator_of_azure_is_named_by_files(tmp_path: Path) -> None:
+    async with azure_server() as server:
+        environ = {"AZURE_APPLICATION_CREDENTIALS": str(azure_files(tmp_path, server))}
+        await open_store(f"az://{BUCKET}/a", environ).put("b", b"rose")
+        assert server.blobs["a/b"].data == b"rose"
+        (tmp_path / "domain").unlink()
+        with pytest.raises(Refused, match="found no domain; add it"):
+            await open_store(f"az://{BUCKET}/a", environ).head("b")

@@ -56,7 +56,7 @@ class AzureServer:
         if request.query.get("comp") == "batch":
             return self._batch(await request.text())
         if not names or not names[0]:
-            return self._list(request)
+            return self._list(request) if request.query.get("comp") == "list" else web.Response()
         key = names[0]
         match request.method, request.query.get("comp"):
             case "PUT", "block":
@@ -137,6 +137,15 @@ async def azure_server() -> AsyncIterator[AzureServer]:
     async with web_server(server.answer) as port:
         server.url = f"http://127.0.0.1:{port}"
         yield server
+
+
+def azure_files(folder: Path, server: AzureServer) -> Path:
+    """Credentials as Gardener mounts them, which name an emulator."""
+    folder.mkdir(exist_ok=True)
+    emulator = {"domain": urlsplit(server.url).netloc, "emulatorEnabled": "true"}
+    for name, value in {"storageAccount": ACCOUNT, "storageKey": KEY, **emulator}.items():
+        (folder / name).write_text(value)
+    return folder
 
 
 def azure_environment(folder: Path, server: AzureServer) -> dict[str, str]:

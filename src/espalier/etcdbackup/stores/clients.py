@@ -134,6 +134,9 @@ class _Settings:
                 yield self.environ.get("GOOGLE_STORAGE_API_ENDPOINT", "")
             case Kind.AZURE:
                 account, domain = self.get("storageAccount"), self.get("domain")
+                if self.switch("emulatorEnabled"):
+                    self.needed("domain")
+                    yield f"http://{domain}/{account}"
                 yield f"https://{account}.{domain}" if domain else ""
                 emulator = self.environ.get("AZURE_STORAGE_API_ENDPOINT", "").rstrip("/")
                 yield f"{emulator}/{account}" if emulator else ""
