@@ -9,7 +9,7 @@ import re
 import signal
 import ssl
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,16 +29,19 @@ class AgentProcess:
     flags: Sequence[str] = ()
     context: ssl.SSLContext | None = None
     """How it is asked over HTTPS."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables beside those of the test."""
     address: str = ""
     _process: asyncio.subprocess.Process | None = field(default=None, repr=False)
 
     async def start(self) -> None:
         """Start it; returns when it answers."""
         flags = ["--endpoints", self.etcd, "--listen", "127.0.0.1:0", *self.flags]
+        environment = {**os.environ, **self.environment}
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-u", "-m", "espalier.cli", "etcd-agent", "run", self.store, *flags,
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log, env=dict(os.environ),
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log, env=environment,
             )  # fmt: skip
         assert self._process.stdout is not None
         async with asyncio.timeout(START_SECONDS):
@@ -91,10 +94,15 @@ class AgentProcess:
 
 @contextlib.asynccontextmanager
 async def running_agent(
-    store: str, etcd: str, log: Path, *flags: str, context: ssl.SSLContext | None = None
+    store: str,
+    etcd: str,
+    log: Path,
+    *flags: str,
+    context: ssl.SSLContext | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """An agent, until the context is left."""
-    agent = AgentProcess(store, etcd, log, flags, context)
+    agent = AgentProcess(store, etcd, log, flags, context, environment or {})
     try:
         await agent.start()
         yield agent

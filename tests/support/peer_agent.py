@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from espalier.assets.recipes import ETCDBRCTL
+from espalier.etcdbackup.stores.opening import open_store
+from espalier.etcdbackup.stores.store import Store
 from espalier.realnodes.management.processes import dying_with_parent
 from tests.support.real_etcd import built
 
@@ -30,46 +32,67 @@ initial-advertise-peer-urls: {default: ["unix://peer:0"]}
 """
 
 
-def url(folder: Path) -> str:
-    """The store below a folder, as we name it."""
-    return f"file://{folder}/{PREFIX}"
+@dataclass(frozen=True)
+class SharedStore:
+    """A store for both."""
+
+    scheme: str
+    provider: str
+    container: str
+    """A bucket; of a local store, the folder."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Where its credentials are."""
+
+    @classmethod
+    def local(cls, folder: Path) -> SharedStore:
+        """One in a folder, which must be in the home of etcdbrctl."""
+        return cls("file", "Local", str(folder))
+
+    @property
+    def url(self) -> str:
+        """As we name it."""
+        return f"{self.scheme}://{self.container}/{PREFIX}"
+
+    def flags(self, side: str = "") -> tuple[str, ...]:
+        """As etcdbrctl names it."""
+        return (
+            f"--{side}storage-provider={self.provider}",
+            f"--{side}store-container={Path(self.container).name}",
+            f"--{side}store-prefix={PREFIX}",
+        )
+
+    def open(self) -> Store:
+        """For the test itself."""
+        return open_store(self.url, self.environment)
 
 
-def flags_of(folder: Path, side: str = "") -> tuple[str, ...]:
-    """The same store, as it names it: by the folder's name in its home."""
-    return (
-        f"--{side}storage-provider=Local",
-        f"--{side}store-container={folder.name}",
-        f"--{side}store-prefix={PREFIX}",
-    )
-
-
-async def peer(folder: Path, *arguments: str) -> None:
-    """Run it. Raises `AssertionError` with the end of what it printed when it fails."""
+async def peer(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    """Run it, with a folder as its home. Raises `AssertionError` with the end of what it printed when it fails."""
     assert PROGRAM is not None
     process = await asyncio.create_subprocess_exec(
-        *dying_with_parent([PROGRAM, *arguments]), cwd=folder, env=_environment(folder),
+        *dying_with_parent([PROGRAM, *arguments]), cwd=folder, env={**_environment(folder), **(environment or {})},
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     printed, _ = await process.communicate()
     assert process.returncode == 0, printed.decode()[-3000:]
 
 
-async def restored_by_peer(folder: Path, store: Path, data: Path) -> None:
+async def restored_by_peer(folder: Path, store: SharedStore, data: Path) -> None:
     """A data directory, made by it from a store."""
-    await peer(folder, "restore", *_flags_of_restore(folder, store, data))
+    await peer(folder, "restore", *_flags_of_restore(folder, store, data), environment=store.environment)
 
 
-async def compacted_by_peer(folder: Path, store: Path) -> None:
+async def compacted_by_peer(folder: Path, store: SharedStore) -> None:
     """The latest set as a full snapshot alone, made by it."""
     flags = ("--enable-snapshot-lease-renewal=false", "--metrics-scrape-wait-duration=0s")
-    await peer(folder, "compact", *_flags_of_restore(folder, store, folder / "compacted"), *flags)
+    restoring = _flags_of_restore(folder, store, folder / "compacted")
+    await peer(folder, "compact", *restoring, *flags, environment=store.environment)
 
 
-def _flags_of_restore(folder: Path, store: Path, data: Path) -> tuple[str, ...]:
+def _flags_of_restore(folder: Path, store: SharedStore, data: Path) -> tuple[str, ...]:
     return (
         f"--data-dir={data}",
-        *flags_of(store),
+        *store.flags(),
         "--name=default",
         "--initial-cluster-token=etcd-cluster",
         "--initial-cluster=default=unix://peer:0",
@@ -107,7 +130,7 @@ class PeerServer:
 
 
 @contextlib.asynccontextmanager
-async def peer_server(folder: Path, store: Path, endpoint: str, *flags: str) -> AsyncIterator[PeerServer]:
+async def peer_server(folder: Path, store: SharedStore, endpoint: str, *flags: str) -> AsyncIterator[PeerServer]:
     """One that backs up an etcd, until the context is left."""
     assert PROGRAM is not None
     with socket.socket() as reserved:
@@ -120,7 +143,7 @@ async def peer_server(folder: Path, store: Path, endpoint: str, *flags: str) -> 
         f"--endpoints={endpoint}",
         f"--service-endpoints={endpoint}",
         f"--data-dir={folder}/data",
-        *flags_of(store),
+        *store.flags(),
         f"--snapstore-temp-directory={folder}",
         *flags,
     ]
@@ -129,7 +152,7 @@ async def peer_server(folder: Path, store: Path, endpoint: str, *flags: str) -> 
         process = await asyncio.create_subprocess_exec(
             *dying_with_parent(arguments),
             cwd=folder,
-            env=_environment(folder),
+            env={**_environment(folder), **store.environment},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
