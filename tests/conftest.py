@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 from collections import defaultdict
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
@@ -34,6 +35,7 @@ def pytest_configure() -> None:
     Programs that tests start keep their bytecode: without, each compiles all it imports, a second of CPU.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, with all it starts
     settings.register_profile("test", deadline=None, derandomize=EXPLORE not in os.environ, max_examples=40)
     settings.register_profile("soak", deadline=None, derandomize=False, max_examples=2000)
     settings.load_profile("soak" if SOAK in os.environ else "test")
