@@ -100,13 +100,9 @@ class RemoteStore:
         stored = self._stored(result.meta)
         if stored.size > most:
             raise Corrupt(self._url(key), f"{stored.size} bytes, at most {most} are expected")
-        data = bytearray()
-        async for chunk in result.stream(min_chunk_size=most + 1):
-            data += chunk
-            if len(data) > most:
-                raise Corrupt(self._url(key), f"more than {most} bytes, and {stored.size} were announced")
+        data = b"".join([chunk async for chunk in result.stream(min_chunk_size=most + 1)])
         self._require_size(key, len(data), stored.size)
-        return Content(bytes(data), stored)
+        return Content(data, stored)
 
     async def stream(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """See `Store`."""

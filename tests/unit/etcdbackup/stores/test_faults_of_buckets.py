@@ -165,7 +165,13 @@ async def test_an_upload_goes_on_when_one_part_has_to_be_sent_again(store: Store
 
 async def test_a_missing_bucket_is_not_a_missing_object(tmp_path: Path, server: str) -> None:
     store = bucket_in(tmp_path, server, "not-there")
-    for asked in (store.head("a"), store.read("a", most=1), anext(store.list()), store.put("a", b"1")):
+    for asked in (
+        store.head("a"),
+        store.read("a", most=1),
+        anext(store.list()),
+        store.put("a", b"1"),
+        store.delete("a"),
+    ):
         with pytest.raises(Refused, match=r"s3://not-there/.*there is no such bucket"):
             await asked
 
@@ -221,3 +227,16 @@ def test_limits_without_an_end_are_refused(field: str) -> None:
 
 def _key(store: Store, key: str) -> str:
     return f"{store.where.removeprefix(f's3://{BUCKET}/')}/{key}"
+
+
+async def test_an_object_that_becomes_shorter_while_it_is_read_is_found_out(store: Store, proxy: FaultyHttp) -> None:
+    await store.put("v2/Full", b"12345678")
+    proxy.faults.append(Fault(is_get, status=416, body=b"<Error><Code>InvalidRange</Code></Error>"))
+    with pytest.raises(Corrupt, match=r"v2/Full: the object is shorter than the store said"):
+        await anext(store.stream("v2/Full", start=4))
+
+
+async def test_of_an_object_that_is_too_large_nothing_is_read(store: Store) -> None:
+    await store.put("sync", b"12345678")
+    with pytest.raises(Corrupt, match=r"sync: 8 bytes, at most 7 are expected"):
+        await store.read("sync", most=7)
