@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 
 from espalier.realnodes.nspawn import cgroups
 
@@ -25,6 +26,7 @@ class Footprint:
     links: frozenset[str]
     routes: frozenset[str]
     tables: str
+    """Empty where there is no nft."""
     groups: frozenset[str]
     files: frozenset[str]
 
@@ -37,7 +39,7 @@ def footprint(*ours: Path) -> Footprint:
         mounts=frozenset(line for line in Path("/proc/self/mounts").read_text().splitlines() if _has(line, marks)),
         links=frozenset(name for name in os.listdir("/sys/class/net") if name.startswith(("esp", "vb-", "veth"))),
         routes=frozenset(_said("ip", "-4", "route", "show", "table", "all").splitlines()),
-        tables=_said("nft", "list", "ruleset"),
+        tables=_said("nft", "list", "ruleset") if which("nft") else "",
         groups=frozenset(_groups()),
         files=frozenset(str(path) for folder in (*map(Path, FOLDERS), *ours) for path in folder.rglob("*"))
         - _OF_NSPAWN,
