@@ -251,7 +251,7 @@ def test_a_folder_that_can_only_be_read_is_named(env: LocalEnvironment) -> None:
             said = " ".join(result.err.split())
             assert f"{env.home}/world.lo" in said
             assert os.strerror(errno.EROFS) in said
-            assert "mount it for writing, or set ESPALIER_HOME to another folder" in said
+            assert "mount it read-write, or set ESPALIER_HOME to another folder" in said
     starts(env)
 
 

@@ -125,7 +125,7 @@ def test_commands_show_plan_and_make_a_move(
                 evacuated = await espalier("seeds", "evacuate", "east", "--timeout", "5m")
                 assert (evacuated.code, evacuated.complaint.splitlines()[-1]) == (
                     0,
-                    "✓ seed east has no shoots any more",
+                    "✓ seed east has no shoots left",
                 )
                 await told.settled("west")
                 moved = await espalier("shoots", "migrate", "apple", *IN_NAMESPACE, "--to", "east", "--timeout", "5m")
@@ -160,7 +160,7 @@ async def shows_where_the_shoot_is(espalier: GardenCommands) -> None:
         ["west", "True", "0"],
     ]
     unknown = await espalier("shoots", "describe", "pear", *IN_NAMESPACE)
-    assert (unknown.code, unknown.complaint) == (1, "there is no shoot 'pear' in namespace garden-dev; there is: apple")
+    assert (unknown.code, unknown.complaint) == (1, "there is no shoot 'pear' in namespace garden-dev; existing: apple")
 
 
 async def plans(espalier: GardenCommands) -> None:

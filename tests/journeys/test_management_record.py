@@ -130,9 +130,9 @@ def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(en
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        (("--move-release",), "--move-release asks what `espalier upgrade cluster -f FILE` would do: give -f"),
-        (("--keep-release", "--manager"), "--keep-release asks what"),
-        (("-f", "-", "--move-release", "--eksa-version", "v0.26.0"), "and no --eksa-version"),
+        (("--move-release",), "--move-release plans `espalier upgrade cluster -f FILE`: give -f"),
+        (("--keep-release", "--manager"), "--keep-release plans"),
+        (("-f", "-", "--move-release", "--eksa-version", "v0.26.0"), "and omit --eksa-version"),
     ],
 )
 def test_the_flags_of_an_upgrade_need_its_manifest(env: LocalEnvironment, flags: Sequence[str], complaint: str) -> None:

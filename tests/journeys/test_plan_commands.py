@@ -140,8 +140,8 @@ def test_a_manager_of_this_build_leaves_all_clusters_alone(env: LocalEnvironment
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
-        ((), 2, "name a manifest (-f FILE), a release (--eksa-version V), or ask for --manager"),
-        (("--manager", "--eksa-version", "v0.26.0"), 2, "leave out -f and --eksa-version"),
+        ((), 2, "give a manifest (-f FILE), a release (--eksa-version V), or --manager"),
+        (("--manager", "--eksa-version", "v0.26.0"), 2, "omit -f and --eksa-version"),
         (("-f", "nowhere.yaml"), 2, "nowhere.yaml: no such file"),
         (("--manager", "-o", "table"), 2, "allowed are json and yaml"),
         (("--manager", "--kubeconfig", "away"), 3, "127.0.0.1:1"),

@@ -107,7 +107,7 @@ def test_a_tenant_is_told_which_rights_a_plan_needs_and_to_ask_for_a_dry_run() -
                 await plan(Client(InProcessTransport(env.server, JANE)))
             said = str(refused.value)
             assert 'User "jane" cannot' in said
-            assert "the rights of espalier-admin" in said
+            assert "the permissions of espalier-admin" in said
             assert "kubectl apply --dry-run=server -f FILE" in said
 
     run(main, epoch=EPOCH, seed=1)
@@ -143,7 +143,7 @@ def test_without_rights_a_manifest_is_judged_by_itself_with_a_notice() -> None:
         nobody = Client(InProcessTransport(env.server, User("nobody", ("system:authenticated",))))
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
         (notice,) = await preflight.judge(nobody, [(Cluster.resource, stored.tree)])
-        assert notice.startswith("judged by its manifest alone, the rest is left to the API server: ")
+        assert notice.startswith("checked by its manifest alone, the API server has to check the rest: ")
 
     story(tell)
 
@@ -172,7 +172,7 @@ def test_a_missing_right_to_install_the_needed_release_is_named() -> None:
                     await preflight.install_releases(jane, needed)
             else:
                 (notice,) = await preflight.install_releases(jane, needed)
-                assert notice.startswith("releases of this program are missing, and left to the manager: ")
+                assert notice.startswith("releases of this program are missing, and the manager has to install them: ")
                 assert re.search(right, notice)
 
     story(tell)

@@ -171,7 +171,7 @@ UNLISTED = {
         lambda client: no_right(CLUSTER_ROLE, EKSARelease.resource, "list", client),
         "not listed yet: eksareleases.anywhere.eks.amazonaws.com "
         f"(eksareleases.anywhere.eks.amazonaws.com is forbidden: {ACCOUNT} cannot list resource "
-        f'"eksareleases" in API group "anywhere.eks.amazonaws.com" at the cluster scope; {APPLY} gives the right)',
+        f'"eksareleases" in API group "anywhere.eks.amazonaws.com" at the cluster scope; {APPLY} grants it)',
         give_rights,
     ),
 }
@@ -300,7 +300,7 @@ REFUSED = {
     "no right to create": Refused(
         no_right_to_create,
         f'releases.distro.eks.amazonaws.com is forbidden: {ACCOUNT} cannot create resource "releases" in API group '
-        f'"distro.eks.amazonaws.com" in the namespace "eksa-system"; {APPLY} gives the right',
+        f'"distro.eks.amazonaws.com" in the namespace "eksa-system"; {APPLY} grants it',
         give_rights,
         others=False,
     ),

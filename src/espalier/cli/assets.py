@@ -24,10 +24,10 @@ def assets() -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be built, and what is missing.")
 def build(*, what: Sequence[str], image_repository: str | None, dry_run: bool) -> None:
-    """Build what is not there yet; without a name all of it. What is finished stays when it is stopped.
+    """Build missing assets; without a name, all of them. When stopped, it keeps what is finished.
 
-    Sizes and times are said beforehand. `tests` is what a management cluster runs and needs Go; `nodes` is all that
-    `espalier up --nodes real` needs, and needs root and debootstrap as well.
+    Prints sizes and times first. `tests` is what a management cluster runs; it needs Go. `nodes` is all that
+    `espalier up --nodes real` runs; it also needs root and debootstrap.
 
     \b
     Example:
@@ -41,7 +41,7 @@ def build(*, what: Sequence[str], image_repository: str | None, dry_run: bool) -
 @assets.command("list")
 @flags.output("wide, json, yaml or jsonpath=TEMPLATE")
 def list_(*, output_format: str) -> None:
-    """List what is built, what can be built and what it costs, and what is outdated.
+    """List assets: which are built, can be built (with size and time), or are outdated.
 
     \b
     Example:
@@ -55,7 +55,7 @@ def list_(*, output_format: str) -> None:
 @assets.command()
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 def prune(*, dry_run: bool) -> None:
-    """Remove what no present recipe makes, after saying what. What nodes are mounted from stays.
+    """Remove assets that no current recipe builds, and print which. Keeps those that nodes have mounted.
 
     \b
     Example:

@@ -24,30 +24,30 @@ COMMANDS: Mapping[str, Listed] = {
     "completion": Listed("completion", "Print a completion script."),
     "create": Listed("lifecycle", "Create a cluster."),
     "delete": Listed("lifecycle", "Delete a cluster."),
-    "demo": Listed("demo", "Show the main job on simulated machines, in a temporary local environment."),
+    "demo": Listed("demo", "Demonstrate the life of a cluster, or a migration, in a temporary local environment."),
     "describe": Listed("describe", "Show the objects of a cluster, and what it waits for."),
     "down": Listed("up", "Stop the local environment."),
     "etcd-agent": Listed("etcd_agent", "Back up an etcd; list, verify, copy and restore its backups."),
     "etcd-guard": Listed(
-        "etcd_guard", "Run an etcd when its agent says so, and let clients in for as long as the agent says."
+        "etcd_guard", "Run etcd when its agent says so, and admit clients for as long as the agent allows."
     ),
     "garden": Listed(
         "garden",
-        "Run the controllers of a garden; what it needs there comes from `espalier manifests --of garden`.",
+        "Run the controllers of a garden, after installing `espalier manifests --of garden` there.",
     ),
     "gardenlet": Listed(
         "gardenlet",
-        "Run the gardenlet of a seed, with the controller of its Etcds and the synchronization of ShootStates.",
+        "Run the gardenlet of a seed, with its Etcd controller and the synchronization of ShootStates.",
     ),
-    "generate": Listed("generate", "Print a manifest to begin with, or the objects that would be written."),
+    "generate": Listed("generate", "Print a starter manifest, or the objects that the manager would create."),
     "get": Listed("get", "Show objects."),
     "image": Listed("image", "Build container images, without Docker."),
     "kubeconfig": Listed("kubeconfig", "Print the kubeconfig of a workload cluster."),
     "manager": Listed(
         "manager",
-        "Run the controllers on a management cluster; what it needs there comes from `espalier manifests`.",
+        "Run the controllers of a management cluster, after installing `espalier manifests` there.",
     ),
-    "manifests": Listed("manifests", "Print CRDs, namespace, rights, webhooks and Deployment, as YAML."),
+    "manifests": Listed("manifests", "Print CRDs, namespace, RBAC, webhooks and Deployment, as YAML."),
     "nodes": Listed("nodes", "List, enter and crash the real nodes of this machine."),
     "plan": Listed(
         "plan",
@@ -65,7 +65,7 @@ COMMANDS: Mapping[str, Listed] = {
     "upgrades": Listed("upgrades", "Show upgrades in place, and retry failed ones."),
     "validate": Listed(
         "validate",
-        "Check a manifest without a cluster: schemas, rules of admission, and what its objects say of each other.",
+        "Check a manifest without a cluster: schemas, admission rules, and references between its objects.",
     ),
     "version": Listed("version", "Print the version, and the Kubernetes versions of its newest release."),
 }

@@ -11,9 +11,7 @@ from espalier.cli.flags import OneOf
 
 
 @click.command(cls=Command)
-@click.argument(
-    "shell", type=OneOf(("bash", "zsh", "fish")), metavar="SHELL", help="Whose completion: bash, zsh, fish."
-)
+@click.argument("shell", type=OneOf(("bash", "zsh", "fish")), metavar="SHELL", help="Shell: bash, zsh or fish.")
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print a completion script.

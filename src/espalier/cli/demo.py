@@ -80,17 +80,17 @@ class Run:
     type=flags.OneOf(["simulated", "real"]),
     default="simulated",
     show_default=True,
-    help="Of the shoot that moves: real is etcd, kube-apiserver and kube-controller-manager, as processes.",
+    help="For migration; real runs etcd, kube-apiserver and kube-controller-manager as processes.",
 )
 @click.option(
     "--nodes",
     type=flags.OneOf(["simulated", "real"]),
     default="simulated",
     show_default=True,
-    help="Of the shoot that moves: real are containers with kubelets; needs root, and a real control plane.",
+    help="For migration; real runs kubelets in containers, and needs root and a real control plane.",
 )
 async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane: str, nodes: str) -> None:
-    """Show the main job on simulated machines, in a temporary local environment.
+    """Demonstrate the life of a cluster, or a migration, in a temporary local environment.
 
     \b
     Examples:
@@ -100,14 +100,14 @@ async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane:
       espalier demo migration --control-plane real --nodes real
     """
     if nodes == "real" and (what, control_plane) != ("migration", "real"):
-        raise Usage("--nodes: found real, allowed is that with `demo migration --control-plane real` alone")
+        raise Usage("--nodes: found real, allowed only with `demo migration --control-plane real`")
     if what == "migration":
         from espalier.cli import demo_migration  # noqa: PLC0415  the other commands need not load a whole garden
 
         await demo_migration.show(real=control_plane == "real", real_nodes=nodes == "real")
         return
     if control_plane == "real":
-        raise Usage("--control-plane: found real, allowed with `demo cluster` is simulated; `demo migration` has real")
+        raise Usage("--control-plane: found real, allowed with `demo cluster` is simulated")
     from espalier.cli.environment.simulated import SimulatedEnvironment  # noqa: PLC0415  the other commands need not load a whole local environment
 
     process_tuning.tune()

@@ -41,7 +41,7 @@ def describe() -> None:
 @describe.command()
 @click.argument("name", help="Name of the cluster.")
 @flags.connection
-@click.option("--all", "show_all", is_flag=True, help="Each object: also templates, and machines that are well.")
+@click.option("--all", "show_all", is_flag=True, help="Show every object, including templates and healthy machines.")
 @flags.output()
 async def cluster(name: str, *, connect: flags.Connection, show_all: bool, output_format: str) -> None:
     """Show the objects of a cluster as a tree, the one thing that blocks progress on top, and its last events.

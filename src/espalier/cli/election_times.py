@@ -44,4 +44,4 @@ def _misfits(tree: Any) -> Iterator[Violation]:
             said = f"there is no such time{f'; did you mean {near}?' if near else ''}"
             yield Violation(str(field), shown(value), ", ".join(_FIELDS), said)
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            yield Violation(field, shown(value), "a number of seconds, such as 15", "it is no number")
+            yield Violation(field, shown(value), "a number of seconds, such as 15", "it is not a number")

@@ -18,7 +18,7 @@ Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
 """
 STORE = "URL: s3://, gs:// or az:// with bucket and prefix, or file:///folder."
 _endpoint = click.option(
-    "--endpoint", default="", metavar="URL", help="Server of the store. Default: that of its credentials or provider."
+    "--endpoint", default="", metavar="URL", help="Endpoint of the store. Default: that of its credentials or provider."
 )
 _format = flags.output("json, yaml or jsonpath=TEMPLATE")
 
@@ -26,8 +26,8 @@ _format = flags.output("json, yaml or jsonpath=TEMPLATE")
 def _server_files(command: etcd_election.Decorated) -> etcd_election.Decorated:
     """`--server-cert`, `--server-key` and `--client-ca`."""
     for option in (
-        click.option("--client-ca", type=flags.FILE, metavar="FILE", help="Answer only who shows a certificate of it."),
-        click.option("--server-key", type=flags.FILE, metavar="FILE", help="Its key."),
+        click.option("--client-ca", type=flags.FILE, metavar="FILE", help="Require client certificates from this CA."),
+        click.option("--server-key", type=flags.FILE, metavar="FILE", help="Key of --server-cert (PEM)."),
         click.option("--server-cert", type=flags.FILE, metavar="FILE", help="Certificate for HTTPS (PEM)."),
     ):
         command = option(command)
@@ -38,8 +38,8 @@ def _server_files(command: etcd_election.Decorated) -> etcd_election.Decorated:
 def etcd_agent() -> None:
     """Back up an etcd; list, verify, copy and restore its backups.
 
-    They are those of etcd-backup-restore, and so are the files of credentials: AWS_APPLICATION_CREDENTIALS,
-    GOOGLE_APPLICATION_CREDENTIALS and AZURE_APPLICATION_CREDENTIALS name them.
+    Backups and credential files have the formats of etcd-backup-restore. AWS_APPLICATION_CREDENTIALS,
+    GOOGLE_APPLICATION_CREDENTIALS and AZURE_APPLICATION_CREDENTIALS name the files.
     """
 
 
@@ -48,7 +48,7 @@ def etcd_agent() -> None:
 @_endpoint
 @flags.output("wide, json, yaml or jsonpath=TEMPLATE")
 async def list_(*, store: str, endpoint: str, output_format: str) -> None:
-    """List sets of snapshots: a full one and the deltas after it. Nothing but names is read.
+    """List snapshot sets: a full snapshot and the deltas after it. Reads only object names.
 
     \b
     Example:
@@ -65,7 +65,7 @@ async def list_(*, store: str, endpoint: str, output_format: str) -> None:
 @_endpoint
 @_format
 async def show(*, store: str, name: str | None, endpoint: str, output_format: str) -> None:
-    """Show the snapshots of a set, and what does not fit by their names.
+    """Show the snapshots of a set, and faults that their names reveal, such as gaps.
 
     \b
     Example:
@@ -78,15 +78,15 @@ async def show(*, store: str, name: str | None, endpoint: str, output_format: st
 
 @etcd_agent.command(epilog=EXIT_CODES)
 @click.argument("store", help=STORE)
-@click.option("--all", "every", is_flag=True, help="All sets, not only the latest.")
-@click.option("--max-age", default="", metavar="DURATION", help="Fail when the newest snapshot is older: 10m, 25h.")
-@click.option("--revision", type=flags.Number(1, 2**63 - 1), metavar="N", help="Fail when less can be restored.")
+@click.option("--all", "every", is_flag=True, help="Verify all sets, not only the latest.")
+@click.option("--max-age", default="", metavar="DURATION", help="Fail if the newest snapshot is older: 10m, 25h.")
+@click.option("--revision", type=flags.Number(1, 2**63 - 1), metavar="N", help="Fail if revision N can't be restored.")
 @_endpoint
 @_format
 async def verify(
     *, store: str, every: bool, max_age: str, revision: int | None, endpoint: str, output_format: str
 ) -> None:
-    """Read every byte of the latest set and compare all hashes, revisions and events. No etcd is needed.
+    """Read every byte of the latest set and check all hashes, revisions and events. Needs no etcd.
 
     \b
     Example:
@@ -105,28 +105,31 @@ async def verify(
     type=flags.NumberOrAll(10**6),
     default=-1,
     metavar="N",
-    help="So many sets. Default: -1, all.",
+    help="Copy only the newest N sets. Default: -1, all.",
 )
 @click.option(
     "--max-backup-age",
     type=flags.NumberOrAll(36500),
     default=-1,
     metavar="DAYS",
-    help="Sets younger than that, and the latest. Default: -1, of any age.",
+    help="Copy only younger sets, and always the latest. Default: -1, any age.",
 )
 @click.option(
     "--max-parallel-copy-operations", type=flags.Number(1, 100), default=4, metavar="N", show_default=True,
-    help="Snapshots at the same time.",
+    help="Snapshots to copy concurrently.",
 )  # fmt: skip
-@click.option("--wait-for-final-snapshot", is_flag=True, help="Wait until the source says that etcd takes no writes.")
+@click.option(
+    "--wait-for-final-snapshot", is_flag=True,
+    help="First wait for the final snapshot, after which etcd takes no writes.",
+)  # fmt: skip
 @click.option(
     "--wait-for-final-snapshot-timeout", default="0", metavar="DURATION",
-    help="Then copy what is there, and exit with 4. Default: wait for ever.",
+    help="After this time, copy what exists and exit with 4. Default: wait forever.",
 )  # fmt: skip
-@click.option("--source-endpoint", default="", metavar="URL", help="Server of the source.")
-@etcd_election.epoch("Take over for this epoch: wait for the source by its sync objects.")
-@click.option("--source-epoch", type=flags.Number(1, 2**53), metavar="M", help="The epoch that owned the data last.")
-@click.option("--listen", default="", metavar="HOST:PORT", help="Where HTTP is answered, with --epoch.")
+@click.option("--source-endpoint", default="", metavar="URL", help="Endpoint of the source.")
+@etcd_election.epoch("Take over for epoch N, coordinated with the source through its sync objects.")
+@click.option("--source-epoch", type=flags.Number(1, 2**53), metavar="M", help="Epoch that last owned the data.")
+@click.option("--listen", default="", metavar="HOST:PORT", help="Listen address for HTTP, with --epoch.")
 @_server_files
 @_endpoint
 @_format
@@ -151,12 +154,12 @@ async def copy(
     endpoint: str,
     output_format: str,
 ) -> None:
-    """Copy snapshots to another store. What is there and whole is left alone: run it again after an interruption.
+    """Copy snapshots to another store. Skips intact copies: after an interruption, run it again.
 
-    Credentials of the source have SOURCE_ before their variable's name. Final snapshots are not final in the target.
+    Variables with the source's credentials have the prefix SOURCE_. In the target, no snapshot is marked as final.
 
-    With --epoch it is the destination's part of a migration: it copies once the source has closed, and runs until
-    SIGTERM; /healthz is 200 when all is copied.
+    With --epoch, it acts as the destination of a migration: it copies once the source has closed, and runs until
+    SIGTERM; /healthz returns 200 once the copy is complete.
 
     \b
     Example:
@@ -195,16 +198,16 @@ async def copy(
 
 @etcd_agent.command(epilog=EXIT_CODES)
 @click.argument("store", help=STORE)
-@click.option("--data-dir", required=True, metavar="DIR", help="The data directory to make, as etcd's --data-dir.")
+@click.option("--data-dir", required=True, metavar="DIR", help="Data directory to create, as for etcd.")
 @etcd_election.membership
-@click.option("--replace", is_flag=True, help="Data that are there are kept as DIR.replaced.")
-@click.option("--partial", is_flag=True, help="Restore what can be, if something is missing or damaged.")
+@click.option("--replace", is_flag=True, help="Keep existing data as DIR.replaced.")
+@click.option("--partial", is_flag=True, help="If something is missing or damaged, restore as far as possible.")
 @click.option(
     "--bump-revision", type=flags.Number(0, 2**62), metavar="N",
     help="Revisions to skip, marked as compacted. Default: 10^9, and 0 from a final snapshot.",
 )  # fmt: skip
 @click.option(
-    "--lease-ttl", default="1h", metavar="DURATION", show_default=True, help="Of leases that are in no snapshot."
+    "--lease-ttl", default="1h", metavar="DURATION", show_default=True, help="TTL of leases that are in no snapshot."
 )
 @_endpoint
 @_format
@@ -223,9 +226,9 @@ async def restore(
     endpoint: str,
     output_format: str,
 ) -> None:
-    """Make a data directory of the newest full snapshot and the deltas after it. No etcd is needed.
+    """Create a data directory from the newest full snapshot and the deltas after it. Needs no etcd.
 
-    It is made in DIR.part, and is in its place when this ends without an error; before that, nothing there is changed.
+    It works in DIR.part, which becomes DIR only on success; until then, DIR is unchanged.
 
     \b
     Example:
@@ -255,57 +258,63 @@ async def restore(
 @click.argument("store", help=STORE)
 @click.option(
     "--endpoints", "etcd", default="http://127.0.0.1:2379", metavar="URL", show_default=True,
-    help="The member beside which this runs: http://, https:// or unix://.",
+    help="The etcd member to back up: http://, https:// or unix://.",
 )  # fmt: skip
-@click.option("--cacert", type=flags.FILE, metavar="FILE", help="Authority of etcd's certificate (PEM).")
-@click.option("--cert", type=flags.FILE, metavar="FILE", help="Certificate shown to etcd.")
-@click.option("--key", type=flags.FILE, metavar="FILE", help="Its key.")
+@click.option("--cacert", type=flags.FILE, metavar="FILE", help="CA of etcd's server certificate (PEM).")
+@click.option("--cert", type=flags.FILE, metavar="FILE", help="Client certificate for etcd (PEM).")
+@click.option("--key", type=flags.FILE, metavar="FILE", help="Key of --cert (PEM).")
 @click.option(
     "--listen", default="127.0.0.1:8080", metavar="HOST:PORT", show_default=True,
-    help="Where HTTP is answered; port 0: a free one.",
+    help="Listen address for HTTP; port 0 picks a free one.",
 )  # fmt: skip
 @_server_files
-@click.option("--schedule", default="0 */1 * * *", metavar="CRON", show_default=True, help="Of full snapshots, in UTC.")
 @click.option(
-    "--delta-snapshot-period", default="20s", metavar="DURATION", show_default=True, help="Below 1s: no deltas."
+    "--schedule", default="0 */1 * * *", metavar="CRON", show_default=True, help="When to take full snapshots, in UTC."
 )
+@click.option(
+    "--delta-snapshot-period", default="20s", metavar="DURATION", show_default=True,
+    help="Interval of delta snapshots; below 1s disables them.",
+)  # fmt: skip
 @click.option(
     "--delta-snapshot-memory-limit", type=flags.Number(1, 2**31), default=10 << 20, metavar="BYTES", show_default=True,
-    help="Of events, after which a delta is stored early.",
+    help="Size of pending events at which a delta snapshot is taken early.",
 )  # fmt: skip
 @click.option(
-    "--defragmentation-schedule", default="0 0 */3 * *", metavar="CRON", show_default=True, help="Empty: never."
-)
+    "--defragmentation-schedule", default="0 0 */3 * *", metavar="CRON", show_default=True,
+    help="When to defragment etcd, in UTC; empty disables it.",
+)  # fmt: skip
 @click.option(
     "--garbage-collection-policy", type=click.Choice(("exponential", "limit-based"), case_sensitive=False),
-    default="exponential", show_default=True, help="Which full snapshots are kept.",
+    default="exponential", show_default=True, help="Which full snapshots to keep.",
 )  # fmt: skip
 @click.option(
-    "--max-backups", type=flags.Number(1, 10**6), default=7, metavar="N", show_default=True, help="Of limit-based."
-)
+    "--max-backups", type=flags.Number(1, 10**6), default=7, metavar="N", show_default=True,
+    help="Full snapshots to keep with limit-based.",
+)  # fmt: skip
 @click.option(
-    "--garbage-collection-period", default="1m", metavar="DURATION", show_default=True, help="Below 1s: never."
-)
+    "--garbage-collection-period", default="1m", metavar="DURATION", show_default=True,
+    help="Interval of garbage collection; below 1s disables it.",
+)  # fmt: skip
 @click.option(
     "--delta-snapshot-retention-period", default="0s", metavar="DURATION", show_default=True,
-    help="How long deltas of earlier sets are kept.",
+    help="How long to keep deltas of earlier sets.",
 )  # fmt: skip
 @click.option(
     "--compression-policy", type=click.Choice(("gzip", "zlib", "none")), default="gzip", show_default=True,
-    help="Of snapshots.",
+    help="Compression of snapshots.",
 )  # fmt: skip
 @click.option(
     "--etcd-snapshot-timeout", default="15m", metavar="DURATION", show_default=True,
-    help="Of snapshots asked for over HTTP.",
+    help="Timeout of snapshots requested over HTTP.",
 )  # fmt: skip
 @click.option(
     "--store-endpoint", "endpoint", default="", metavar="URL",
-    help="Server of the store. Default: that of its credentials or provider.",
+    help="Endpoint of the store. Default: that of its credentials or provider.",
 )  # fmt: skip
-@etcd_election.epoch("Serve as the owner of this epoch; without it, backups are all that is done.")
+@etcd_election.epoch("Serve as the owner of epoch N. Default: only back up.")
 @click.option("--founding", is_flag=True, help="The epoch is the first of a new cluster.")
-@click.option("--data-dir", type=flags.FILE, metavar="DIR", help="etcd's --data-dir, which this restores.")
-@click.option("--etcd-config", type=flags.FILE, metavar="FILE", help="etcd's configuration, which /config completes.")
+@click.option("--data-dir", type=flags.FILE, metavar="DIR", help="etcd's --data-dir, which the agent restores.")
+@click.option("--etcd-config", type=flags.FILE, metavar="FILE", help="Base of the etcd configuration at /config.")
 @click.option("--guard", type=flags.FILE, metavar="PATH", help="Unix socket of `espalier etcd-guard --control`.")
 @etcd_election.membership
 @etcd_election.needs_data_directory
@@ -343,10 +352,11 @@ async def run(
     initial_cluster_token: str,
     initial_advertise_peer_urls: str,
 ) -> None:
-    """Back up an etcd that runs: full snapshots by schedule, and what changed in between every few seconds.
+    """Back up a running etcd: full snapshots on a schedule, and delta snapshots every few seconds.
 
-    Over HTTP it answers /snapshot/full, /snapshot/delta, /snapshot/latest, /healthz and /metrics. It ends with SIGTERM.
-    With --epoch it starts etcd behind its guard, restores its data, and gives them away in a migration.
+    It serves /snapshot/full, /snapshot/delta, /snapshot/latest, /healthz and /metrics over HTTP, and runs until
+    SIGTERM. With --epoch, it also restores etcd's data, starts etcd through its guard, and hands the data over in a
+    migration.
 
     \b
     Example:

@@ -43,7 +43,7 @@ async def restore(given: RestoreFlags, output_format: str) -> None:
         raise Usage(f"--lease-ttl: found {given.lease_ttl!r}, allowed is 1s or more")
     options = Options(_members(given), given.replace, given.partial, given.bump, seconds)
     folder = Path(given.data_dir)
-    with explained(f"stopped; {folder} is as it was"), _refused(folder), Transfer("restoring") as transfer:
+    with explained(f"stopped; {folder} is unchanged"), _refused(folder), Transfer("restoring") as transfer:
         done = await restore_store(opened(given.store, given.endpoint), folder, options, transfer.moved)
     for said in done.passed_over:
         output.say(f"not used: {said}", stderr=True)
@@ -65,9 +65,9 @@ def _refused(folder: Path) -> Iterator[None]:
     try:
         yield
     except Incomplete as error:
-        raise Damaged(f"{error}; {folder} is as it was") from None
+        raise Damaged(f"{error}; {folder} is unchanged") from None
     except (RestoreError, ValueError) as error:
-        raise Failure(f"{error}; {folder} is as it was") from None
+        raise Failure(f"{error}; {folder} is unchanged") from None
 
 
 def _said(given: RestoreFlags, done: Restored) -> str:
@@ -77,13 +77,13 @@ def _said(given: RestoreFlags, done: Restored) -> str:
         f"and {counted(len(done.deltas), 'delta')} with {counted(contents.events, 'event')}"
     ]
     if not done.is_whole:
-        lines.append("the store has names of later revisions, which could not be restored")
+        lines.append("the store lists later revisions, which could not be restored")
     if contents.served != contents.revision:
-        lines.append(f"etcd begins at revision {contents.served}, so that clients list anew: writes may be lost")
+        lines.append(f"etcd starts at revision {contents.served}, so that clients relist: writes may be lost")
     if contents.leases:
         lines.append(f"granted for {given.lease_ttl}: {counted(len(contents.leases), 'lease')} that no snapshot has")
     if done.replaced is not None:
-        lines.append(f"what was there is {done.replaced}")
+        lines.append(f"the previous data are in {done.replaced}")
     return "\n".join(lines)
 
 

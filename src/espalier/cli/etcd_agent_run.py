@@ -111,13 +111,13 @@ def _options(given: RunFlags) -> process.Options:
     server = server_files(given.server_cert, given.server_key, given.client_ca)
     try:
         if "," in given.etcd:
-            raise Usage(f"--endpoints: found {given.etcd}, allowed is one: the member beside which this runs")
+            raise Usage(f"--endpoints: found {given.etcd}, allowed is one: the member to back up")
         tls = TlsFiles(given.cacert, given.cert, given.key) if given.cacert or given.cert or given.key else None
         if not endpoint(given.etcd, tls=tls is not None).tls and tls is not None:
             flag = next(name for name in ("cacert", "cert", "key") if getattr(given, name))
             raise Usage(
-                f"--{flag}: --endpoints {given.etcd} is without TLS, so that nobody would look at it; "
-                "write https:// or unixs://, or leave the flag out"
+                f"--{flag}: --endpoints {given.etcd} does not use TLS, so it would be ignored; "
+                "use https:// or unixs://, or omit the flag"
             )
         return process.Options(
             given.etcd,
@@ -159,7 +159,7 @@ def server_files(certificate: Path | None, key: Path | None, client_authority: P
         raise Usage("--server-cert and --server-key belong together: give both or none")
     if certificate is None or key is None:
         if client_authority is not None:
-            raise Usage("--client-ca needs --server-cert and --server-key: without TLS nobody shows a certificate")
+            raise Usage("--client-ca needs --server-cert and --server-key: without TLS, clients send no certificate")
         return None
     return ServerFiles(certificate, key, client_authority)
 
@@ -174,7 +174,7 @@ def _initialization(given: RunFlags) -> Callable[[web.Application, Store], None]
     folder = given.data_dir
     if folder is None or given.epoch is not None:
         if given.etcd_config is not None:
-            raise ValueError("--etcd-config needs --data-dir, and no --epoch: the guard starts etcd with its flags")
+            raise ValueError("--etcd-config needs --data-dir, and excludes --epoch: the guard starts etcd with flags")
         return lambda _application, _store: None
     members = membership(given.name, given.initial_cluster, given.token, given.advertise_peer_urls)
     configuration = EtcdConfiguration(members, given.token, folder, given.etcd_config)

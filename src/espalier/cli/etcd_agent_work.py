@@ -125,8 +125,8 @@ def _shortcomings(verdict: Verdict, now: datetime, seconds: float | None, revisi
     if seconds is not None and age < -_CLOCKS:
         latest = max(verdict.snapshots.members, key=lambda stored: stored.snapshot.created)
         yield (
-            f"{latest.name} was taken {tables.span(-age)} from now, so nothing says how old the newest snapshot is; "
-            "compare the clocks, and have a full snapshot taken"
+            f"{latest.name} was taken {tables.span(-age)} from now, so the age of the newest snapshot is unknown; "
+            "compare the clocks, and take a full snapshot"
         )
     if revision is not None and (verdict.reach or 0) < revision:
         yield f"revision {verdict.reach or 0} can be restored, {revision} was asked for"
@@ -160,8 +160,8 @@ async def copy(options: CopyOptions, output_format: str) -> None:
         raise Failure(_nothing_found(source, await take_stock(source)))
     if not output_format:
         copied = f"copied {counted(len(done.copied), 'snapshot')}, {tables.size_of(done.size)}"
-        present = f"{len(done.present)} there before"
-        output.say(f"{copied}; {present}; {target.where} leads to revision {done.reach}")
+        present = f"{len(done.present)} already there"
+        output.say(f"{copied}; {present}; {target.where} can restore revision {done.reach}")
     if not is_there:
         said = f"the source had no final snapshot after {options.timeout}; copied what was there"
         raise Overdue(f"{said}: writes to etcd after revision {done.reach} are not in it")
@@ -232,15 +232,15 @@ def _nothing_found(store: Store, stock: Inventory) -> str:
             return f"{said}; did you mean {store.where}/{key[:at]}?"
     if stock.stray:
         stray = counted(len(stock.stray), "delta")
-        return f"{said}, and {stray} without one; look for it where it was deleted or moved to"
-    return f"{said}; its keys would begin with {LAYOUT}/Full-: see bucket and prefix"
+        return f"{said}, and {stray} without one; check whether it was deleted or moved"
+    return f"{said}; its key would begin with {LAYOUT}/Full-: check bucket and prefix"
 
 
 def _say_the_rest(stock: Inventory) -> None:
     if stock.sets and stock.stray:
         output.say(f"{counted(len(stock.stray), 'delta')} before the first full snapshot", stderr=True)
     if stock.chunks:
-        output.say(f"{counted(len(stock.chunks), 'chunk')} left of uploads", stderr=True)
+        output.say(f"{counted(len(stock.chunks), 'chunk')} left over from uploads", stderr=True)
     if stock.foreign:
         names = ", ".join(stock.foreign[:_SHOWN]) + (", …" if len(stock.foreign) > _SHOWN else "")
         output.say(f"{counted(len(stock.foreign), 'other object')}: {names}", stderr=True)

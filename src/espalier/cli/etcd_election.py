@@ -36,9 +36,7 @@ def epoch(help: str) -> Callable[[Decorated], Decorated]:
     def decorated(command: Decorated) -> Decorated:
         for option in (
             click.option("--timing", type=flags.FILE, metavar="FILE", help="Times of the election (YAML or JSON)."),
-            click.option(
-                "--cluster", default="", metavar="ID", help="Whose etcd it is, in words no other cluster has."
-            ),
+            click.option("--cluster", default="", metavar="ID", help="Unique ID of the cluster that etcd belongs to."),
             click.option("--epoch", type=flags.Number(1, _MOST_EPOCHS), metavar="N", help=help),
         ):
             command = option(command)
@@ -52,16 +50,16 @@ def membership(command: Decorated) -> Decorated:
     for option in (
         click.option(
             "--initial-advertise-peer-urls", default="http://localhost:2380", metavar="URLS", show_default=True,
-            help="As etcd's, with commas.",
+            help="As for etcd; comma-separated.",
         ),
         click.option(
-            "--initial-cluster-token", default="etcd-cluster", metavar="TOKEN", show_default=True, help="As etcd's."
+            "--initial-cluster-token", default="etcd-cluster", metavar="TOKEN", show_default=True, help="As for etcd."
         ),
         click.option(
             "--initial-cluster", default="", metavar="NAME=URL",
-            help="As etcd's, with commas. Default: this member alone.",
+            help="As for etcd; comma-separated. Default: only this member.",
         ),
-        click.option("--name", default="default", metavar="NAME", show_default=True, help="As etcd's --name."),
+        click.option("--name", default="default", metavar="NAME", show_default=True, help="As for etcd."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -70,7 +68,7 @@ def membership(command: Decorated) -> Decorated:
 def election(epoch: int, cluster: str, timing: Path | None) -> ElectionFlags:
     """What these flags mean together. Raises `Usage`, also for what the file has."""
     if not cluster:
-        raise Usage("--cluster must be given with --epoch: the technical ID and UID of the shoot, say")
+        raise Usage("--cluster must be given with --epoch, such as the technical ID and UID of the shoot")
     return ElectionFlags(epoch, cluster, read_times(timing))
 
 
@@ -89,7 +87,7 @@ def needs_data_directory(command: Decorated) -> Decorated:
         context = click.get_current_context()
         for name in _MEMBERSHIP:
             if given["data_dir"] is None and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise Usage(f"--{name.replace('_', '-')} needs --data-dir: it says for which member data are restored")
+                raise Usage(f"--{name.replace('_', '-')} needs --data-dir: it identifies the member to restore")
         return command(**given)
 
     return cast(Decorated, checked)

@@ -26,26 +26,24 @@ used (the reason is on standard error) · 2 wrong command line
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, help="etcd and its flags, behind --.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, help="etcd and its flags, after --.")
 @click.option(
     "--listen", default="127.0.0.1:2379", metavar="HOST:PORT", show_default=True,
-    help="Where clients come in; port 0: a free one.",
+    help="Listen address for clients; port 0 picks a free one.",
 )  # fmt: skip
+@click.option("--etcd-socket", required=True, metavar="PATH", help="Unix socket on which etcd listens for clients.")
+@click.option("--control", required=True, metavar="PATH", help="Unix socket for the agent. Only its owner can open it.")
+@click.option("--liveness", default="", metavar="HOST:PORT", help="Listen address for liveness probes. Default: none.")
 @click.option(
-    "--etcd-socket", required=True, metavar="PATH", help="Unix socket on which that etcd listens for clients."
+    "--stop-timeout", default="30s", metavar="DURATION", show_default=True, help="How long to wait for etcd to stop."
 )
-@click.option("--control", required=True, metavar="PATH", help="Unix socket for the agent. Its owner alone opens it.")
-@click.option(
-    "--liveness", default="", metavar="HOST:PORT", help="Where a liveness probe is answered. Default: nowhere."
-)
-@click.option("--stop-timeout", default="30s", metavar="DURATION", show_default=True, help="How long etcd has to end.")
 def etcd_guard(
     *, command: tuple[str, ...], listen: str, etcd_socket: str, control: str, liveness: str, stop_timeout: str
 ) -> None:
-    """Run an etcd when its agent says so, and let clients in for as long as the agent says.
+    """Run etcd when its agent says so, and admit clients for as long as the agent allows.
 
-    etcd must listen for clients on a unix socket only; bytes are passed as they are, TLS too. When the guard dies,
-    etcd dies with it. It ends with SIGTERM, etcd first.
+    etcd must listen for clients on a unix socket only; the guard forwards bytes unchanged, including TLS. If the guard
+    dies, etcd dies with it. On SIGTERM, it stops etcd, then itself.
 
     \b
     Example:
@@ -53,7 +51,7 @@ def etcd_guard(
     """
     program = shutil.which(command[0])
     if program is None:
-        raise Usage(f"COMMAND: found {command[0]!r}, which is no program here; give its path")
+        raise Usage(f"COMMAND: found {command[0]!r}, which is not a program on PATH; give its path")
     host, port = flags.address(listen, "--listen")
     etcd_at, control_at = Path(etcd_socket).absolute(), Path(control).absolute()
     if os.path.normpath(etcd_at) == os.path.normpath(control_at):

@@ -101,7 +101,7 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
             )
         case ModuleNotFoundError() if (error.name or "").startswith(_ETCD):
             return Exit.REFUSED, (
-                f"this command needs what backs up etcd, which is not installed (no module {error.name}): "
+                f"this command needs the etcd libraries, which are not installed (no module {error.name}): "
                 "install it with `pip install 'espalier[etcd]'`"
             )
         case OSError() if error.filename:

@@ -146,7 +146,7 @@ releases = click.option(
     "--releases",
     type=FILE,
     metavar="FOLDER",
-    help="Folder with a releases manifest (releases.yaml and what it names), instead of that of this build.",
+    help="Folder with releases.yaml and the files it names, instead of the releases of this build.",
 )
 
 all_namespaces = click.option("--all-namespaces", "-A", is_flag=True, help="The clusters of all namespaces.")
@@ -156,7 +156,7 @@ watched_namespaces = click.option(
     "-n",
     multiple=True,
     metavar="NAMES",
-    help="Only Clusters of these namespaces: separated by commas, or the flag several times. Default: all.",
+    help="Only Clusters in these namespaces; comma-separated, or repeat the flag. Default: all.",
 )
 
 
@@ -168,8 +168,8 @@ def namespaces(given: Iterable[str]) -> tuple[str, ...]:
     names = dict.fromkeys(name for text in given for name in text.split(","))
     for name in names:
         if not _NAMESPACE.fullmatch(name):
-            allowed = "names of namespaces (lower case, digits and dashes), by comma"
-            raise Usage(f"--namespace: found {name!r}, allowed are {allowed}; leave the flag out to watch them all")
+            allowed = "comma-separated names of namespaces (lower case, digits and dashes)"
+            raise Usage(f"--namespace: found {name!r}, allowed are {allowed}; omit the flag to watch all")
     return tuple(names)
 
 

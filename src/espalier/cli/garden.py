@@ -28,14 +28,14 @@ SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.
     default="40s",
     metavar="TIME",
     show_default=True,
-    help="After so long without a renewed Lease a seed is not ready: nothing is moved there.",
+    help="Time without Lease renewal after which a seed is not ready: no shoot moves there.",
 )
 @click.option(
     "--give-up-after",
     default="15m",
     metavar="TIME",
     show_default=True,
-    help="After so long without a sign of life a seed is given up, for shoots that people move away from it.",
+    help="Time without Lease renewal after which moves away from a seed no longer wait for it.",
 )
 @processes.leader_elect
 @processes.webhook_address
@@ -58,10 +58,10 @@ async def garden(
     metrics_address: str,
     log_level: str,
 ) -> int:
-    """Run the controllers of a garden; what it needs there comes from `espalier manifests --of garden`.
+    """Run the controllers of a garden, after installing `espalier manifests --of garden` there.
 
-    They choose seeds for new shoots, look at the signs of life of seeds, count who owns which shoot, give each
-    gardenlet its rights, and check what is written.
+    They schedule new shoots to seeds, monitor the Leases of seeds, assign ownership epochs of shoots, grant gardenlets
+    their permissions, and serve the admission webhooks.
 
     \b
     Example:
@@ -102,7 +102,7 @@ def config_of(heartbeat_grace: str, give_up_after: str) -> GardenConfig:
     look = GardenConfig().look
     if grace < 2 * look:
         raise Usage(
-            f"--heartbeat-grace: found {heartbeat_grace}, allowed is {2 * look:g}s or more: two looks at Leases"
+            f"--heartbeat-grace: found {heartbeat_grace}, allowed is {2 * look:g}s or more: two checks of Leases"
         )
     if give_up < grace:
         raise Usage(f"--give-up-after: found {give_up_after}, allowed is --heartbeat-grace ({grace:g}s) or more")

@@ -25,9 +25,9 @@ SERVICE = "espalier-garden-webhook-service"
 def advice(resource: Resource, error: Exception) -> str:
     """Advice for operators whose garden or seed lacks a kind or a right; empty if there is none."""
     if isinstance(error, Forbidden):
-        return "in the garden, `espalier garden` gives gardenlets their rights once the Seed is there"
+        return "in the garden, `espalier garden` grants gardenlets their permissions once the Seed exists"
     if isinstance(error, NotFound) and resource.group.endswith("gardener.cloud"):
-        return "apply the output of `espalier manifests --of garden`, in seeds that of `--of seed`, which defines it"
+        return "apply the output of `espalier manifests --of garden` (in seeds `--of seed`), which defines it"
     return ""
 
 

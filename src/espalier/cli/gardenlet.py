@@ -40,16 +40,16 @@ SHOOT_ACCESS = "gardenlet"
     "--timing",
     type=flags.FILE,
     metavar="FILE",
-    help="JSON with times of migrations, the same in all seeds of a garden (docs/migration.md). Default: those there.",
+    help="Timing of migrations (YAML or JSON), the same for all seeds of a garden. Default: as in docs/migration.md.",
 )
 @click.option(
     "--domain",
     default="internal.example.com",
     metavar="DOMAIN",
     show_default=True,
-    help="Below it are the names of shoots' API servers.",
+    help="Parent domain of shoots' API servers.",
 )
-@click.option("--dns-type", default="", metavar="TYPE", help="Type of their DNSRecords. Default: none are made.")
+@click.option("--dns-type", default="", metavar="TYPE", help="Type of their DNSRecords. Default: none are created.")
 @processes.leader_elect
 @processes.health_address
 @processes.metrics_address
@@ -68,9 +68,9 @@ async def gardenlet(
     metrics_address: str,
     log_level: str,
 ) -> int:
-    """Run the gardenlet of a seed, with the controller of its Etcds and the synchronization of ShootStates.
+    """Run the gardenlet of a seed, with its Etcd controller and the synchronization of ShootStates.
 
-    What it needs in the seed comes from `espalier manifests --of seed`; in the garden, the garden gives it its rights.
+    First install `espalier manifests --of seed` in the seed. `espalier garden` grants the permissions in the garden.
 
     \b
     Example:

@@ -22,7 +22,7 @@ _FORMATS = ("yaml", "json")
 
 @click.group(cls=Group)
 def generate() -> None:
-    """Print a manifest to begin with, or the objects that would be written."""
+    """Print a starter manifest, or the objects that the manager would create."""
 
 
 @generate.command()
@@ -43,7 +43,7 @@ def generate() -> None:
 )
 @flags.releases
 def clusterconfig(*, name: str, provider: str, management_cluster: str, releases: Path | None) -> None:
-    """Print the manifest of a cluster to begin with, as the CLI of EKS Anywhere does.
+    """Print a starter manifest of a cluster, as the CLI of EKS Anywhere does.
 
     \b
     Example:
@@ -79,9 +79,9 @@ def clusterconfig(*, name: str, provider: str, management_cluster: str, releases
     default="default",
     metavar="NAME",
     show_default=True,
-    help="Namespace of objects that name none.",
+    help="Namespace of objects without one.",
 )
-@click.option("--workload", is_flag=True, help="The objects that go to the workload cluster (the CNI) instead.")
+@click.option("--workload", is_flag=True, help="Print the objects for the workload cluster (the CNI) instead.")
 @click.option(
     "--output",
     "-o",
@@ -95,10 +95,9 @@ def clusterconfig(*, name: str, provider: str, management_cluster: str, releases
 def objects(
     *, filename: Sequence[str], releases: Path | None, namespace: str, workload: bool, output_format: str
 ) -> None:
-    """Print the objects of Cluster API that the manager would write for the clusters of a manifest, all at once.
+    """Print all Cluster API objects that the manager would create for the clusters of a manifest.
 
-    No cluster is asked: the management cluster is taken to be of the newest release. What admission would refuse is
-    refused here.
+    Needs no management cluster: it assumes one of the newest release. Refuses what admission would refuse.
 
     \b
     Example:
@@ -134,15 +133,15 @@ def objects(
     default="yaml",
     metavar="FORMAT|FILE",
     show_default=True,
-    help="yaml or json, else the file that gets the YAML; only its owner may read it.",
+    help="yaml, json, or a file for the YAML, readable only by its owner.",
 )
 def hardware(*, csv: str, output_to: str) -> None:
-    """Print the objects of bare metal of a CSV file: Hardware, its BMC Machine, and the Secret with the BMC's password.
+    """Print the bare metal objects for a CSV file: Hardware, BMC Machines, and Secrets with their passwords.
 
     \b
     Columns: hostname, mac, ip_address, netmask, gateway, nameservers, labels,
     disk; where there is a BMC: bmc_ip, bmc_username, bmc_password; vlan_id.
-    All wrong cells are named at once, with line and column.
+    Reports all invalid cells at once, with line and column.
 
     \b
     Example:

@@ -16,11 +16,11 @@ _APPLY = "apply the output of this version's `espalier manifests`, which"
 def advice(resource: Resource, error: Exception) -> str:
     """Advice on a failure to read or create objects of a kind; empty if there is none."""
     if isinstance(error, Forbidden) and _LACKS_RIGHT.search(str(error)):
-        return f"{_APPLY} gives the right"
+        return f"{_APPLY} grants it"
     if not isinstance(error, NotFound):
         return ""
     if str(error).startswith('namespaces "'):
-        return f"{_APPLY} makes the namespace"
+        return f"{_APPLY} creates the namespace"
     if resource.group.endswith(_OURS):
         return f"{_APPLY} defines it"
     return "install Cluster API and its providers in a version that serves it, as `clusterctl init` does"

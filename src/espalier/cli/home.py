@@ -22,9 +22,9 @@ _FULL = 507
 _ADVICE = {
     errno.ENOSPC: "make room on its disk",
     errno.EDQUOT: "make room in your quota",
-    errno.EROFS: "mount it for writing",
-    errno.EACCES: "allow yourself to write there",
-    errno.EPERM: "allow yourself to write there",
+    errno.EROFS: "mount it read-write",
+    errno.EACCES: "get write permission there",
+    errno.EPERM: "get write permission there",
 }
 
 
@@ -143,7 +143,7 @@ class Home(msgspec.Struct, frozen=True):
         except (KubeError, ValueError) as error:
             raise Broken(
                 f"{self.kubeconfig} can't be read, so the earlier port is unknown: {error}\nMove the file away, and "
-                "`espalier up` writes a new one; --port says at which port"
+                "`espalier up` writes a new one; --port sets the port"
             ) from error
 
     def require_database(self) -> None:

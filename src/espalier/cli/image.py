@@ -39,7 +39,7 @@ def image() -> None:
     "--kubernetes-version",
     default="",
     metavar="VERSION",
-    help="Version of the upgrader, as in clusters: v1.36.3, or v1.36.3-eks-1-36-1.",
+    help="Kubernetes version of the upgrader, as in Clusters: v1.36.3, or v1.36.3-eks-1-36-1.",
 )
 @click.option("--output", "-o", required=True, type=flags.FILE, metavar="FILE", help="The archive to write.")
 @click.option(
@@ -52,15 +52,15 @@ def image() -> None:
 def build(name: str, *, kubernetes_version: str, output: Path, tag: str) -> None:
     """Build the image of the manager, or the one that upgrades nodes in place to a Kubernetes version.
 
-    The manager's is what `espalier manifests --image` deploys: Python, the libraries of requirements-manager.txt and
-    Espalier without its local environment; it runs as a user that is not root. A bill of materials (CycloneDX) is
-    written beside it. Python comes from what `espalier assets build node-root` has built (Debian 12), libraries by pip.
+    The manager image is what `espalier manifests --image` deploys: Python, the libraries of requirements-manager.txt
+    and Espalier without its local environment. It runs as non-root. A bill of materials (CycloneDX) is written next to
+    the archive. Python comes from `espalier assets build node-root` (Debian 12), libraries from pip.
 
-    The upgrader's holds Python with the modules in use, nsenter, the program, and kubeadm, kubelet, kubectl, containerd
-    and CNI plugins. They come from what `espalier assets build node-base-VERSION` has built.
+    The upgrader image contains Python with the modules in use, nsenter, the upgrader, and kubeadm, kubelet, kubectl,
+    containerd and CNI plugins from `espalier assets build node-base-VERSION`.
 
-    There is no shell in either. The archive is one for `ctr images import` (OCI) and for `docker load`; the same input
-    gives the same bytes.
+    Neither contains a shell. `ctr images import` (OCI) and `docker load` accept the archive; the same input gives the
+    same bytes.
 
     \b
     Examples:
@@ -96,7 +96,7 @@ def _build_manager(tag: str, kubernetes_version: str, output: Path) -> None:
     except (BuildFailed, OSError) as error:
         raise Failure(f"the image could not be built: {error}") from None
     _say(output, tag, digest, sizes)
-    say(f"{beside}: what it is made of (CycloneDX)")
+    say(f"{beside}: its bill of materials (CycloneDX)")
 
 
 def _say(output: Path, tag: str, digest: str, sizes: Mapping[str, int]) -> None:

@@ -62,7 +62,7 @@ class InstallReleases:
             reason = "; ".join(filter(None, (str(failure).strip(), advice(object_.resource, failure))))
             if self.uninstalled.refused(object_, reason):
                 name = object_.metadata.name
-                _log.warning("not installed, will be tried again", kind=object_.kind, name=name, reason=reason)
+                _log.warning("not installed, will be retried", kind=object_.kind, name=name, reason=reason)
             return failure
         for one in created:
             for cache in self.caches.all:

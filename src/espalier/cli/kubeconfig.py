@@ -21,14 +21,14 @@ from espalier.kube.objects import Object
 
 @click.command(cls=Command)
 @click.argument("name", help="Name of the cluster.")
-@click.option("--aws-iam", is_flag=True, help="For users of AWS (AWSIamConfig), with their own credentials.")
+@click.option("--aws-iam", is_flag=True, help="For AWS users (AWSIamConfig), with their own credentials.")
 @flags.connection
 async def kubeconfig(name: str, aws_iam: bool, *, connect: flags.Connection) -> None:
     """Print the kubeconfig of a workload cluster.
 
-    It is in a Secret beside the Cluster. Where the manager may not copy it there, it is read from the system's
-    namespace, which needs a right on that. With --aws-iam it is always read there, holds no credentials, and needs
-    the program aws-iam-authenticator.
+    It is read from a Secret in the Cluster's namespace. If the manager may not copy it there, it is read from
+    eksa-system, which needs permission. With --aws-iam, it is always read from eksa-system, contains no credentials,
+    and needs the program aws-iam-authenticator.
 
     \b
     Example:
@@ -62,7 +62,7 @@ async def read(client: Client, key: Key) -> bytes:
     raise Failure(
         f"there is no Secret {beside.name} of cluster {key.name} in namespace {key.namespace}: "
         "the cluster does not exist there, "
-        "or its control plane is not initialized yet (`espalier get clusters -A` tells)"
+        "or its control plane is not initialized yet (see `espalier get clusters -A`)"
     )
 
 
@@ -79,7 +79,7 @@ async def read_for_aws(client: Client, key: Key) -> bytes:
         raise Failure(f"the kubeconfig for users of AWS can't be read from Secret {source}: {refused}; {advice}")
     raise Failure(
         f"there is no Secret {source} of cluster {key}: the cluster has no AWSIamConfig in "
-        "spec.identityProviderRefs, or its control plane is not initialized yet (`espalier get clusters -A` tells)"
+        "spec.identityProviderRefs, or its control plane is not initialized yet (see `espalier get clusters -A`)"
     )
 
 

@@ -82,8 +82,8 @@ async def create_cluster(
 @click.option(
     "--move-release/--keep-release",
     default=None,
-    help="Whether a cluster of another release is moved to that of this espalier, when the manifest names none. "
-    "Asked for in a terminal; needed elsewhere.",
+    help="Whether to move a cluster of another release to that of this espalier if the manifest names none. "
+    "Default: asks on a terminal, required elsewhere.",
 )
 @flags.connection
 @timeout_
@@ -100,10 +100,10 @@ async def upgrade_cluster(
     dry_run: str,
     output_format: str,
 ) -> None:
-    """Bring a cluster to what the manifest says: another version, other counts.
+    """Upgrade or scale a cluster to what its manifest says.
 
-    A cluster of another release is moved to the release of this espalier, which may replace machines: where the
-    manifest does not name it, that is asked first. `espalier plan` says what it replaces.
+    A cluster of another release is moved to the release of this espalier, which may replace machines. If the manifest
+    does not name that release, it asks first. `espalier plan` shows what would be replaced.
 
     \b
     Examples:
@@ -201,7 +201,7 @@ async def _push(
             else:
                 exchanged = chosen_release.upgraded(tree, existing, own, moves=moves)
             if exchanged:
-                progress.say(f"cluster {key}: release {own} takes the place of spec.bundlesRef, which is deprecated")
+                progress.say(f"cluster {key}: release {own} replaces spec.bundlesRef, which is deprecated")
             notices: tuple[str, ...] = ()
             if dry_run != "server":
                 notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))

@@ -115,7 +115,7 @@ def stop(path: Path, running: Holder) -> None:
 def _invalid_lock(path: Path, running: Holder, why: str) -> Failure:
     return Failure(
         f"{path} is locked, and names process {running.pid} as that of the local environment, but {why}; "
-        f"nothing was stopped: find out who has the file locked (`fuser -v {path}`), end that, and run "
+        f"nothing was stopped: find the process that has it locked (`fuser -v {path}`), stop it, and run "
         "`espalier down` again"
     )
 

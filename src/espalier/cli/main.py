@@ -60,7 +60,7 @@ class Program(Group):
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"""{EXIT_CODES}
-State of the local environment lies under $ESPALIER_HOME (default: espalier in the XDG data folder);
+The local environment keeps its state in $ESPALIER_HOME (default: espalier in the XDG data folder);
 $ESPALIER_HOME/kubeconfig is for kubectl.
 """,
 )

@@ -44,15 +44,15 @@ USER_AGENT = "espalier-manager"
 @flags.choice(
     "--isolation",
     Isolation.LAYERS,
-    help="layers: unchanged clusters are left alone, and each is rendered as its own eksaVersion does it; "
-    "gate: as this manager does it, from its next change on; off: always as this manager does it.",
+    help="How changes of the manager reach clusters. layers: each is rendered as its eksaVersion does, and only when "
+    "changed; gate: as this manager does, from its next change on; off: as this manager does, at once.",
 )
 @flags.choice(
     "--in-place",
     FrontEnd.ANNOTATIONS,
-    help="Keeps Cluster API from replacing machines that are upgraded in place. annotations: it is paused; "
-    "hooks: it calls the runtime hooks of this manager (its gates RuntimeSDK and InPlaceUpdates, three control "
-    "plane machines or more, `espalier manifests --in-place hooks`).",
+    help="Keeps Cluster API from replacing machines that are upgraded in place. annotations: pauses it; "
+    "hooks: serves runtime hooks to it (needs its gates RuntimeSDK and InPlaceUpdates, three control plane machines "
+    "or more, and `espalier manifests --in-place hooks`).",
 )
 @click.option(
     "--sync-period",
@@ -66,14 +66,14 @@ USER_AGENT = "espalier-manager"
     "--copy-kubeconfig/--no-copy-kubeconfig",
     default=True,
     show_default=True,
-    help="Copy workload kubeconfigs beside their Clusters.",
+    help="Copy workload kubeconfigs to the namespaces of their Clusters.",
 )
 @processes.webhook_address
 @click.option(
     "--hooks-url",
     default="",
     metavar="URL",
-    help="https://HOST:PORT of the runtime hooks, for a manager that runs outside of the cluster.",
+    help="https://HOST:PORT of the runtime hooks, for a manager that runs outside the cluster.",
 )
 @processes.webhook_names(manifests.SERVICE_NAMES)
 @processes.webhook_client_ca
@@ -102,7 +102,7 @@ async def manager(
     releases: Path | None,
     log_level: str,
 ) -> int:
-    """Run the controllers on a management cluster; what it needs there comes from `espalier manifests`.
+    """Run the controllers of a management cluster, after installing `espalier manifests` there.
 
     \b
     Example:
@@ -114,7 +114,7 @@ async def manager(
     webhook_at = processes.address("--webhook-address", webhook_address)
     by_hooks = in_place is FrontEnd.HOOKS
     if by_hooks and not webhook_at:
-        raise Usage("--in-place hooks: Cluster API calls hooks where the webhooks are; give --webhook-address as well")
+        raise Usage("--in-place hooks: hooks are served at the webhook address; give --webhook-address as well")
     hooks_at = _hooks_at(hooks_url)
     offered = Releases.load(releases)
     options = Options(tuple(controllers.split(",")), flags.namespaces(namespace), watch_filter)

@@ -65,29 +65,26 @@ Tree = dict[str, Any]
     Of.MANAGER,
     help="manager: a management cluster; garden: what `espalier garden` needs; seed: what `espalier gardenlet` needs.",
 )
+@click.option("--image", default="", metavar="IMAGE", help="Image of the manager; adds its Deployment.")
 @click.option(
-    "--image", default="", metavar="IMAGE", help="Image of the manager; its Deployment is then part of the manifests."
-)
-@click.option(
-    "--webhook-url", default="", metavar="URL", help="https://HOST:PORT of a manager that runs outside of the cluster."
+    "--webhook-url", default="", metavar="URL", help="https://HOST:PORT of a manager that runs outside the cluster."
 )
 @flags.watched_namespaces
 @flags.choice(
     "--in-place",
     FrontEnd.ANNOTATIONS,
-    help="How machines are upgraded in place, as for `espalier manager`; hooks need more rights.",
+    help="How machines are upgraded in place, as for `espalier manager`; hooks need more permissions.",
 )
 @click.option(
     "--management-cluster",
     default="",
     metavar="NAMESPACE/NAME",
-    help="The Cluster that is the record of the management cluster: the ConfigMap that says so is then part of the "
-    "manifests.",
+    help="Cluster that represents the management cluster; adds the ConfigMap that names it.",
 )
 @click.option(
     "--kubeconfig-copies",
     is_flag=True,
-    help="Print the right to copy kubeconfigs beside the Clusters of these namespaces, and nothing else.",
+    help="Print only the permission to copy kubeconfigs to these namespaces.",
 )
 def manifests(
     *,
@@ -99,13 +96,13 @@ def manifests(
     management_cluster: str,
     kubeconfig_copies: bool,
 ) -> None:
-    """Print CRDs, namespace, rights, webhooks and Deployment, as YAML.
+    """Print CRDs, namespace, RBAC, webhooks and Deployment, as YAML.
 
-    With --namespace, the manager gets its rights on Clusters by a Role in each of these namespaces, which must be
-    there; its ClusterRole is left with the kinds that have no namespace.
+    With --namespace, the manager gets its permissions on Clusters from a Role in each of these namespaces, which must
+    exist; its ClusterRole covers only cluster-scoped kinds.
 
-    With --kubeconfig-copies, only a Role for each of these namespaces is printed, which their owner may apply: then
-    the manager creates and replaces Secrets there, to copy kubeconfigs beside their Clusters. It reads none.
+    With --kubeconfig-copies, only a Role for each of these namespaces is printed, for their owner to apply: it lets
+    the manager create and replace Secrets there, to copy kubeconfigs to, but not read any.
 
     \b
     Examples:
@@ -120,7 +117,7 @@ def manifests(
         return
     if kubeconfig_copies:
         if not namespaces or image or webhook_url:
-            raise Usage("--kubeconfig-copies goes with --namespace, and with nothing else: it prints a Role for each")
+            raise Usage("--kubeconfig-copies needs --namespace and allows no other flag: it prints a Role for each")
         _write(copying(namespaces))
         return
     if image and not _IMAGE.fullmatch(image):

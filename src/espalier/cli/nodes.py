@@ -59,7 +59,7 @@ async def list_(*, output_format: str) -> None:
 @NAME
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, help="Command to run instead of a shell; after --.")
 async def shell(name: str, *, command: Sequence[str]) -> None:
-    """Enter a node: a shell inside, or one command.
+    """Open a shell in a node, or run one command.
 
     \b
     Example:
@@ -75,9 +75,9 @@ async def shell(name: str, *, command: Sequence[str]) -> None:
 @NAME
 @click.option("--unit", "-u", default="", metavar="UNIT", help="Only this unit, such as kubelet.")
 @click.option("--follow", "-f", is_flag=True, help="Follow the log.")
-@click.option("--bootstrap", is_flag=True, help="Output of the bootstrap data; also of a node that is off.")
+@click.option("--bootstrap", is_flag=True, help="Output of the bootstrap data, also of a node that is off.")
 async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
-    """Show the journal of a node, or what its bootstrap data said.
+    """Show the journal of a node, or the output of its bootstrap data.
 
     \b
     Example:
@@ -103,7 +103,7 @@ async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
 @nodes.command()
 @NAME
 async def crash(name: str) -> None:
-    """Stop a node at once, as a machine that breaks. It stays off; a MachineHealthCheck may have it replaced.
+    """Stop a node at once, like a machine that breaks. It stays off; a MachineHealthCheck may replace it.
 
     \b
     Example:

@@ -35,7 +35,7 @@ or a wrong command line · 3 no API server answered · 4 timed out ·
     default=None,
     help="Plan `espalier upgrade cluster -f FILE` with this flag. Default: plan `kubectl apply -f FILE`.",
 )
-@click.option("--manager", is_flag=True, help="Plan an upgrade of the manager to this build; clusters as they are.")
+@click.option("--manager", is_flag=True, help="Plan an upgrade of the manager to this build, with unchanged clusters.")
 @flags.choice("--isolation", Isolation.LAYERS, help="The manager's --isolation setting.")
 @flags.all_namespaces
 @flags.connection
@@ -70,11 +70,11 @@ async def plan(
             raise Usage(f"-o: found {output_format!r}, allowed are json and yaml")
         if move_release is not None and (eksa_version or not filename):
             flag = "--move-release" if move_release else "--keep-release"
-            raise Usage(f"{flag} asks what `espalier upgrade cluster -f FILE` would do: give -f, and no --eksa-version")
+            raise Usage(f"{flag} plans `espalier upgrade cluster -f FILE`: give -f, and omit --eksa-version")
         if not filename and not eksa_version and not manager:
-            raise Usage("name a manifest (-f FILE), a release (--eksa-version V), or ask for --manager")
+            raise Usage("give a manifest (-f FILE), a release (--eksa-version V), or --manager")
         if manager and (filename or eksa_version):
-            raise Usage("--manager asks about the clusters as they are: leave out -f and --eksa-version")
+            raise Usage("--manager plans with unchanged clusters: omit -f and --eksa-version")
         found, problems = documents.examined(filename, several=True) if filename else ([], [])
         pushed_as = chosen_release.own_version() if move_release is not None else ""
         await preflight.check(connect, found, problems, pushed_as=pushed_as)

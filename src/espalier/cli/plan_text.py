@@ -77,7 +77,7 @@ class _TextWriter:
         yield self._coloured("bold", quoted(f"Cluster {preview.key}", _LONGEST_NAME))
         yield from self._body(preview)
         if planned.later is not None and not planned.later.is_empty:
-            yield from self._sentence("At its next change, whatever that is, the manager would also do this:")
+            yield from self._sentence("At its next change of any kind, the manager would also do this:")
             yield from self._body(planned.later)
         yield ""
 
@@ -97,7 +97,7 @@ class _TextWriter:
             if cni.is_exact:
                 yield from self._section(title, cni.objects)
             else:
-                yield from self._sentence(f"{title}: {len(cni.objects)} objects are applied; what is there differs")
+                yield from self._sentence(f"{title}: {len(cni.objects)} objects are applied; the existing ones differ")
         yield from self._section("In the workload cluster, for the provider", preview.workload)
         if preview.groups:
             both = len({group.is_of_workers for group in preview.groups}) > 1
@@ -235,25 +235,25 @@ def _listed(names: Sequence[str]) -> str:
 def _estimate(duration: Duration) -> str:
     each = _time(duration.machine_seconds)
     source = (
-        f"as the {duration.measured} machines that are there took, in the median"
+        f"the median of its {duration.measured} machines"
         if duration.measured > 1
-        else "as the machine that is there took"
+        else "as its machine took"
         if duration.measured
-        else "assumed, for no machine of the cluster is there to tell"
+        else "assumed, because the cluster has no machines to measure"
     )
-    return f"Takes about {_time(duration.seconds)}: {each} for each machine ({source}), and what draining takes."
+    return f"Takes about {_time(duration.seconds)}: {each} for each machine ({source}), plus draining."
 
 
 def _out_of_service(duration: Duration) -> str:
     source = (
-        f"as the upgrade before took, in the median of {duration.measured} machines"
+        f"the median of {duration.measured} machines in the previous upgrade"
         if duration.measured
-        else "assumed, for no machine of the cluster was upgraded in place before"
+        else "assumed, because no machine of the cluster was upgraded in place before"
     )
     return (
         f"Upgrades in place take about {_time(duration.seconds)}: {_time(duration.machine_seconds)} for each node "
-        f"({source}), which is out of service for most of it; of a single control plane node, the API server does not "
-        "answer while kubeadm has it started anew."
+        f"({source}), which is out of service for most of it; with a single control plane node, the API server is "
+        "unavailable while kubeadm restarts it."
     )
 
 

@@ -172,9 +172,9 @@ class Asked:
 
 
 _RIGHTS = (
-    "`espalier plan` reads what clusters are made of, by the rights of espalier-admin of examples/roles.yaml. Whoever "
-    "may only write Clusters asks for a dry run instead: `kubectl apply --dry-run=server -f FILE`, which needs verbs "
-    "create and patch"
+    "`espalier plan` reads all objects of clusters, with the permissions of espalier-admin in examples/roles.yaml. If "
+    "you may only write Clusters, use a dry run instead: `kubectl apply --dry-run=server -f FILE`, which needs the "
+    "verbs create and patch"
 )
 
 _API_VERSION = Cluster.resource.api_version

@@ -87,7 +87,7 @@ async def _bring(client: Client, secret: Tree) -> None:
         if others and any(data.get(field, value) != value for field, value in secret["data"].items()):
             raise Failure(
                 f"Secret {namespace}/{name} has other credentials than the environment, and is for {', '.join(others)} "
-                "as well, where these would be sent: have the manifest name another Secret, if its kinds can, or write "
+                "as well, which would receive them: name another Secret in the manifest, if its kinds allow, or write "
                 "this one by hand; nothing was written"
             )
         metadata["annotations"] = credentials.widened(present, metadata["annotations"])
@@ -96,7 +96,7 @@ async def _bring(client: Client, secret: Tree) -> None:
     except Forbidden as error:
         raise Failure(
             f"environment variables give credentials, and Secret {namespace}/{name} may not be written: {error}; "
-            "have somebody write it who may, and unset them"
+            "have somebody with permission write it, and unset them"
         ) from None
 
 
@@ -136,7 +136,7 @@ async def install_releases(client: Client, needed: str | None, releases: Release
         return ()
     except Forbidden as error:
         if not missing:
-            return (f"whether the releases of this program are there is left to the manager: {error}",)
+            return (f"the manager has to check whether the releases of this program are installed: {error}",)
     if not missing:
         return ()
     try:
@@ -146,17 +146,17 @@ async def install_releases(client: Client, needed: str | None, releases: Release
     except Forbidden as error:
         if needed is not None and release_name(needed) in missing:
             raise Failure(
-                f"release {needed} is not in the management cluster, and may not be created there: {error}; whoever "
-                "has that right runs `espalier releases import`, or a manager of this version, which brings it"
+                f"release {needed} is not in the management cluster, and may not be created there: {error}; have "
+                "somebody with permission run `espalier releases import`, or run a manager of this version"
             ) from None
-        return (f"releases of this program are missing, and left to the manager: {error}",)
+        return (f"releases of this program are missing, and the manager has to install them: {error}",)
     return ()
 
 
 _SELF_MANAGED = (
-    "espalier creates and upgrades only clusters that another cluster manages. That of a local environment gets the "
-    "release of the espalier that serves it: `espalier down`, then `espalier up` with the new one. Any other is "
-    "upgraded by what made it, and its manager with `espalier manifests`"
+    "espalier creates and upgrades only clusters that another cluster manages. A local environment gets the release of "
+    "the espalier that runs it: `espalier down`, then `espalier up` with the new one. Upgrade any other management "
+    "cluster with the tool that created it, and its manager with `espalier manifests`"
 )
 
 
@@ -165,7 +165,7 @@ def unmanaged(cluster: Document, tree: Tree) -> list[Problem]:
     name = str((tree["spec"].get("managementCluster") or {}).get("name") or "")
     if name in ("", cluster.name):
         message = f'cluster "{cluster.name}" is self-managed, and {_SELF_MANAGED}'
-        allowed = "the name of another cluster, which is to manage this one"
+        allowed = "the name of another cluster that manages this one"
         return [cluster.problem(Violation("spec.managementCluster.name", name or "nothing", allowed, message))]
     return []
 
@@ -233,7 +233,7 @@ async def check_may_go(client: Client, record: Key) -> None:
     except Forbidden as error:
         raise Failure(
             f"cluster {record} is the record of a management cluster{unknown}, and whether it manages clusters is not "
-            f"known: {error}; have somebody with that right delete it"
+            f"known: {error}; have somebody with that permission delete it"
         ) from None
     managed = [one.key for one in clusters if one.key != record and _manager(one) == record.name]
     if managed:
@@ -302,7 +302,7 @@ async def _refusals(client: Client, cluster: Tree) -> tuple[list[tuple[str, str]
         found = _by_itself(cluster)
     except Forbidden as error:
         found = _by_itself(cluster)
-        notices = (f"judged by its manifest alone, the rest is left to the API server: {error}",)
+        notices = (f"checked by its manifest alone, the API server has to check the rest: {error}",)
     else:
         notices = observed.notices
         snapshot = Snapshot()

@@ -51,7 +51,7 @@ leader_elect = click.option(
     "--leader-elect/--no-leader-elect",
     default=True,
     show_default=True,
-    help="Act only while holding the Lease of this share.",
+    help="Act only while holding the leader election Lease.",
 )
 
 webhook_address = click.option(
@@ -78,8 +78,8 @@ webhook_client_ca = click.option(
     "--webhook-client-ca",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Serve admission reviews only to clients with a certificate of this authority (PEM); API servers get "
-    "theirs by --admission-control-config-file.",
+    help="Serve admission reviews only to clients with a certificate from this CA (PEM); API servers get "
+    "theirs from --admission-control-config-file.",
 )
 
 health_address = click.option(
@@ -152,7 +152,7 @@ def authority(file: Path) -> bytes:
         content = file.read_bytes()
         ssl.create_default_context(cadata=content.decode("ascii"))
     except (ssl.SSLError, ValueError):
-        raise Usage(f"--webhook-client-ca: {file} holds no certificate in PEM") from None
+        raise Usage(f"--webhook-client-ca: {file} contains no PEM certificate") from None
     except OSError as error:
         raise Usage(f"--webhook-client-ca: cannot read {file}: {error.strerror}") from None
     return content

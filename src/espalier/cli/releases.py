@@ -38,7 +38,7 @@ def releases() -> None:
 @flags.releases
 @flags.output("name, json, yaml or jsonpath=TEMPLATE")
 async def list_(*, connect: flags.Connection, releases: Path | None, output_format: str) -> None:
-    """List releases: which this build (or a folder) brings, and which are installed on the management cluster.
+    """List releases: those of this build (or a folder), and those installed on the management cluster.
 
     \b
     Example:
@@ -79,7 +79,7 @@ async def list_(*, connect: flags.Connection, releases: Path | None, output_form
 async def show(version: str, *, connect: flags.Connection, releases: Path | None, output_format: str) -> None:
     """Show a release: its Kubernetes versions, and when support of each ends. With -o, its objects.
 
-    One that this build does not bring is read from the management cluster.
+    Releases that this build does not include are read from the management cluster.
 
     \b
     Example:
@@ -105,12 +105,12 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
 
 
 @releases.command("import")
-@click.argument("folder", type=flags.FILE, help="Folder with releases.yaml and what it names.")
+@click.argument("folder", type=flags.FILE, help="Folder with releases.yaml and the files it names.")
 @flags.connection
 async def import_(folder: Path, *, connect: flags.Connection) -> None:
     """Create the releases of a folder on the management cluster: EKSAReleases, Bundles, and EKS Distro Releases.
 
-    What is there is never overwritten: releases don't change, for clusters are made of them.
+    Never overwrites existing objects: releases are immutable, because clusters are rendered from them.
 
     \b
     Example:
@@ -127,8 +127,8 @@ async def import_(folder: Path, *, connect: flags.Connection) -> None:
         output.say(f"{_name(object_)} {_result(object_, created, different)}")
     if different:
         names = ", ".join(map(_name, different))
-        advice = "give the release another version, and what it names other names"
-        raise Failure(f"{names}: there with other content, which never changes; {advice}")
+        advice = "give the release another version, and the objects it names other names"
+        raise Failure(f"{names}: exists with other content, and is immutable; {advice}")
 
 
 def _result(object_: KubeObject, created: Sequence[KubeObject], different: Sequence[KubeObject]) -> str:

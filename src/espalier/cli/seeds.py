@@ -40,7 +40,7 @@ def seeds() -> None:
 @flags.connection
 @flags.output("name, json, yaml or jsonpath=TEMPLATE")
 async def list_(*, connect: flags.Connection, output_format: str) -> None:
-    """List seeds: whether they give signs of life, and how many shoots they have, get and lose.
+    """List seeds: whether they are ready, and how many shoots they have, gain and lose.
 
     \b
     Example:
@@ -59,31 +59,33 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
         output.say("No seeds found.", stderr=True)
         return
     output.write_table(
-        ("Name", "Ready", "Shoots", "Coming", "Leaving", "Last Sign", "Backup", "Message"),
+        ("Name", "Ready", "Shoots", "Coming", "Leaving", "Renewed", "Backup", "Message"),
         [(*_row(one.decode(Seed), shoots), renewed.get(one.name, "never"), *_rest(one.decode(Seed))) for one in found],
     )
 
 
 @seeds.command()
-@click.argument("name", help="Name of the seed that all shoots shall leave.")
+@click.argument("name", help="Name of the seed to evacuate.")
 @flags.connection
-@click.option("--to", "destination", default=None, metavar="SEED", help="Seed for all. Default: as for new shoots.")
+@click.option(
+    "--to", "destination", default=None, metavar="SEED", help="Destination of all. Default: as for new shoots."
+)
 @click.option(
     "--at-once",
     type=flags.Number(1, 1000),
     default=5,
     metavar="NUMBER",
     show_default=True,
-    help="Most migrations of the whole garden at a time.",
+    help="Maximum of concurrent migrations in the garden.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say which shoots would be moved where, and which would stay.")
+@click.option("--dry-run", is_flag=True, help="Only print which shoots would move where, and which would stay.")
 @timeout_
 async def evacuate(
     name: str, *, connect: flags.Connection, destination: str | None, at_once: int, dry_run: bool, timeout: str
 ) -> None:
     """Move all shoots away from a seed, a few at a time.
 
-    What can't be moved is listed at the end, with the reason. Interrupted, it can be given again.
+    At the end, it lists the shoots that can't be moved, with reasons. After an interruption, run it again.
 
     \b
     Example:
@@ -94,18 +96,18 @@ async def evacuate(
         there = {one.name for one in await _seeds(connected.client)}
         for one in filter(None, (name, destination)):
             if one not in there:
-                raise Failure(f"there is no seed {one!r}; there is: {', '.join(sorted(there)) or 'none'}")
+                raise Failure(f"there is no seed {one!r}; existing: {', '.join(sorted(there)) or 'none'}")
         if destination == name:
-            raise Failure(f"--to: found {name}, which is the seed that shoots shall leave; name another one")
+            raise Failure(f"--to: found {name}, which is the seed to evacuate; name another one")
         if dry_run:
             _write(await _next(connected.client, name, 10_000, destination))
             return
         with Progress() as progress:
             kept = await _evacuate(connected.client, name, int(at_once), destination, seconds, progress)
             if kept:
-                output.write_table(("Shoot", "Stays, As"), sorted(kept.items()), sentences=True)
+                output.write_table(("Shoot", "Stays Because"), sorted(kept.items()), sentences=True)
                 raise Failure(f"seed {name} keeps {len(kept)} of its shoots")
-            progress.say(f"seed {name} has no shoots any more")
+            progress.say(f"seed {name} has no shoots left")
 
 
 async def _evacuate(
@@ -132,8 +134,8 @@ async def _evacuate(
                 await asyncio.sleep(LOOK)
     except TimeoutError:
         raise Overdue(
-            f"seed {name} still has shoots after {timeout:g} s: {waiting}. Migrations that were begun go on; "
-            f"give `espalier seeds evacuate {name}` again for the rest"
+            f"seed {name} still has shoots after {timeout:g} s: {waiting}. Migrations already started continue; "
+            f"run `espalier seeds evacuate {name}` again for the rest"
         ) from None
 
 
@@ -169,7 +171,7 @@ async def _seeds(client: Client) -> list[Object]:
     try:
         return (await client.list(Seed.resource)).items
     except NotFound:
-        raise Failure("this API server does not serve Seeds: name the kubeconfig of a garden") from None
+        raise Failure("this API server does not serve Seeds: use the kubeconfig of a garden") from None
 
 
 async def _renewed(client: Client) -> dict[str, str]:

@@ -40,7 +40,7 @@ async def until_moved(client: Client, key: Key, destination: str, *, timeout: fl
                     raise Failure(f"shoot {key} was deleted meanwhile")
                 shoot = state.decode(Shoot)
                 if shoot.spec.seed_name != destination:
-                    raise Failure(f"shoot {key} was moved on meanwhile, to seed {shoot.spec.seed_name}")
+                    raise Failure(f"shoot {key} was meanwhile moved to seed {shoot.spec.seed_name}")
                 if has_settled(shoot):
                     return shoot
                 if problem := failure(shoot):
@@ -50,7 +50,7 @@ async def until_moved(client: Client, key: Key, destination: str, *, timeout: fl
     except TimeoutError:
         raise Overdue(
             f"shoot {key} is not on seed {destination} after {timeout:g} s: {waiting}. It continues in the background; "
-            f"`espalier shoots flow {key.name} -n {key.namespace}` shows how far it is"
+            f"`espalier shoots flow {key.name} -n {key.namespace}` shows the progress"
         ) from None
     raise AssertionError("a follower never ends by itself")
 
@@ -68,7 +68,8 @@ def failure(shoot: Shoot) -> str:
     if last is None or last.state != OperationState.FAILED:
         return ""
     said = "; ".join(f"{error.task_id}: {error.description}" for error in shoot.status.last_errors)
-    return f"{last.type} has failed: {said or last.description}; annotate it gardener.cloud/operation=retry after that"
+    advice = "fix that, then annotate it with gardener.cloud/operation=retry"
+    return f"{last.type} has failed: {said or last.description}; {advice}"
 
 
 def standing(shoot: Shoot) -> str:
@@ -80,7 +81,7 @@ def standing(shoot: Shoot) -> str:
     if last is None:
         return "waiting for its gardenlet"
     if shoot.spec.seed_name != shoot.status.seed_name and last.finished:
-        return f"waiting for seed {shoot.status.seed_name} to begin"
+        return f"waiting for seed {shoot.status.seed_name} to start"
     return f"{last.type} {last.progress} %: {last.description.partition('; ')[0]}"
 
 

@@ -168,8 +168,8 @@ def good_case(times: MoveTimes) -> Times:
 def bad_case(times: MoveTimes) -> Times:
     """The longest API gap of a move whose source is lost, counted from when the move is asked for."""
     return Times.of(
-        ("the garden gives the source up", GardenConfig().give_up_after),
-        ("the destination goes on without a final snapshot", times.timing.progress_timeout),
+        ("the garden gives up on the source", GardenConfig().give_up_after),
+        ("the destination proceeds without a final snapshot", times.timing.progress_timeout),
         ("leases of the source's extensions end", times.timing.lease_wait),
         ("etcd and kube-apiserver start", START),
         ("resolvers forget the old address", times.dns_ttl),
@@ -195,7 +195,7 @@ def _refusals(seen: Seen) -> Iterator[str]:
     placed = [(one.spec.seed_name, one.status.seed_name) for one in seen.shoots]
     garden = rules.Garden(seen.seeds.get, seen.profiles.get, lambda seed: sum(seed in both for both in placed))
     if old.decode(Shoot).spec.seed_name == seen.destination:
-        yield f"spec.seedName: found {seen.destination}, where the shoot is, or goes, already; name another seed"
+        yield f"spec.seedName: found {seen.destination}, where the shoot already is, or moves to; name another seed"
         return
     for one in rules.violations(old, Object(encode_json(moved)), ADMIN, garden):
         yield str(one)
@@ -264,7 +264,7 @@ def _gives_signs(seen: Seen, name: str) -> tuple[bool, str]:
     """What the garden says of a seed's gardenlet."""
     seed = seen.seeds.get(name)
     if seed is None:
-        return False, "there is no seed of this name"
+        return False, "there is no such seed"
     ready = next((one for one in seed.status.conditions if one.type == GARDENLET_READY), None)
     if ready is None:
         return False, "its gardenlet has given no sign of life yet"
@@ -273,7 +273,7 @@ def _gives_signs(seen: Seen, name: str) -> tuple[bool, str]:
 
 def _at_risk(shoot: Shoot, *, is_alive: bool) -> str:
     if is_alive:
-        return "nothing that was acknowledged: the source stores a final snapshot before it is left"
+        return "nothing that was acknowledged: the source stores a final snapshot before the move"
     found = _condition(shoot)
     known = f"{found.message}, as of {found.last_update_time}" if found is not None else "age unknown"
     return f"what was acknowledged since the last delta snapshot ({known})"

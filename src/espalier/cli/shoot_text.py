@@ -75,7 +75,7 @@ def write_plan(plan: Plan) -> None:
         sentences=True,
     )
     if plan.unread:
-        output.say(f"Not read, for lack of rights: {', '.join(plan.unread)}")
+        output.say(f"Not read, for lack of permissions: {', '.join(plan.unread)}")
     if plan.refusals:
         return
     output.say()
@@ -83,10 +83,10 @@ def write_plan(plan: Plan) -> None:
     output.say()
     expected, other = (plan.good, plan.bad) if plan.is_source_alive else (plan.bad, plan.good)
     case = "the source works" if plan.is_source_alive else "the source gives no sign of life"
-    _write_times(f"Expected API gap, as {case}", expected)
+    _write_times(f"Expected API gap ({case})", expected)
     if plan.is_source_alive:
         output.say()
-        _write_times("Longest API gap, should the source be lost before it hands over", other)
+        _write_times("Longest API gap, if the source is lost before it hands over", other)
     output.say()
     output.say(f"{plan.times_of} Nodes and their pods keep running.")
     output.say(f"Data at risk: {plan.at_risk}")

@@ -20,7 +20,7 @@ from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.standing import read
 from espalier.shoots.gardenlet.flows import flow_of
 
-to_seed = click.option("--to", "destination", required=True, metavar="SEED", help="Seed that shall have the shoot.")
+to_seed = click.option("--to", "destination", required=True, metavar="SEED", help="Destination seed.")
 timeout_ = click.option(
     "--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m."
 )
@@ -34,10 +34,10 @@ def shoots() -> None:
 @shoots.command("list")
 @flags.connection
 @click.option("--all-namespaces", "-A", is_flag=True, help="The shoots of all projects.")
-@click.option("--seed", default="", metavar="NAME", help="Only shoots that this seed has, or is to have.")
+@click.option("--seed", default="", metavar="NAME", help="Only shoots that are on this seed, or move to it.")
 @flags.output("wide, name, json, yaml or jsonpath=TEMPLATE")
 async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, output_format: str) -> None:
-    """List shoots: where they are, where they shall be, and how far they are.
+    """List shoots with their seed, their wanted seed, and the progress of their operation.
 
     \b
     Example:
@@ -93,10 +93,10 @@ async def describe(name: str, *, connect: flags.Connection, output_format: str) 
 @click.argument("name", help="Name of the shoot.")
 @flags.connection
 async def flow(name: str, *, connect: flags.Connection) -> None:
-    """Draw the flow of a shoot's last operation, with where it stands.
+    """Draw the tasks of a shoot's last operation, and their states.
 
     \b
-    Marks: [x] done, [-] skipped, [~] waits, [!] fails, [ ] comes later.
+    Marks: [x] done, [-] skipped, [~] waiting, [!] failing, [ ] not started.
     \b
     Example:
       espalier shoots flow apple -n garden-dev
@@ -105,7 +105,7 @@ async def flow(name: str, *, connect: flags.Connection) -> None:
         shoot = (await _shoot(connected.client, Key(connected.namespace, name))).decode(Shoot)
     last = shoot.status.last_operation
     if last is None:
-        raise Failure(f"shoot {name} has no operation yet: no gardenlet has begun with it")
+        raise Failure(f"shoot {name} has no operation yet: no gardenlet has started on it")
     failed = {error.task_id: error.description for error in shoot.status.last_errors if error.task_id}
     drawn = flow_of(last.type)
     description = "" if last.finished else last.description
@@ -120,7 +120,7 @@ async def flow(name: str, *, connect: flags.Connection) -> None:
 @click.option(
     "--give-up-source",
     is_flag=True,
-    help="Go on without the source seed, although it may be alive. What it took in since its last delta is lost.",
+    help="Proceed without the source seed, even if it is alive. Writes since its last delta snapshot are lost.",
 )
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the shoot runs on the seed.")
 @timeout_
@@ -140,7 +140,7 @@ async def migrate(
             await _shoot(connected.client, key)
             await move(connected.client, key, destination, give_up_source=give_up_source)
             if not wait:
-                progress.say(f"shoot {key} moves to seed {destination}; `espalier shoots flow {name}` shows how far")
+                progress.say(f"shoot {key} moves to seed {destination}; `espalier shoots flow {name}` shows progress")
                 return
             await until_moved(connected.client, key, destination, timeout=seconds, progress=progress)
             progress.say(f"shoot {key} runs on seed {destination}")
@@ -152,7 +152,7 @@ async def migrate(
 @flags.connection
 @flags.output()
 async def plan(name: str, *, destination: str, connect: flags.Connection, output_format: str) -> int:
-    """Show what a move would do, and whether it would be refused, before anything is touched.
+    """Show what a move would do, and whether it would be refused. Changes nothing.
 
     \b
     Example:
@@ -180,6 +180,6 @@ async def _shoot(client: Client, key: Key) -> Object:
         try:
             there = [one.name for one in (await client.list(Shoot.resource, key.namespace)).items]
         except NotFound:
-            raise Failure("this API server does not serve Shoots: name the kubeconfig of a garden") from error
+            raise Failure("this API server does not serve Shoots: use the kubeconfig of a garden") from error
         listed = ", ".join(there[:20]) or "none"
-        raise Failure(f"there is no shoot {key.name!r} in namespace {key.namespace}; there is: {listed}") from error
+        raise Failure(f"there is no shoot {key.name!r} in namespace {key.namespace}; existing: {listed}") from error

@@ -66,7 +66,7 @@ class RealNodes(NamedTuple):
     type=flags.Number(0, 65535),
     default=0,
     metavar="PORT",
-    help="Port of the management API server; 0 keeps the one it had, or takes a free one.",
+    help="Port of the management API server; 0 keeps the previous one, or picks a free one.",
 )
 @flags.boot_seconds(0.2)
 @flags.choice(
@@ -79,7 +79,7 @@ class RealNodes(NamedTuple):
     default="10.77.0.0/24",
     metavar="RANGE",
     show_default=True,
-    help="IPv4 range of real nodes and their control planes, on a bridge of its own.",
+    help="IPv4 range of real nodes and their control planes, on a dedicated bridge.",
 )
 @click.option(
     "--api-server", type=flags.OneOf(ApiServer), help="embedded (for simulated nodes) or real (for real ones)."
@@ -107,7 +107,7 @@ async def up(
 ) -> None:
     """Run the local environment: a management cluster with all controllers, and simulated machines or real nodes.
 
-    It is for trying and testing, never for production.
+    It is for trials and tests only, not for production.
 
     \b
     Examples:
@@ -186,7 +186,7 @@ async def _run(
             _how_to_go_on(progress, home)
             await environment.until_failed_or(stop)
             progress.wait("stopping")
-        progress.say("stopped; `espalier up` goes on where it was")
+        progress.say("stopped; `espalier up` resumes it")
         left = state_of(home).nodes()
         if left:
             progress.say(f"{len(left)} real nodes keep running; `espalier down --delete-data` removes them")
@@ -216,8 +216,8 @@ def _environment(
     if left:
         names = ", ".join(record.name for record in left)
         raise Failure(
-            f"the local environment in {home.root} has real nodes ({names}): go on with `espalier up --nodes real`, "
-            "or remove them with `espalier down --delete-data`"
+            f"the local environment in {home.root} has real nodes ({names}): resume it with "
+            "`espalier up --nodes real`, or remove it with `espalier down --delete-data`"
         )
     return SimulatedEnvironment.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
 
@@ -231,8 +231,8 @@ def fit(nodes: Nodes, api_server: ApiServer | None, in_place: FrontEnd = FrontEn
         )
     if nodes is Nodes.REAL and api_server is ApiServer.EMBEDDED:
         raise Usage(
-            "--api-server: found embedded, allowed with --nodes real is real: the embedded API server can't carry "
-            "Cluster API's own controllers yet (they convert their objects by webhooks)"
+            "--api-server: found embedded, allowed with --nodes real is real: the embedded API server does not "
+            "support Cluster API's own controllers yet (they convert objects by webhooks)"
         )
     if nodes is Nodes.SIMULATED and api_server is ApiServer.REAL:
         raise Usage("--api-server: found real, allowed with --nodes simulated is embedded")
@@ -277,7 +277,7 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
             raise failure
         if answer != _READY:
             tail = home.log.read_text(errors="replace").splitlines()[-5:]
-            raise Failure("the local environment did not start:\n" + "\n".join(tail) + f"\n(all of it: {home.log})")
+            raise Failure("the local environment did not start:\n" + "\n".join(tail) + f"\n(full log: {home.log})")
         running = lock.holder(home.lock)
         progress.say(
             f"the local environment runs in the background (process {process.pid})"
@@ -289,7 +289,7 @@ async def _detach(home: Home, arguments: Sequence[str], seconds: float) -> None:
 @click.command(cls=Command)
 @click.option("--delete-data", is_flag=True, help="Also delete its state: clusters, certificates, kubeconfig.")
 async def down(*, delete_data: bool) -> None:
-    """Stop the local environment. Its state stays, and `espalier up` goes on with it, unless --delete-data is given.
+    """Stop the local environment. Its state is kept for the next `espalier up`, unless --delete-data is given.
 
     \b
     Example:
@@ -327,7 +327,7 @@ async def down(*, delete_data: bool) -> None:
 @click.command(cls=Command)
 @flags.output()
 async def status(*, output_format: str) -> None:
-    """Show the status of the local environment. Exit code 3 when it does not run.
+    """Show the status of the local environment. Exits with 3 if it is not running.
 
     \b
     Example:

@@ -58,7 +58,7 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
 
 
 @upgrades.command()
-@click.argument("name", help="Name of an upgrade, of whatever kind.")
+@click.argument("name", help="Name of an upgrade of any kind.")
 @flags.connection
 async def describe(name: str, *, connect: flags.Connection) -> None:
     """Describe an upgrade: its steps one by one, or the nodes that belong to it.
@@ -88,7 +88,7 @@ async def describe(name: str, *, connect: flags.Connection) -> None:
 @click.argument("name", help="Name of a NodeUpgrade, or of the upgrade that it belongs to.")
 @flags.connection
 async def retry(name: str, *, connect: flags.Connection) -> None:
-    """Have a failed node tried again, from the first step that is not done. Remove the cause of the failure before.
+    """Retry a failed node, from its first step that is not done. Fix the cause of the failure first.
 
     \b
     Example:
@@ -106,7 +106,7 @@ async def retry(name: str, *, connect: flags.Connection) -> None:
         if not named:
             raise Failure(_unknown(name, [one.name for one, _ in everything]))
         if not chosen:
-            raise Failure(f"{name}: no node of it is left to be upgraded")
+            raise Failure(f"{name}: it has no nodes left to upgrade")
         for one, _ in chosen:
             asked = {"metadata": {"uid": one.metadata.uid, "annotations": {RETRY_ANNOTATION: "true"}}}
             await connected.client.patch(
@@ -163,4 +163,4 @@ def _belongs(node: Object, group: Object) -> bool:
 
 def _unknown(name: str, known: list[str]) -> str:
     there = ", ".join(known) or "none"
-    return f"there is no upgrade named {name!r} in namespace {SYSTEM_NAMESPACE}; there is: {there}"
+    return f"there is no upgrade named {name!r} in namespace {SYSTEM_NAMESPACE}; existing: {there}"

@@ -30,7 +30,7 @@ _LONGEST_WARNING = 2000
     default="default",
     metavar="NAME",
     show_default=True,
-    help="Namespace of objects that name none.",
+    help="Namespace of objects without one.",
 )
 @click.option(
     "--output",
@@ -41,9 +41,9 @@ _LONGEST_WARNING = 2000
     help="json or yaml.",
 )
 def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, output_format: str | None) -> int:
-    """Check a manifest without a cluster: schemas, rules of admission, and what its objects say of each other.
+    """Check a manifest without a cluster: schemas, admission rules, and references between its objects.
 
-    What only a management cluster or a provider's API knows is named and not checked.
+    Lists what it can't check without a management cluster or a provider's API.
 
     \b
     Example:

@@ -85,7 +85,7 @@ def test_no_server_gets_the_credentials_of_another() -> None:
         await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
         await bring_credentials(client, vsphere.manifest(), dict.fromkeys(of_machines, "first"))
         (before,) = (await client.list(SECRET, "eksa-system")).items
-        with pytest.raises(Failure, match=r"is for vcenter\.example\.com as well, where these would be sent"):
+        with pytest.raises(Failure, match=r"is for vcenter\.example\.com as well, which would receive them"):
             await bring_credentials(client, elsewhere, dict.fromkeys(of_machines, "second"))
         (after,) = (await client.list(SECRET, "eksa-system")).items
         assert before.raw == after.raw

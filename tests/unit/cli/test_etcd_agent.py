@@ -142,7 +142,7 @@ def test_an_empty_store_is_a_failure_that_says_where_backups_might_be(
     said = {
         f"{store}/shoot--a--b/etcd-main/v2": "leave v2 out at the end of the URL",
         store: f"did you mean {store}/shoot--a--b/etcd-main?",
-        f"{store}/none": "its keys would begin with v2/Full-",
+        f"{store}/none": "its key would begin with v2/Full-",
     }
     for url, sentence in said.items():
         assert run(["etcd-agent", command, url]) == code
@@ -272,7 +272,7 @@ def test_who_interrupts_a_copy_is_told_what_stays(folder: Path, tmp_path: Path) 
     ("endpoints", "said"),
     [
         ("ftp://localhost", "endpoint 'ftp://localhost': unknown scheme 'ftp'"),
-        ("http://a:2379,http://b:2379", "allowed is one: the member beside which this runs"),
+        ("http://a:2379,http://b:2379", "allowed is one: the member to back up"),
     ],
 )
 def test_an_endpoint_that_is_none_is_a_wrong_command_line(

@@ -41,7 +41,7 @@ def test_it_says_what_was_restored(store: str, tmp_path: Path, capsys: Captured)
     assert run(["etcd-agent", "restore", store, "--data-dir", str(folder)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"restored revision 9 into {folder}, from {full(5, 0)} and 2 deltas with 4 events",
-        "etcd begins at revision 1000000009, so that clients list anew: writes may be lost",
+        "etcd starts at revision 1000000009, so that clients relist: writes may be lost",
         "granted for 1h: 1 lease that no snapshot has",
     ]
     with Database.open(database(folder)) as found:

@@ -22,8 +22,8 @@ def refused(tmp_path: Path, capsys: Captured, *flags: str, code: int = 2) -> str
     ("text", "sentences"),
     [
         ("validty: 20", ["validty: there is no such time; did you mean validity?; found 20; allowed: pollPeriod, "]),
-        ("validity: soon", ['validity: it is no number; found "soon"; allowed: a number of seconds, such as 15']),
-        ("validity: true", ["validity: it is no number; found true"]),
+        ("validity: soon", ['validity: it is not a number; found "soon"; allowed: a number of seconds, such as 15']),
+        ("validity: true", ["validity: it is not a number; found true"]),
         ("[15]", ["no times; found [15]; allowed: fields with seconds, such as validity: 15"]),
         ('{"validity": 5, "leaseWait": 1}', ["validity: one failed read would", "leaseWait: extensions of"]),
         ("validity: [", ["this is not YAML"]),
@@ -54,7 +54,7 @@ def test_a_member_without_a_data_directory_is_refused(tmp_path: Path, capsys: Ca
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:2379", "unix:///run/etcd.sock"])
 def test_an_authority_for_an_endpoint_without_tls_is_refused(tmp_path: Path, capsys: Captured, endpoint: str) -> None:
     said = refused(tmp_path, capsys, "--endpoints", endpoint, "--cacert", str(tmp_path / "ca.crt"))
-    assert f"--cacert: --endpoints {endpoint} is without TLS" in said
+    assert f"--cacert: --endpoints {endpoint} does not use TLS" in said
 
 
 def test_an_authority_that_is_none_is_told_at_once(tmp_path: Path, capsys: Captured) -> None:

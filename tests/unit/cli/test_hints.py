@@ -16,7 +16,7 @@ APPLY = "apply the output of this version's `espalier manifests`, which"
 @pytest.mark.parametrize(
     ("resource", "error", "advised"),
     [
-        (DistroRelease.resource, Forbidden.of(RIGHT), f"{APPLY} gives the right"),
+        (DistroRelease.resource, Forbidden.of(RIGHT), f"{APPLY} grants it"),
         (
             DistroRelease.resource,
             NotFound.of("404 page not found"),
@@ -27,7 +27,7 @@ APPLY = "apply the output of this version's `espalier manifests`, which"
             NotFound.of("404 page not found"),
             "install Cluster API and its providers in a version that serves it, as `clusterctl init` does",
         ),
-        (LEASE, NotFound.of('namespaces "eksa-system" not found'), f"{APPLY} makes the namespace"),
+        (LEASE, NotFound.of('namespaces "eksa-system" not found'), f"{APPLY} creates the namespace"),
         (DistroRelease.resource, Forbidden.of('admission webhook "x" denied the request: no'), ""),
         (DistroRelease.resource, Invalid.of("spec: wrong"), ""),
     ],

@@ -48,7 +48,7 @@ def test_clusters_of_other_namespaces_are_not_sent_to_the_webhooks() -> None:
 
 def test_namespaces_are_named_by_comma_or_one_by_one() -> None:
     assert flags.namespaces(["a,b", "c", "a"]) == ("a", "b", "c")
-    with pytest.raises(Usage, match="found 'Team_A', allowed are names of namespaces"):
+    with pytest.raises(Usage, match="found 'Team_A', allowed are comma-separated names"):
         flags.namespaces(["Team_A"])
 
 
@@ -58,7 +58,7 @@ def test_the_right_to_copy_kubeconfigs_is_printed_alone_for_each_namespace(capsy
     assert trees == manifests.copying(["team-a", "team-b"])
     for wrong in ([], ["-n", "a", "--image", "x"], ["-n", "a", "--webhook-url", "https://x"]):
         assert run(["manifests", "--kubeconfig-copies", *wrong]) == 2
-        assert "--kubeconfig-copies goes with --namespace" in capsys.readouterr().err
+        assert "--kubeconfig-copies needs --namespace" in capsys.readouterr().err
 
 
 def policies() -> dict[str, Tree]:

@@ -101,7 +101,7 @@ def test_times_that_a_lease_tells_are_read_back_and_others_are_none() -> None:
     ("destination", "sentence"),
     [
         ("north", "spec.seedName: there is no such seed; found north"),
-        ("east", "spec.seedName: found east, where the shoot is, or goes, already; name another seed"),
+        ("east", "spec.seedName: found east, where the shoot already is, or moves to; name another seed"),
     ],
 )
 def test_refusals_are_those_of_admission(destination: str, sentence: str) -> None:

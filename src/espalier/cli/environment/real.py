@@ -151,9 +151,9 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
     """The range for nodes. Raises `Failure` with every reason why this machine can't carry real nodes."""
     reasons = []
     if sys.platform != "linux":
-        raise Failure("real nodes are Linux containers: this machine runs no Linux; leave `--nodes real` away")
+        raise Failure("real nodes are Linux containers: this machine does not run Linux; omit `--nodes real`")
     if os.geteuid() != 0:
-        reasons.append("root is needed to make containers: run it as root")
+        reasons.append("root is needed to create containers: run it as root")
     missing = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
     if missing:
         reasons.append(f"programs are missing: apt-get install {' '.join(sorted(missing))}")

@@ -69,7 +69,7 @@ async def test_an_environment_keeps_the_range_that_its_nodes_have(tmp_path: Path
 
 async def test_another_system_than_linux_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert "runs no Linux" in await reasons(HERE, State(tmp_path))
+    assert "does not run Linux" in await reasons(HERE, State(tmp_path))
 
 
 @pytest.mark.parametrize(("nodes", "api_server"), [(Nodes.REAL, ApiServer.EMBEDDED), (Nodes.SIMULATED, ApiServer.REAL)])
