@@ -124,7 +124,7 @@ async def _moves(story: Story, progress: Progress, give_up_after: float) -> list
     async with story.begun(FIRST):
         seconds = time.monotonic() - began
         progress.say(f"shoot {TECHNICAL_ID} runs on seed {FIRST}, with {NODES} nodes", aside=f"{seconds:.1f} s")
-        progress.say("a user writes through its API all the time, and counts what was acknowledged")
+        progress.say("a user writes through its API continuously, and counts acknowledged writes")
         _title(progress, f"Good case: the source works. spec.seedName: {SECOND}")
         good = _told(progress, await story.move(SECOND, "good case"))
         await asyncio.sleep(DELTA_PERIOD)
@@ -135,7 +135,7 @@ async def _moves(story: Story, progress: Progress, give_up_after: float) -> list
         bad = _told(progress, await story.move(FIRST, "bad case", destroy_source=True))
         _title(progress, f"Back: seed {SECOND} returns, and the shoot is moved there again")
         calls = await story.returned(SECOND)
-        progress.say(f"seed {SECOND} has cleaned up what it had of the shoot, with {calls} calls to the infrastructure")
+        progress.say(f"seed {SECOND} has cleaned up its part of the shoot, with {calls} calls to the infrastructure")
         back = _told(progress, await story.move(SECOND, "back"))
     return [good, bad, back]
 

@@ -88,7 +88,7 @@ async def run(given: RunFlags) -> None:
 
     def listening(port: int) -> None:
         scheme = "https" if options.server is not None else "http"
-        output.say(f"backs up {options.etcd} into {store.where}; answers on {scheme}://{_shown(options.host)}:{port}")
+        output.say(f"backs up {options.etcd} to {store.where}; listens on {scheme}://{_shown(options.host)}:{port}")
 
     try:
         if options.tls is not None:

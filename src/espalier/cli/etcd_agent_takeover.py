@@ -65,7 +65,7 @@ async def copy(
     def listening(at: int) -> None:
         scheme = "http" if address.server is None else "https"
         shown = f"[{address.host}]" if ":" in address.host else address.host
-        output.say(f"takes over {source.where} for epoch {epoch}; answers on {scheme}://{shown}:{at}")
+        output.say(f"takes over {source.where} for epoch {epoch}; listens on {scheme}://{shown}:{at}")
 
     try:
         await run_copier(settings, CopyParts(source, target), address, SystemClock(), stop, listening)

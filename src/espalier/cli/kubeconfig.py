@@ -55,7 +55,7 @@ async def read(client: Client, key: Key) -> bytes:
     if content is not None:
         return content
     if hidden:
-        advice = f"ask whoever manages namespace {key.namespace} for a Role that may get this Secret by its name"
+        advice = f"ask the owner of namespace {key.namespace} for a Role that allows getting this Secret"
         raise Failure(f"the kubeconfig of cluster {key} can't be read from Secret {beside}: {hidden}; {advice}")
     if refused is not None:
         raise Failure(f"no kubeconfig of cluster {key}: no copy is in Secret {beside}, and {refused}")
@@ -75,7 +75,7 @@ async def read_for_aws(client: Client, key: Key) -> bytes:
     if found is not None and content is not None and names.cluster_of(found.metadata.labels) == key:
         return content
     if refused is not None:
-        advice = f"ask whoever manages namespace {source.namespace} for a Role that may get this Secret by its name"
+        advice = f"ask the owner of namespace {source.namespace} for a Role that allows getting this Secret"
         raise Failure(f"the kubeconfig for users of AWS can't be read from Secret {source}: {refused}; {advice}")
     raise Failure(
         f"there is no Secret {source} of cluster {key}: the cluster has no AWSIamConfig in "

@@ -55,7 +55,7 @@ async def plan(
 ) -> int:
     """Show what would change: objects field by field, machines and why, how long, and what would be refused.
 
-    Only reads.
+    Changes nothing.
 
     \b
     Example:

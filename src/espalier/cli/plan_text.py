@@ -112,7 +112,7 @@ class _TextWriter:
         if preview.stops and preview.objects:
             yield from self._marked("!", f"then nothing more is done: {preview.stops}")
         for what in preview.drift:
-            yield from self._marked("!", f"drifted, and left as it is: {what}")
+            yield from self._marked("!", f"drifted, left unchanged: {what}")
         for layer in preview.offered:
             yield from self._sentence(f"Patch {layer.name} is offered: {layer.why}")
             yield from self._wrapped(

@@ -181,7 +181,7 @@ def _whose(seen: Seen, source: str) -> str:
     of_garden = "the garden's own time is that of `espalier garden` by default"
     mine = seen.times.get(seen.destination)
     if mine is None:
-        return f"Times are defaults: the gardenlet of seed {seen.destination} does not say its own; {of_garden}."
+        return f"Times are defaults: the gardenlet of seed {seen.destination} does not report its own; {of_garden}."
     theirs = seen.times.get(source)
     if theirs is not None and theirs.timing != mine.timing:
         differ = f"Seeds {source} and {seen.destination} run with different times"
@@ -204,7 +204,7 @@ def _refusals(seen: Seen) -> Iterator[str]:
 def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
     yield Finding(f"source {source} gives signs of life", *_gives_signs(seen, source))
     reason, message = unready(seen.seeds.get(seen.destination))
-    yield Finding(f"destination {seen.destination} is ready", not reason, message or "its gardenlet says so")
+    yield Finding(f"destination {seen.destination} is ready", not reason, message or "its gardenlet reports it ready")
     for role, name in (("source", source), ("destination", seen.destination)):
         yield _bucket(seen, role, name)
     yield _ownership(shoot, source)
@@ -240,12 +240,10 @@ def _bucket(seen: Seen, role: str, name: str) -> Finding:
     is_ready = last is not None and last.finished
     reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
     if role == "source" and reference is None:
-        return Finding(f"{what} can be opened by the destination", False, "it names no credentials in the garden")
+        return Finding(f"the destination can open {what}", False, "it names no credentials in the garden")
     said = error or ("its last operation succeeded" if is_ready else "its seed has not reported it ready")
     if role == "source" and is_ready and reference is not None:
-        said = (
-            f"ready as of its seed; the destination gets Secret {reference.namespace}/{reference.name} from the garden"
-        )
+        said = f"its seed reports it ready; the destination gets Secret {reference.namespace}/{reference.name}"
     return Finding(f"{what} is ready", is_ready, said)
 
 
@@ -256,8 +254,8 @@ def _ownership(shoot: Shoot, source: str) -> Finding:
         return Finding("ownership epochs can be read", False, str(error))
     last = epochs.last_started
     is_so = last is not None and last.seed == source
-    said = f"epoch {last.epoch} of seed {last.seed} has the data" if last is not None else "no epoch has started"
-    return Finding(f"{source} has the shoot's etcd", is_so, said)
+    said = f"epoch {last.epoch} of seed {last.seed} owns the data" if last is not None else "no epoch has started"
+    return Finding(f"{source} owns the shoot's etcd", is_so, said)
 
 
 def _gives_signs(seen: Seen, name: str) -> tuple[bool, str]:

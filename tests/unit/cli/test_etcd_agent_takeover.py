@@ -36,7 +36,7 @@ async def test_it_answers_over_https_who_shows_a_certificate(tmp_path: Path, cap
 async def address(running: asyncio.Future[None], capsys: Captured) -> str:
     """The address that was told. Raises what ended the program before."""
     told = ""
-    while not (found := re.search(r"answers on (https://\S+)", told)):
+    while not (found := re.search(r"listens on (https://\S+)", told)):
         if running.done():
             await running
         await asyncio.sleep(0)

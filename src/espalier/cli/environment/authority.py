@@ -27,7 +27,7 @@ def load(home: Home) -> Authority | None:
         return None
     for file in (certificate, key):
         if file not in there:
-            raise _broken(home, f"{file} is not there, and {there[0].name} beside it is")
+            raise _broken(home, f"{file} is missing, but {there[0].name} exists")
     try:
         contents = certificate.read_bytes(), key.read_bytes()
     except OSError as error:
@@ -44,7 +44,7 @@ def _check(home: Home, file: Path, what: str, read: Callable[[], Any]) -> None:
     try:
         read()
     except (ValueError, TypeError) as error:
-        raise _broken(home, f"{file} holds no {what} in PEM that can be read") from error
+        raise _broken(home, f"{file} contains no readable PEM {what}") from error
 
 
 def _broken(home: Home, problem: str) -> Broken:
