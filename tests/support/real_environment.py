@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -102,21 +103,23 @@ class RealEnvironment:
 
     async def until(self, kind: str, is_so: Callable[[Tree], bool]) -> None:
         """Wait until some object of Cluster API is so."""
-        async with self.management.running("get", kind, "-n", "eksa-system", "--watch", "-o", "json") as process:
+        await self._until((kind, "-n", "eksa-system"), is_so)
+
+    async def _until(self, which: Sequence[str], is_so: Callable[[Tree], bool]) -> None:
+        async with self.management.running("get", *which, "--watch", "-o", "json") as process:
             assert process.stdout is not None
             async for found in _documents(process.stdout):
                 if is_so(found):
                     return
-        raise AssertionError(f"kubectl get {kind} --watch ended")
+        raise AssertionError(f"kubectl get {shlex.join(which)} --watch ended")
 
     async def ready(self, name: str) -> None:
-        """Wait until a Cluster is ready for what was asked of it last."""
-        resource, patience = f"clusters.anywhere.eks.amazonaws.com/{name}", f"--timeout={READY_SECONDS}s"
-        asked = await self.management("get", resource, "-o", "jsonpath={.metadata.generation}")
+        """Wait until a Cluster is ready for what was asked of it last, a release that the manager chose included."""
+        resource = f"clusters.anywhere.eks.amazonaws.com/{name}"
         try:
-            await self.management("wait", f"--for=jsonpath={{.status.observedGeneration}}={asked}", resource, patience)
-            await self.management("wait", "--for=condition=Ready", resource, patience)
-        except AssertionError as error:
+            async with asyncio.timeout(READY_SECONDS):
+                await self._until((resource,), _is_ready)
+        except (AssertionError, TimeoutError) as error:
             told = "-o=jsonpath={range .status.conditions[*]}{.type} {.status} {.reason}: {.message}{'\\n'}{end}"
             error.add_note(await self.management("get", resource, told))
             error.add_note(await self.management("get", "machines,dockermachines", "-A", "-o", "wide"))
@@ -156,6 +159,12 @@ async def real_environment(folder: Path, *flags: str) -> AsyncIterator[RealEnvir
         yield env
     finally:
         await env.espalier("down", "--delete-data")
+
+
+def _is_ready(cluster: Tree) -> bool:
+    status = cluster.get("status", {})
+    states = {one["type"]: one["status"] for one in status.get("conditions", ())}
+    return status.get("observedGeneration") == cluster["metadata"]["generation"] and states.get("Ready") == "True"
 
 
 async def _documents(stream: asyncio.StreamReader) -> AsyncIterator[Tree]:
