@@ -42,10 +42,10 @@ def revision_key(main: int, sub: int = 0, *, tombstone: bool = False) -> bytes:
 def parse_revision_key(key: bytes) -> tuple[int, int, bool]:
     """Main and sub revision, and True for a deletion. Raises `Damaged`."""
     if len(key) != _REVISION.size and (len(key) != _REVISION.size + 1 or key[-1:] != _TOMBSTONE):
-        raise Damaged(f"{key!r} is no revision of etcd: it has {len(key)} bytes, not 17, or 18 that end with t")
+        raise Damaged(f"{key!r} is not an etcd revision: it has {len(key)} bytes, not 17, or 18 that end with t")
     main, separator, sub = _REVISION.unpack_from(key)
     if separator != b"_" or main > _MOST or sub > _MOST:
-        raise Damaged(f"{key!r} is no revision of etcd: not two numbers of 63 bits around an underscore")
+        raise Damaged(f"{key!r} is not an etcd revision: not two numbers of 63 bits around an underscore")
     return main, sub, len(key) > _REVISION.size
 
 
@@ -65,7 +65,7 @@ class Record(NamedTuple):
         try:
             return cls(main, sub, tombstone, rpc.KeyValue.FromString(value))
         except DecodeError as error:
-            raise Damaged(f"revision {main}/{sub} holds {len(value)} bytes that are no KeyValue") from error
+            raise Damaged(f"revision {main}/{sub} holds {len(value)} bytes that are not a KeyValue") from error
 
     def encode(self) -> tuple[bytes, bytes]:
         """The entry of the bucket `key`."""
@@ -135,7 +135,7 @@ def read_state(database: Database) -> State:
         messages = [rpc.AlarmMember.FromString(key) for key in entries.get(ALARM, {})]
         alarms = tuple((each.member_id, rpc.AlarmType.Name(each.alarm)) for each in messages)
     except (DecodeError, ValueError) as error:
-        raise Damaged(f"{database.name} is damaged: a lease or an alarm is no message of etcd") from error
+        raise Damaged(f"{database.name} is damaged: a lease or an alarm is not an etcd message") from error
     return State(
         revision=max(last_revision(database), compacted, 1),
         compacted=compacted,

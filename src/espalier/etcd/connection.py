@@ -99,7 +99,9 @@ class Connection:
                 self._demote(member)
                 if not repeatable or loop.time() + pause >= deadline:
                     raise
-                log.debug("asking etcd again", method=method.name, endpoint=member.endpoint.url, error=str(failure))
+                log.debug(
+                    "retrying an etcd request", method=method.name, endpoint=member.endpoint.url, error=str(failure)
+                )
             await asyncio.sleep(pause * self._rng.uniform(0.5, 1.5))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -122,7 +124,7 @@ class Connection:
             except TimeoutError:
                 self._demote(member)
                 if loop.time() + _PAUSE >= deadline:
-                    message = f"{member.endpoint.url} did not begin to answer within {seconds:.2g} s"
+                    message = f"{member.endpoint.url} did not start to answer within {seconds:.2g} s"
                     raise Unavailable(message) from None
 
     async def _opened(
@@ -240,7 +242,7 @@ class Connection:
         except grpc.aio.AioRpcError as error:
             raise _error(member, error) from error
         except DecodeError as error:
-            raise NotEtcd(f"{member.endpoint.url} answered with something that is no message of etcd") from error
+            raise NotEtcd(f"{member.endpoint.url} sent an answer that is not an etcd message") from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._closed and task is not None and not task.cancelling():
@@ -385,5 +387,5 @@ def _error(member: _Member, error: grpc.aio.AioRpcError) -> EtcdError:
     if code is Code.DEADLINE_EXCEEDED:
         message = f"{member.endpoint.url} did not answer in time"
     elif not message.startswith("etcdserver: "):
-        message = message or f"{member.endpoint.url} answered {code.name} without a text"
+        message = message or f"{member.endpoint.url} answered {code.name} without a message"
     return error_of(code, message)

@@ -51,7 +51,9 @@ def check_snapshot(file: BinaryIO, name: str) -> None:
         digest.update(chunk)
         left -= len(chunk)
     if left or file.read() != digest.digest():
-        raise Damaged(f"{name} is damaged: its {size - DIGEST_SIZE} bytes have another sha256 than the one behind them")
+        raise Damaged(
+            f"{name} is damaged: the sha256 of its {size - DIGEST_SIZE} bytes differs from the one at its end"
+        )
 
 
 def hash_kv(records: Callable[[], Iterable[tuple[bytes, bytes]]], revision: int, compacted: int) -> int:

@@ -192,7 +192,7 @@ def _result(message: rpc.ResponseOp) -> Result:
             return delete_result(message.response_delete_range)
         case "response_txn":
             return txn_result(message.response_txn)
-    raise NotEtcd("a transaction was answered with an operation that etcd does not have")
+    raise NotEtcd("the answer to a transaction has an unknown operation")
 
 
 def event(message: rpc.Event) -> Event:

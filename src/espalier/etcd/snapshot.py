@@ -50,9 +50,9 @@ async def snapshot(transport: Transport, timeout: float) -> AsyncGenerator[Chunk
     finally:
         await stream.close()
     if size == 0 or size % SECTOR or len(held) != HASH_SIZE:
-        raise NotEtcd(f"a snapshot of {size + len(held)} bytes is no database with a hash behind it")
+        raise NotEtcd(f"a snapshot of {size + len(held)} bytes is not a database followed by a hash")
     if digest.digest() != held:
-        raise Corrupt(f"the {size} bytes of a snapshot have another sha256 than etcd says")
+        raise Corrupt(f"the {size} bytes of a snapshot have another sha256 than etcd sent")
     yield Chunk(held, 0, version)
 
 

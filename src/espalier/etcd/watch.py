@@ -113,7 +113,7 @@ class Watch:
                 if response is None:
                     raise Unavailable("etcd ended the stream of a watch")
             except Unavailable as failure:
-                log.debug("a watch of etcd was cut", error=str(failure), revision=self.revision)
+                log.debug("an etcd watch was interrupted", error=str(failure), revision=self.revision)
                 await self._disconnect()
                 continue
             try:
@@ -133,7 +133,7 @@ class Watch:
             try:
                 await self._stream.send(rpc.WatchRequest(progress_request=rpc.WatchProgressRequest()))
             except Unavailable as failure:
-                log.debug("no progress of a watch could be asked for", error=str(failure))
+                log.debug("could not request the progress of a watch", error=str(failure))
 
     async def reopen(self) -> None:
         """Leave the present connection and go on at another one: for who knows that this one is stuck."""
@@ -185,7 +185,7 @@ class Watch:
                     raise
                 if self._patience is not None and loop.time() + pause >= since + self._patience:
                     raise
-                log.debug("opening a watch of etcd again", error=str(failure))
+                log.debug("reopening an etcd watch", error=str(failure))
                 await asyncio.sleep(pause * self._rng.uniform(0.5, 1.5))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except BaseException:

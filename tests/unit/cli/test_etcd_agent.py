@@ -223,7 +223,7 @@ def test_a_store_that_does_not_answer_and_one_that_refuses_have_codes_of_their_o
         (tmp_path / name).write_text("a")
     monkeypatch.setenv("AWS_APPLICATION_CREDENTIALS", str(tmp_path))
     assert run(["etcd-agent", "list", "s3://bucket/a", "--endpoint", "http://127.0.0.1:1"]) == 3
-    assert "s3://bucket/a: the store does not answer as it should (no connection" in capsys.readouterr().err
+    assert "s3://bucket/a: the store does not answer as expected (no connection" in capsys.readouterr().err
     (tmp_path / "region").unlink()
     assert run(["etcd-agent", "list", "s3://bucket/a"]) == 1
     assert "found no region; add it to the Secret" in capsys.readouterr().err

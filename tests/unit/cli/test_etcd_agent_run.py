@@ -67,7 +67,7 @@ def test_a_folder_that_no_etcd_wrote_is_not_restored_into(tmp_path: Path, capsys
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "data").write_text("")
     said = refused(tmp_path, capsys, "--data-dir", str(tmp_path / "precious"), code=1)
-    assert f"{tmp_path}/precious is not empty, and has no folder member: no etcd wrote it" in said
+    assert f"{tmp_path}/precious is not empty and has no folder member, so it is not a data directory" in said
     assert "/ can't be a data directory" in refused(tmp_path, capsys, "--data-dir", "/", code=1)
     command = ["etcd-agent", "restore", f"file://{tmp_path}/store", "--data-dir", str(tmp_path / "precious")]
     assert run([*command, "--replace"]) == 1

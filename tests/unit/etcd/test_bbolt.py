@@ -131,7 +131,7 @@ def test_a_file_that_lost_its_end_is_not_taken_for_what_it_was_before(tmp_path: 
         update.append(b"key", sorted(_many(260).items())[200:])
     with path.open("r+b") as file:
         file.truncate(before)
-    with pytest.raises(Damaged, match="is cut off"), Database.open(path):
+    with pytest.raises(Damaged, match="is truncated"), Database.open(path):
         pass
 
 
@@ -166,11 +166,11 @@ def test_records_out_of_order_are_refused() -> None:
 
 def test_what_is_no_database_is_named(tmp_path: Path) -> None:
     whole = _written({b"key": _many(100)})
-    with pytest.raises(Damaged, match="the database is cut off: it has 4096 bytes"):
+    with pytest.raises(Damaged, match="the database is truncated: it has 4096 bytes"):
         Database.of(whole[:4096])
-    with pytest.raises(Damaged, match="no database of etcd"):
+    with pytest.raises(Damaged, match="is not an etcd database"):
         Database.of(b"")
-    with pytest.raises(Damaged, match="no database of etcd"):
+    with pytest.raises(Damaged, match="is not an etcd database"):
         Database.of(bytes(5000))
     path = tmp_path / "db"
     path.write_bytes(whole)

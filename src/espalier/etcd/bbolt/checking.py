@@ -23,7 +23,7 @@ class _Check:
     def __init__(self, database: Database) -> None:
         self._database = database
         if database.meta.pages > MOST_PAGES:
-            database.refuse(f"its meta page tells of {database.meta.pages} pages; {MOST_PAGES} can be checked")
+            database.refuse(f"its meta page lists {database.meta.pages} pages; at most {MOST_PAGES} can be checked")
         self._used = bytearray(database.meta.pages // 8 + 1)
 
     def run(self) -> int:

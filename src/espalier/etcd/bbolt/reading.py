@@ -111,11 +111,11 @@ class Database:
             self.refuse(f"page {number} ends after {len(data)} bytes")
         itself, flags, count, overflow = PAGE.unpack_from(data)
         if itself != number:
-            self.refuse(f"page {number} says that it is page {itself}")
+            self.refuse(f"page {number} claims to be page {itself}")
         if overflow:
             size = (overflow + 1) * meta.page_size
             if number + overflow >= meta.pages or size > LONGEST_PAGE:
-                self.refuse(f"page {number} goes on over {overflow} more, but pages end at {meta.pages - 1}")
+                self.refuse(f"page {number} overflows into {overflow} more, but pages end at {meta.pages - 1}")
             data += self._read((number + 1) * meta.page_size, size - meta.page_size)
             if len(data) < size:
                 self.refuse(f"page {number} ends after {len(data)} of {size} bytes")
@@ -135,12 +135,12 @@ class Database:
                 metas.append(second)
         found = [meta for meta in metas if meta is not None]
         if not found:
-            raise Damaged(f"{self.name} is no database of etcd: neither of its first two pages is a valid meta page")
+            raise Damaged(f"{self.name} is not an etcd database: neither of its first two pages is a valid meta page")
         # The later one even if the file is too short for it: pages of the earlier state may have been used again.
         meta = max(found, key=lambda meta: meta.transaction)
         if meta.pages * meta.page_size > self._size:
             size = meta.pages * meta.page_size
-            raise Damaged(f"{self.name} is cut off: it has {self._size} bytes, its meta page tells of {size}")
+            raise Damaged(f"{self.name} is truncated: it has {self._size} bytes, but its meta page says {size}")
         return meta
 
 

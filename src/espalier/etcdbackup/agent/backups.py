@@ -110,12 +110,12 @@ class Backups:
                 if status.leads:
                     await self._while_leading()
             except (EtcdError, StoreError, Malformed, Behind, OSError) as error:  # such as no room for temporary files
-                log.warning("backups have stopped, and are tried again", error=str(error))
+                log.warning("backups have stopped and will be retried", error=str(error))
             await asyncio.sleep(PERIOD)
 
     def _check_leads(self) -> None:
         if self.follows:
-            raise Inactive("another member leads, and its agent takes the snapshots: ask that one")
+            raise Inactive("another member is the leader; ask its agent, which takes the snapshots")
 
     async def _while_leading(self) -> None:
         schedule = self._settings.schedule
@@ -144,7 +144,7 @@ class Backups:
             status = await self._etcd.status()
             if not status.leads:
                 self.follows = status.leader != 0
-                log.info("this member does not lead any more", leader=f"{status.leader:x}")
+                log.info("this member is no longer the leader", leader=f"{status.leader:x}")
                 return
 
     def _may_collect(self) -> bool:

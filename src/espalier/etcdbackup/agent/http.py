@@ -116,7 +116,9 @@ def _within(handler: Handler, timeout: float) -> Handler:
             async with asyncio.timeout(timeout):
                 return await handler(request)
         except TimeoutError:
-            raise web.HTTPGatewayTimeout(text=f"it was not done within {timeout:g} s; it may be yet\n") from None
+            raise web.HTTPGatewayTimeout(
+                text=f"it did not finish within {timeout:g} s; it may still finish\n"
+            ) from None
 
     return limited
 

@@ -53,12 +53,12 @@ class ServerFiles:
             try:
                 renewed = self.context()
             except ValueError as error:
-                log.warning("the new certificates are not used", error=str(error))
+                log.warning("keeping the old certificates", error=str(error))
             else:
                 known = now
                 # A context forgets no authority: each handshake is given another context instead.
                 context.sni_callback = partial(_hand_over, renewed)
-                log.info("certificates were loaded again")
+                log.info("reloaded certificates")
 
     def _changed(self) -> tuple[int, ...]:
         files = (self.certificate, self.key, self.client_authority)

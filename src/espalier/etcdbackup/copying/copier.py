@@ -95,8 +95,8 @@ class Copier:
         what = plan(source, target, choice, self._clock.now())
         if what.in_the_way and not is_listed:
             names = ", ".join(stored.name for stored in what.in_the_way[:3])
-            found = f"it holds {names}, which a restore would take rather than the copy"
-            raise Refused(self._target.where, found, "copy to an empty prefix, or delete what is there")
+            found = f"it holds {names}, which a restore would use instead of the copy"
+            raise Refused(self._target.where, found, "copy to an empty prefix, or delete them")
         for one in what.sets:
             await self._all(one.deltas)
             await self._all((one.full,))
@@ -128,7 +128,7 @@ class Copier:
                 stored = await self._target.upload(copy.target.key, self._verified(copy.source))
                 break
             except NotFound as error:
-                raise Unavailable(error.where, "it went while it was copied", "copy again") from None
+                raise Unavailable(error.where, "it was deleted during the copy", "copy again") from None
             except Refused:
                 raise
             except StoreError:

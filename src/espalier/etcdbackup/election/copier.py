@@ -53,7 +53,7 @@ class Settings(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Raise `ValueError` where epochs do not go up: a garden that counts them never says so."""
         if self.predecessor >= self.epoch:
-            raise ValueError(f"epoch {self.epoch} can't take over from epoch {self.predecessor}: it is not a later one")
+            raise ValueError(f"epoch {self.epoch} can't take over from epoch {self.predecessor}: it must be higher")
 
 
 class Copier(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ def main() -> int:
     host = f"[{options.host}]" if ":" in options.host else options.host
     try:
         asyncio.run(
-            run(options, lambda port: print(f"guards {options.etcd}; lets clients in on {host}:{port}", flush=True))
+            run(options, lambda port: print(f"guarding {options.etcd}; clients connect to {host}:{port}", flush=True))
         )
     except OSError as error:
         print(f"espalier: {error}", file=sys.stderr)

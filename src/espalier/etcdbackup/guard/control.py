@@ -54,7 +54,7 @@ class Control:
 
     async def _bind(self, path: Path) -> None:
         if os.path.lexists(path) and not stat.S_ISSOCK(path.lstat().st_mode):
-            raise FileExistsError(errno.EEXIST, "there is something else than a socket", str(path))
+            raise FileExistsError(errno.EEXIST, "the path is not a socket", str(path))
         path.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
@@ -143,5 +143,5 @@ def _hold(path: Path) -> int:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(held)
-        raise OSError(errno.EADDRINUSE, "another guard lives and has this socket; end it first", str(path)) from None
+        raise OSError(errno.EADDRINUSE, "another guard is using this socket; stop it first", str(path)) from None
     return held

@@ -66,11 +66,11 @@ def check_is_of_etcd(folder: Path) -> None:
     """
     folder = folder.absolute()
     if folder == folder.parent:
-        raise Occupied(f"{folder} can't be a data directory: another one is made beside it, and takes its name")
+        raise Occupied(f"{folder} can't be a data directory: a restore creates a new one beside it, then renames it")
     if _has_content(folder) and not (folder / MEMBER).is_dir():
         raise Occupied(
-            f"{folder} is not empty, and has no folder {MEMBER}: no etcd wrote it; give a folder of its own, "
-            "on a volume one below its top"
+            f"{folder} is not empty and has no folder {MEMBER}, so it is not a data directory; use a separate folder, "
+            "below the root of its volume"
         )
 
 
@@ -108,10 +108,10 @@ def _held(target: Path, replaced: Path, *, replace: bool) -> Iterator[None]:
         yield
         return
     if not replace:
-        raise Occupied(f"{target} has data already; restore elsewhere, or say that they are replaced (--replace)")
+        raise Occupied(f"{target} already has data; restore elsewhere, or replace it with --replace")
     check_is_of_etcd(target)
     if os.path.lexists(replaced):
-        raise Occupied(f"{replaced} keeps what was replaced before; delete it, or move it away")
+        raise Occupied(f"{replaced} holds data replaced by an earlier restore; delete or move it")
     database = target / DATABASE
     if not database.exists():
         yield
@@ -143,7 +143,7 @@ def _exchange(one: Path, other: Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
         number = ctypes.get_errno()
-        raise OSError(number, f"two folders can't be exchanged here: {os.strerror(number)}", str(other))
+        raise OSError(number, f"two folders can't be swapped here: {os.strerror(number)}", str(other))
 
 
 def flush_folder(folder: Path) -> None:
@@ -161,6 +161,8 @@ def _explained(part: Path) -> Iterator[None]:
         yield
     except OSError as error:
         advice = (
-            "free space, or restore elsewhere" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "nothing is restored"
+            "free space, or restore elsewhere"
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}
+            else "nothing was restored"
         )
         raise NotWritten(f"{error.filename or part}: {error.strerror or error}; {advice}") from error

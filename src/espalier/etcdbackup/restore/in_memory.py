@@ -35,7 +35,7 @@ async def restored(store: Store, stock: Inventory, *, bump: int) -> tuple[list[R
             async for batch in batches:
                 records += [Record.decode(key, value) for key, value in history.records(batch)]
     if history.revision <= 1:
-        raise NothingToRestore(f"{full.name} is of an etcd without data")
+        raise NothingToRestore(f"{full.name} is a snapshot of an empty etcd")
     leases = {**dict.fromkeys(history.leases, LEASE_TTL), **state.leases}
     served = history.revision + bump
     compacted = served if bump else state.compacted

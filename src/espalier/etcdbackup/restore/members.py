@@ -70,15 +70,15 @@ def membership(
     for entry in (initial_cluster or ",".join(f"{name}={url}" for url in advertised)).split(","):
         member, equals, url = entry.strip().partition("=")
         if not (member and equals):
-            raise ValueError(f"--initial-cluster: found {entry!r}, allowed is NAME=URL, several with commas")
+            raise ValueError(f"--initial-cluster: found {entry!r}, allowed is NAME=URL, separated by commas")
         urls.setdefault(member, []).extend(_urls(url, "--initial-cluster"))
     if len(urls) > _MOST_MEMBERS:
         raise ValueError(f"--initial-cluster: found {len(urls)} members, allowed are {_MOST_MEMBERS}")
     if name not in urls:
-        raise ValueError(f"--initial-cluster: found members {', '.join(urls)}, and --name {name} is none of them")
+        raise ValueError(f"--initial-cluster: found members {', '.join(urls)}, but not --name {name}")
     if sorted(urls[name]) != sorted(advertised):
-        said = f"found {', '.join(advertised)}, and --initial-cluster has {', '.join(urls[name])} for {name}"
-        raise ValueError(f"--initial-advertise-peer-urls: {said}; etcd wants them to be the same")
+        said = f"found {', '.join(advertised)}, but --initial-cluster has {', '.join(urls[name])} for {name}"
+        raise ValueError(f"--initial-advertise-peer-urls: {said}; they must match")
     members = {member: Member.of(member, tuple(its), token) for member, its in urls.items()}
     if len({member.id for member in members.values()}) < len(members):
         raise ValueError("--initial-cluster: found the same URLs for two members")

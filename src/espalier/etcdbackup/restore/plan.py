@@ -68,14 +68,14 @@ def _set(full: StoredSnapshot, revision: int, stock: Inventory) -> SnapshotSet:
 def _missing(full: StoredSnapshot, revision: int, reach: int, stock: Inventory) -> str:
     said = f"revision {reach} can be restored from {full.name}"
     if revision != full.snapshot.last:
-        said += f", whose content has revision {revision} and not {full.snapshot.last},"
+        said += f", whose content ends at revision {revision}, not {full.snapshot.last},"
     after = next(
         (one for one in stock.snapshots if one.snapshot.kind is Kind.DELTA and one.snapshot.last > reach), None
     )
     if after is not None and after.snapshot.start > reach + 1:
         said += (
-            f" and {after.name} begins at {after.snapshot.start}: {reach + 1} to {after.snapshot.start - 1} are missing"
+            f" but {after.name} begins at {after.snapshot.start}: {reach + 1} to {after.snapshot.start - 1} are missing"
         )
     else:
-        said += f" and the last one in the store is {target(stock)}"
-    return f"{said}; look for what was deleted, or restore what is there with --partial"
+        said += f" but the last one in the store is {target(stock)}"
+    return f"{said}; look for deleted deltas, or restore revision {reach} with --partial"

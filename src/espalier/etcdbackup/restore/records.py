@@ -42,7 +42,9 @@ class History:
             elif revision == self.revision + 1:
                 self.revision, self._sub = revision, 0
             else:
-                raise Malformed(f"an event has revision {revision} after {self.revision}: those between are missing")
+                raise Malformed(
+                    f"an event has revision {revision} after {self.revision}: the revisions between are missing"
+                )
             yield self._record(event)
             self.events += 1
 
@@ -72,4 +74,4 @@ class History:
     def _check(self, kv: KeyValue) -> None:
         if not (0 < kv.create_revision <= kv.mod_revision and kv.version > 0):
             found = f"create revision {kv.create_revision} and version {kv.version}"
-            raise Malformed(f"an event of revision {kv.mod_revision} has {found}, which etcd never gives")
+            raise Malformed(f"an event of revision {kv.mod_revision} has {found}, which etcd never assigns")

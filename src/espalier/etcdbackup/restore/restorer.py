@@ -86,7 +86,7 @@ async def restore(
         path = plan.path(full, state.revision, stock, partial=options.partial)
         contents = await one.apply(path, state)
         if contents.revision <= 1:
-            raise NothingToRestore(f"{full.name} is of an etcd without data; an empty data directory does the same")
+            raise NothingToRestore(f"{full.name} is a snapshot of an empty etcd; start from an empty data directory")
         await asyncio.to_thread(side.write, WAL / wal.SEGMENT, wal.segment(options.members))
         for name, note in notes.items():
             await asyncio.to_thread(side.write, name, note)
@@ -117,7 +117,7 @@ class _Restore:
                 await download(self._store, full, self._side.database, self._progress)
                 return full, await asyncio.to_thread(state_of, self._side.database)
             except NotFound as error:
-                failed = Corrupt(error.where, "it was listed, and is not there any more")
+                failed = Corrupt(error.where, "it was listed but no longer exists")
             except Damaged as error:
                 self._side.database.unlink()
                 failed = corrupt(self._store, full, Malformed(str(error)))

@@ -25,11 +25,11 @@ def damage(folder: Path) -> str:
     """Why its log can't be replayed; empty if it can, as far as this sees. Raises `OSError`."""
     segments = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
     if not segments:
-        return f"{folder} has no log"
+        return f"{folder} has no WAL segments"
     numbers = [int(path.name.partition("-")[0], 16) for path in segments]
     for path, number, following in zip(segments, numbers, numbers[1:], strict=False):
         if following != number + 1:
-            return f"after {path} a segment of the log is missing"
+            return f"the WAL segment after {path} is missing"
     crc = 0
     for path in segments:
         with path.open("rb") as file:
@@ -51,7 +51,7 @@ def _read(file: BinaryIO, size: int, crc: int, *, is_last: bool) -> tuple[int, s
         start = at + _LENGTH
         at = start + length + padding
         if at > size or length > _LONGEST:
-            return crc, "" if is_last and at > size else f"a record at {start} says that it has {length} bytes"
+            return crc, "" if is_last and at > size else f"the record at {start} claims {length} bytes"
         content = file.read(length + padding)[:length]
         record = _record(content)
         if record is not None:
@@ -67,7 +67,7 @@ def _read(file: BinaryIO, size: int, crc: int, *, is_last: bool) -> tuple[int, s
                 continue
         if is_last and _is_torn(content, start):
             return crc, ""
-        return crc, f"the record at {start} is not what was written"
+        return crc, f"the record at {start} has the wrong checksum"
     return crc, ""
 
 

@@ -125,8 +125,8 @@ class AgentRun:
         if not self.ready or not seconds:
             return self._backup_trouble if self.ready else ""
         return (
-            f"the store can't be read for {seconds:.0f} s ({self._objects.trouble}): without it clients are not let in "
-            f"to etcd in {self.deactivates_in:.0f} s, until it is back"
+            f"the store can't be read for {seconds:.0f} s ({self._objects.trouble}): in "
+            f"{self.deactivates_in:.0f} s etcd stops serving clients until the store is back"
         )
 
     @property
@@ -210,7 +210,7 @@ class AgentRun:
             ended = agent.Phase.HANDING_OVER.value, agent.Phase.HANDED_OVER.value
             found = "" if self.phase in ended else _not_understood(self._settings, event)
             if found and found != self._found:
-                log.warning("nothing shows that this epoch is the owner", epoch=self._settings.epoch, error=found)
+                log.warning("no proof that this epoch is the owner", epoch=self._settings.epoch, error=found)
             self._found = found
 
     def _act(self, action: actions.AgentAction) -> None:
@@ -252,7 +252,7 @@ class AgentRun:
             await self._starting.run(await asyncio.shield(self._marker))
         except _EXPECTED as error:
             self._trouble = str(error)
-            log.warning("etcd was not started", epoch=self._settings.epoch, error=str(error))
+            log.warning("etcd did not start", epoch=self._settings.epoch, error=str(error))
             await guard.stop()
             self._turns.arrived(events.EtcdEnded())
             return
@@ -260,7 +260,7 @@ class AgentRun:
         self._turns.arrived(events.EtcdStarted())
         self._door.release()
         await guard.ended()
-        self._trouble = "etcd has ended"
+        self._trouble = "etcd has exited"
         self._door.hold()
         self._turns.arrived(events.EtcdEnded())
 
@@ -289,7 +289,7 @@ class AgentRun:
             try:
                 await self.backups.run()
             except OSError as error:  # no space for temporary files: no reason to end what serves
-                log.warning("backups have stopped, and are tried again", error=str(error))
+                log.warning("backups have stopped and will be retried", error=str(error))
                 await asyncio.sleep(PERIOD)
 
     async def _final(self) -> None:
@@ -316,7 +316,7 @@ class AgentRun:
                     progress=progressed,
                 )
         except _EXPECTED as error:
-            self._trouble = f"the final snapshot failed, and is tried again: {error}"
+            self._trouble = f"the final snapshot failed and will be retried: {error}"
             log.warning("the final snapshot failed", epoch=self._settings.epoch, error=str(error))
             self._turns.arrived(events.SnapshotFailed())
             return
@@ -391,7 +391,7 @@ def _not_understood(settings: agent.Settings, seen: events.Observed) -> str:
     if seen.marker is None:
         return f"there is no first-start marker of epoch {epoch}: this is the wrong store, or nothing was copied"
     if isinstance(seen.marker, Unreadable):
-        return f"the first-start marker of epoch {epoch} is not understood: {seen.marker.why}"
+        return f"the first-start marker of epoch {epoch} is unreadable: {seen.marker.why}"
     if isinstance(seen.operation, Unreadable):
-        return f"the CopyOperation of epoch {epoch} is not understood: {seen.operation.why}"
+        return f"the CopyOperation of epoch {epoch} is unreadable: {seen.operation.why}"
     return ""

@@ -98,9 +98,9 @@ class CopierRun:
         if event.marker is None:
             self._trouble = f"epoch {epoch} has no first-start marker in {self._parts.source.where}"
         elif isinstance(event.marker, Unreadable):
-            self._trouble = f"the first-start marker of epoch {epoch} is not understood: {event.marker.why}"
+            self._trouble = f"the first-start marker of epoch {epoch} is unreadable: {event.marker.why}"
         elif isinstance(event.operation, Unreadable):
-            self._trouble = f"the CopyOperation of epoch {epoch} is not understood: {event.operation.why}"
+            self._trouble = f"the CopyOperation of epoch {epoch} is unreadable: {event.operation.why}"
         else:
             self._trouble = ""
 
@@ -124,7 +124,7 @@ class CopierRun:
         try:
             return events.Copied(await self._copy(final))
         except (StoreError, OSError) as error:
-            self._trouble = f"the copy failed, and is tried again: {error}"
+            self._trouble = f"the copy failed and will be retried: {error}"
             log.warning("the copy failed", epoch=self._settings.epoch, error=str(error))
             return events.CopyFailed()
 
@@ -133,11 +133,11 @@ class CopierRun:
         source, target = self._parts.source, self._parts.target
         latest = (await take_stock(source)).latest
         if final is not None and (latest is None or final not in {one.name for one in latest.members}):
-            raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", "it may appear yet")
+            raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", "it may still appear")
         if latest is None:
             if await self._theirs.served() is not None:
                 found = "no full snapshot, and clients have written to this etcd"
-                raise Corrupt(source.where, found, "find its backups: nothing starts empty where a cluster was")
+                raise Corrupt(source.where, found, "find its backups: an etcd that had data never starts empty")
             return ()
         done = await Copier(source, target, self._clock, progress=self._parts.progress).run(LATEST, is_listed=True)
         names = {*done.copied, *done.present}

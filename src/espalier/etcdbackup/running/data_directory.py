@@ -121,4 +121,4 @@ def _clear(folder: Path, cluster: str) -> None:
                 if Path(at) != folder:
                     Path(at).rmdir()
     except OSError as error:
-        raise NotWritten(f"{error.filename}: {error.strerror}; nothing is restored") from error
+        raise NotWritten(f"{error.filename}: {error.strerror}; nothing was restored") from error

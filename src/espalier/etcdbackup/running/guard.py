@@ -58,9 +58,9 @@ class GuardClient:
             self._lost()
 
     def _not_reached(self, error: OSError) -> None:
-        trouble = f"the guard of etcd is not reached at {self._path}: {error.strerror or error}"
+        trouble = f"the guard of etcd is unreachable at {self._path}: {error.strerror or error}"
         if trouble != self.trouble:
-            log.warning("nothing can be done with etcd before its guard is there", error=trouble)
+            log.warning("waiting for the guard of etcd", error=trouble)
         self.trouble = trouble
 
     async def is_running(self) -> bool:
@@ -78,7 +78,7 @@ class GuardClient:
         self._may_run = True
         answer = await self._ask({"do": "start"})
         if "error" in answer:
-            raise NotStarted(f"etcd was not started: {answer['error']}")
+            raise NotStarted(f"etcd did not start: {answer['error']}")
         answering, ending = asyncio.ensure_future(self._answers_at_all()), asyncio.ensure_future(self.ended())
         try:
             async with asyncio.timeout(self._start_timeout):
@@ -90,7 +90,7 @@ class GuardClient:
             ending.cancel()
             await asyncio.gather(answering, ending, return_exceptions=True)
         if self._not_running.is_set():
-            raise NotStarted("etcd ended before it answered; its log says why")
+            raise NotStarted("etcd exited before it answered; see its log")
 
     async def stop(self) -> None:
         """See `Guard`."""
@@ -153,7 +153,7 @@ class GuardClient:
                 if (coming := self._answers.get(said.get("id", 0))) is not None and not coming.done():
                     coming.set_result(said)
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            log.warning("the guard of etcd was lost", error=str(error))
+            log.warning("lost the connection to the guard of etcd", error=str(error))
         finally:
             writer.close()
             self._lost()

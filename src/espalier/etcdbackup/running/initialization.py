@@ -72,7 +72,7 @@ class Initialization:
             await self._initialized()
         except (StoreError, RestoreError, OSError, ValueError) as error:
             self.trouble = str(error)
-            log.warning("etcd's data are not fit to start with", error=self.trouble)
+            log.warning("etcd can't start with its data", error=self.trouble)
             self._outcome = Outcome.FAILED
         else:
             self._outcome = Outcome.SUCCESSFUL
@@ -88,7 +88,7 @@ class Initialization:
                 raise ValueError(f"{damage}, and {self._store.where} has no full snapshot to restore")
             return
         done = await restore(self._store, self._folder, Options(self._members, replace=True), stock=stock)
-        log.info("etcd's data were restored", revision=done.contents.revision, damage=damage)
+        log.info("restored etcd's data", revision=done.contents.revision, damage=damage)
 
 
 def add_initialization(application: web.Application, initialization: Initialization) -> None:

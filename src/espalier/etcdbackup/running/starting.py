@@ -24,7 +24,7 @@ from espalier.etcdbackup.stores.errors import Conflict
 
 log = structlog.get_logger(__name__)
 
-_WRITTEN = "clients may have written to this etcd: find its backups, or say that all is lost (docs/etcd-backup.md)"
+_WRITTEN = "clients may have written to this etcd: find its backups, or declare its data lost (docs/etcd-backup.md)"
 
 
 def usable(stock: Inventory, marker: FirstStart, served: Served | None) -> Inventory:
@@ -39,7 +39,7 @@ def usable(stock: Inventory, marker: FirstStart, served: Served | None) -> Inven
     missing = listed - {one.name for one in found}
     if missing and own is None:
         names = ", ".join(sorted(missing)[:3])
-        raise NotStarted(f"{names} was copied for epoch {marker.epoch}, and is not in its store: copy again")
+        raise NotStarted(f"{names} was copied for epoch {marker.epoch} but is not in its store: copy again")
     return replace(stock, snapshots=tuple(found))
 
 
@@ -67,7 +67,7 @@ class Starting:
             await self._started(marker)
         revision = await newest_revision(parts.etcd)
         if revision < target(self._stock):
-            log.warning("etcd has less than its backups", revision=revision, backups=target(self._stock))
+            log.warning("etcd is behind its backups", revision=revision, backups=target(self._stock))
             await parts.guard.stop()
             await self._restored(marker)
             await parts.guard.start()
@@ -94,7 +94,7 @@ class Starting:
             await guard.stop()  # it may hang
             damage = await data.damage()
             if not damage:
-                raise NotStarted(f"{error}; its data look whole, and were left alone") from None
+                raise NotStarted(f"{error}; its data look intact and were left unchanged") from None
             log.warning("etcd does not start from its data", error=str(error), damage=damage)
             await self._restored(marker)
             await guard.start()
@@ -105,13 +105,13 @@ class Starting:
         if origin is None:
             if marker.predecessor is not None and self._served is None:
                 raise NotStarted(
-                    f"there are data of unknown origin where epoch {settings.epoch} is to start from its copy: "
-                    "move them away, or give it an empty volume"
+                    f"epoch {settings.epoch} must start from its copy, but the volume has data of unknown origin: "
+                    "move them away, or use an empty volume"
                 )
             return True
         if origin.cluster != settings.cluster or origin.epoch > settings.epoch:
             found = f"epoch {origin.epoch} of {origin.cluster}"
-            raise NotStarted(f"the data are of {found}, not of epoch {settings.epoch} of {settings.cluster}")
+            raise NotStarted(f"the data belong to {found}, not to epoch {settings.epoch} of {settings.cluster}")
         return origin.epoch == settings.epoch
 
     async def _restored(self, marker: FirstStart) -> None:
@@ -121,9 +121,9 @@ class Starting:
         origin = Origin(settings.epoch, settings.cluster, is_first)
         if self._stock.latest is None:
             if not is_first or marker.snapshots:
-                raise NotStarted(f"{self._where} has no full snapshot, and {_WRITTEN}")
+                raise NotStarted(f"{self._where} has no full snapshot, but {_WRITTEN}")
             if await data.is_present():
-                raise NotStarted("etcd does not start from its data, and there are no backups to take instead")
+                raise NotStarted("etcd does not start from its data, and there are no backups to restore")
             await data.begin(origin)
             return
         bump = 0 if is_first and marker.lossless else BUMP
@@ -131,6 +131,6 @@ class Starting:
             await data.restore(self._parts.store, self._stock, bump, origin)
         except NothingToRestore:
             if bump:
-                raise NotStarted(f"the backups in {self._where} are of an etcd without data, and {_WRITTEN}") from None
+                raise NotStarted(f"the backups in {self._where} are of an empty etcd, but {_WRITTEN}") from None
             await data.begin(origin)  # nothing was in it when it was given away
-        log.info("etcd's data were restored", revision=target(self._stock), skipped=bump)
+        log.info("restored etcd's data", revision=target(self._stock), skipped=bump)

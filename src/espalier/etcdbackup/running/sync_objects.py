@@ -89,7 +89,7 @@ class SyncObjects:
         record = _understood(found, lambda text: read_served(text, self._epoch, self._cluster))
         if isinstance(record, Unreadable):
             where = f"{self._store.where}/{served_key(self._epoch)}"
-            raise Corrupt(where, record.why, "nothing starts before somebody has looked at it")
+            raise Corrupt(where, record.why, "etcd stays stopped until it is repaired")
         return record
 
     async def put_operation(self, action: PutOperation) -> PutEnded:

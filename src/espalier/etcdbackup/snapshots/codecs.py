@@ -114,7 +114,7 @@ async def decompressed(
         while (piece := await apart(partial(next, pieces, None), len(chunk))) is not None:
             come += len(piece)
             if come > most:
-                raise Malformed(f"its content has more than {most} bytes, which is all that is allowed")
+                raise Malformed(f"its content has more than the allowed {most} bytes")
             if piece:
                 yield piece
     codec.finish()

@@ -42,11 +42,11 @@ class Trailer:
     def finish(self) -> None:
         """Raise `Malformed` unless the hash is that of all content, and a full snapshot has the size of one."""
         if self.size < HASH:
-            raise Malformed(f"it has {self.size} bytes, and its hash alone has {HASH}")
+            raise Malformed(f"it has {self.size} bytes, but its hash alone needs {HASH}")
         if self._kind is Kind.FULL and (self.size % SECTOR != HASH or self.size == HASH):
             raise Malformed(
-                f"it has {self.size} bytes, allowed is a multiple of {SECTOR} and {HASH} for the hash: it was cut off, "
-                "or never was a snapshot of etcd"
+                f"it has {self.size} bytes, allowed is a multiple of {SECTOR} and {HASH} for the hash: it was "
+                "truncated, or is not a snapshot of etcd"
             )
         if self._hash.digest() != self._tail:
             raise Malformed(f"its SHA-256 is {self._hash.hexdigest()}, and {self._tail.hex()} at its end")

@@ -106,7 +106,7 @@ class DeltaWriter:
         revision that is split would be restored in two halves.
         """
         if self.is_finished:
-            raise ValueError("events: found some after the end of the delta; begin another one")
+            raise ValueError("events: found some after the end of the delta; start a new delta")
         if not events:
             return b""
         revisions = [one.revision for one in events]
@@ -149,7 +149,7 @@ async def read_events(content: AsyncIterable[bytes], snapshot: Snapshot) -> Asyn
         else:
             held += batch
     if last != snapshot.last:
-        raise Malformed(f"its last event has revision {last}, and the name says {snapshot.last}")
+        raise Malformed(f"its last event has revision {last}, but its name says {snapshot.last}")
     yield held
 
 
@@ -195,13 +195,13 @@ def _decoded(text: bytes) -> list[Event]:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Malformed(f"it is not the JSON of events: {error}") from None
     except RecursionError:  # in what is skipped; measuring the depth before would take longer than all the rest
-        raise Malformed("it is not the JSON of events: it is nested too deep") from None
+        raise Malformed("it is not the JSON of events: the nesting is too deep") from None
 
 
 def _out_of_order(revisions: list[int], last: int, snapshot: Snapshot) -> str:
     for before, revision in zip([last, *revisions], revisions, strict=False):
         if not snapshot.start <= revision <= snapshot.last:
-            return f"an event has revision {revision}, and the name says {snapshot.start} to {snapshot.last}"
+            return f"an event has revision {revision}, but the name says {snapshot.start} to {snapshot.last}"
         if revision < before:
             return f"an event of revision {revision} comes after one of {before}"
     return "its events are out of order"

@@ -26,7 +26,7 @@ LARGEST_FULL, LARGEST_DELTA = 32 << 30, 2 << 30
 """Bytes of a content, decompressed: etcd recommends 8 GiB for a database; deltas are made at 100 MiB in Gardener."""
 IN_MEMORY = 16 << 20
 """Bytes of a delta that are kept in memory until its hash is verified; of a larger one, in a temporary file."""
-ADVICE = "nothing of it was used; have a full snapshot taken, or restore from an older set"
+ADVICE = "nothing of it was used; take a full snapshot, or restore from an older set"
 
 Progress = Callable[[int], None]
 """Told of bytes that were read from a store."""

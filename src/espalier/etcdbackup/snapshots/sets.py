@@ -164,7 +164,7 @@ class SnapshotSet:
     def findings(self) -> list[Finding]:
         """What does not fit."""
         found = [
-            Finding(Misfit.EMPTY, f"{stored.name} is empty: delete it, and have a full snapshot taken")
+            Finding(Misfit.EMPTY, f"{stored.name} is empty: delete it, and take a full snapshot")
             for stored in self.members
             if not stored.size
         ]
@@ -211,5 +211,5 @@ def _overlap(before: StoredSnapshot, after: StoredSnapshot) -> Finding:
 
 def _fork(before: StoredSnapshot, after: StoredSnapshot) -> Finding:
     seconds = before.snapshot.created - after.snapshot.created
-    said = f"{after.name} has newer revisions than {before.name}, and was taken {seconds} s before it"
+    said = f"{after.name} has newer revisions than {before.name}, but was taken {seconds} s before it"
     return Finding(Misfit.FORK, f"{said}: two histories may have been written")

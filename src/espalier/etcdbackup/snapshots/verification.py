@@ -91,4 +91,4 @@ async def check(store: Store, stored: StoredSnapshot, progress: Progress = silen
     except Corrupt as error:
         return Checked(stored, str(error))
     except NotFound:
-        return Checked(stored, f"{store.where}/{stored.key}: it was listed, and is not there any more")
+        return Checked(stored, f"{store.where}/{stored.key}: it was listed but no longer exists")

@@ -49,7 +49,7 @@ async def collect(store: Store, clock: Clock, retention: Retention, measures: Me
             await store.delete(stored.key)
         except Unavailable as error:
             measures.collected(kind, False)
-            log.warning("retention stops: the store is away", key=stored.key, error=str(error))
+            log.warning("retention stops: the store is unreachable", key=stored.key, error=str(error))
             break
         except StoreError as error:
             measures.collected(kind, False)
@@ -76,6 +76,6 @@ async def collecting(
             continue
         try:
             if deleted := await collect(store, clock, retention, measures, may):
-                log.info("snapshots that are no longer needed were deleted", count=deleted)
+                log.info("deleted snapshots that are no longer needed", count=deleted)
         except StoreError as error:
             log.warning("retention could not list the store", error=str(error))

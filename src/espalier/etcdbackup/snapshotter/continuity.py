@@ -68,7 +68,7 @@ async def last_stored(store: Store, latest: SnapshotSet) -> LastWrites:
     it has none: what is in a full snapshot is known only to who reads all of it.
     """
     if not latest.chain:
-        raise Incomparable(f"{latest.full.name} has no delta after it, with which etcd could be compared")
+        raise Incomparable(f"{latest.full.name} has no delta after it to compare etcd with")
     last, revision = latest.chain[-1], latest.reach
     writes: set[Write] = set()
     try:
@@ -87,17 +87,17 @@ async def compare(etcd: Client, known: LastWrites) -> None:
     """Return if etcd has these writes at their revision. Raises `Incomparable`, `OtherHistory` and `EtcdError`."""
     revision = await newest_revision(etcd)
     if revision < known.revision:
-        raise OtherHistory(f"etcd has revision {revision}, and had {known.revision}")
+        raise OtherHistory(f"etcd has revision {revision}, but had {known.revision}")
     if known.revision <= NO_WRITES:
         return
     try:
         async with asyncio.timeout(PATIENCE):
             found = await _found(etcd, known.revision)
     except (Compacted, TimeoutError):
-        raise Incomparable(f"revision {known.revision} was compacted, so that it can't be compared") from None
+        raise Incomparable(f"revision {known.revision} was compacted and can't be compared") from None
     if found != known.writes:
         raise OtherHistory(
-            f"etcd has other writes at revision {known.revision} than were stored: it is another etcd, or lost its data"
+            f"the writes of revision {known.revision} differ from the backup: this is another etcd, or it lost its data"
         )
 
 

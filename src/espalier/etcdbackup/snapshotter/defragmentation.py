@@ -53,7 +53,7 @@ async def _timed(client: Client, clock: Clock, measures: Measures) -> None:
         measures.defragmented(clock.monotonic() - began, False)
         raise
     measures.defragmented(clock.monotonic() - began, True)
-    log.info("a member was defragmented", bytes_before=before, bytes=(await client.status()).db_size)
+    log.info("defragmented a member", bytes_before=before, bytes=(await client.status()).db_size)
 
 
 async def defragmenting(

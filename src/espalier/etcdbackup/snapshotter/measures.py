@@ -21,15 +21,15 @@ LATEST_TIMESTAMP = Measure(
     "gauge",
     "Seconds since 1970 at which the newest snapshot was taken.",
     _BY_KIND,
-    to_do="`Full` older than two of its periods: `/healthz` and the log say why",
+    to_do="if `Full` is older than two periods, see `/healthz` and the log",
 )
 REQUIRED = Measure(
     "etcdbr_snapshot_required",
     "gauge",
     "1 while a snapshot is due and not stored.",
     _BY_KIND,
-    to_do="1 for longer than a snapshot takes: writes to etcd would be lost with its disk; the log names the store's "
-    "or etcd's error",
+    to_do="if it is 1 for longer than a snapshot takes, a lost disk loses writes; the log has the error of the store "
+    "or etcd",
 )
 DURATION = Measure(
     "etcdbr_snapshot_duration_seconds", "histogram", "Time to take and store a snapshot.", _BY_RESULT, _SECONDS
@@ -38,26 +38,28 @@ DELTAS = Measure("etcdbr_snapstore_latest_deltas_total", "gauge", "Deltas of the
 DELTA_REVISIONS = Measure(
     "etcdbr_snapstore_latest_deltas_revisions_total",
     "gauge",
-    "Revisions of these deltas.",
-    to_do="above a million a restore takes long: have a full snapshot taken more often",
+    "Revisions in the deltas of the latest set.",
+    to_do="above a million, restores are slow: take full snapshots more often",
 )
-COLLECTED = Measure("etcdbr_snapshot_gc", "counter", "Snapshots that retention deleted, or could not.", _BY_RESULT)
+COLLECTED = Measure(
+    "etcdbr_snapshot_gc", "counter", "Snapshots that retention deleted or failed to delete.", _BY_RESULT
+)
 DEFRAGMENTATION = Measure(
-    "etcdbr_defragmentation_duration_seconds", "histogram", "Time of defragmentations.", ("succeeded",), _SECONDS
+    "etcdbr_defragmentation_duration_seconds", "histogram", "Duration of defragmentations.", ("succeeded",), _SECONDS
 )
 
 STORE_UNREADABLE = Measure(
     "espalier_etcd_store_unreadable_seconds",
     "gauge",
-    "Seconds for which the agent of an epoch can't read its store; 0 while it can.",
-    to_do="above 0: the message of `/healthz` says why, and when clients are not let in any more",
+    "Seconds since the agent of an epoch could last read its store; 0 while it can.",
+    to_do="if above 0, see `/healthz` for the reason and when etcd stops serving clients",
 )
 DEACTIVATION = Measure(
     "espalier_etcd_deactivation_seconds",
     "gauge",
-    "Seconds until clients are not let in to etcd any more, unless its store is read again; 0 while they are not.",
-    to_do="while the store is away it counts down from `validity`: have the store back before it is 0; if it is, "
-    "etcd serves again once the store is back",
+    "Seconds until etcd stops serving clients unless its store can be read again; 0 while it does not serve.",
+    to_do="it counts down from `validity` while the store can't be read: restore the store before it reaches 0; "
+    "after that, etcd serves again once the store is back",
 )
 
 MEASURES: tuple[Measure, ...] = (

@@ -79,7 +79,7 @@ class Pending:
     async def store(self, store: Store) -> StoredSnapshot:
         """Store the delta. Raises `StoreError`; then nothing is lost, and it can be tried again, but not added to."""
         if self._delta is None:
-            raise ValueError("delta: found none, one must have been begun")
+            raise ValueError("delta: found none; begin one first")
         self._is_sealed = True
         stored = await self._delta.store(store, self.stored + 1, self._times.of_delta(self._delta.last))
         self.stored = stored.snapshot.last

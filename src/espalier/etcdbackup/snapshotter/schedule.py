@@ -50,7 +50,7 @@ def following(expression: str, now: datetime, *, name: str = "schedule") -> date
     except (CronSimError, StopIteration) as error:
         raise ValueError(
             f"{name}: found {expression!r}, allowed is a cron expression of five fields such as 0 */1 * * * "
-            f"({str(error) or 'it never comes'})"
+            f"({str(error) or 'it never occurs'})"
         ) from None
 
 

@@ -140,10 +140,12 @@ class Snapshotter:
                 try:
                     await self._followed(last)
                 except Compacted as error:
-                    log.warning("revisions were compacted before a delta had them", last=last, compacted=error.revision)
+                    log.warning(
+                        "revisions were compacted before a delta stored them", last=last, compacted=error.revision
+                    )
                     last = await self._begun_anew()
                 except Incomparable as error:
-                    log.warning("etcd is compared with its backups again", reason=str(error))
+                    log.warning("comparing etcd with its backups again", reason=str(error))
                     last = await self._begun()
         except Exception as error:
             reason = str(error)
@@ -161,18 +163,18 @@ class Snapshotter:
         if latest is not None and (revision < latest.last or (self._was_behind and revision == latest.last)):
             self._was_behind = True
             raise Behind(
-                f"etcd has revision {revision}, and its backups in {self._store.where} lead to {latest.last}: what it "
-                "writes now would stand before them; restore it from them, or give it another prefix"
+                f"etcd has revision {revision}, but its backups in {self._store.where} end at {latest.last}: "
+                "new writes would reuse their revisions; restore etcd from them, or use another prefix"
             )
         reason = full_first(self._schedule, latest, self._clock.now())
         if reason is None and self._was_behind:
-            reason = "etcd was behind its backups: what it wrote since does not follow them"
+            reason = "etcd was behind its backups: its later writes do not continue them"
         if reason is None and latest is not None:
             reason = await self._difference(latest, revision)
         self._orders.closed = ""
         if reason is None and latest is not None:
             return latest.reach
-        log.info("a full snapshot is taken first", reason=reason)
+        log.info("taking a full snapshot first", reason=reason)
         return await self._begun_anew()
 
     async def _begun_anew(self) -> int:
@@ -196,8 +198,8 @@ class Snapshotter:
             if revision <= latest.last:
                 self._was_behind = True
                 raise Behind(
-                    f"{error}; it is not backed up before it has more revisions than its backups in "
-                    f"{self._store.where}: restore it from them, or give it another prefix"
+                    f"{error}; backups pause until etcd has more revisions than those in "
+                    f"{self._store.where}: restore it from them, or use another prefix"
                 ) from None
             return str(error)
         except Incomparable as error:
@@ -273,7 +275,7 @@ class Snapshotter:
         """
         try:
             if self._known is None:
-                raise Incomparable("nothing is known of it that could be compared")
+                raise Incomparable("there is no earlier write to compare")
             await compare(self._etcd, self._known)
         except Incomparable:
             if not pending.is_empty:
@@ -342,7 +344,7 @@ class Snapshotter:
         self._failures.pop(kind, None)
         self._measures.required(kind, False)
         self._measures.stored(stored, self._clock.monotonic() - began)
-        log.info("a snapshot is stored", name=stored.name, bytes=stored.size)
+        log.info("stored a snapshot", name=stored.name, bytes=stored.size)
 
     def _failed(self, kind: Kind, error: Exception, began: float) -> None:
         now = self._clock.monotonic()

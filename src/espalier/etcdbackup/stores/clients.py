@@ -90,7 +90,7 @@ class Access:
             return Clients(build(settings, small, quick), build(settings, long, patient))
         except (BaseError, ValueError) as error:
             found = str(error).partition("\n")[0]
-            raise Refused(str(self._location), f"its client can't be made: {found}", "see its credentials") from None
+            raise Refused(str(self._location), f"its client can't be made: {found}", "check its credentials") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +212,8 @@ def _is_service_account(account: str, folder: Path) -> bool:
     try:
         tree = json_trees.decode(account, dict[str, Any])
     except msgspec.MsgspecError:
-        found = "the service account is no JSON object"
-        raise Refused(str(folder), found, "put the key there that Google's console gave you") from None
+        found = "the service account is not a JSON object"
+        raise Refused(str(folder), found, "use the key file from the Google Cloud console") from None
     return bool(tree.get("type", "service_account") == "service_account")
 
 

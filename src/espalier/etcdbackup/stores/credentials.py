@@ -92,7 +92,7 @@ def find(kind: Kind, environ: Mapping[str, str], *, source: bool = False) -> Cre
         return CredentialFiles(kind, None)
     named = _named(variable, environ, SOURCE if source else "")
     if named is None and source and _named(variable, environ, "") is not None:
-        found = f"{variable} is set, for the target, and {SOURCE}{variable} is not"
+        found = f"{variable} is set, for the target, but {SOURCE}{variable} is not"
         raise Refused("credentials of the source", found, "set it; the same path if the two share credentials")
     return CredentialFiles(kind, named)
 
@@ -114,22 +114,22 @@ def _text(file: Path) -> str:
         with file.open("rb") as opened:
             data = opened.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise Refused(str(file), f"more than {LARGEST} bytes", "put credentials there, nothing else")
+            raise Refused(str(file), f"more than {LARGEST} bytes", "the file must hold credentials only")
         return data.decode().strip()
     except UnicodeDecodeError:
-        raise Refused(str(file), "it is not text in UTF-8", "put credentials there, nothing else") from None
+        raise Refused(str(file), "it is not text in UTF-8", "the file must hold credentials only") from None
     except OSError as error:
         raise _unreadable(file, error) from None
 
 
 def _values(file: Path) -> dict[str, str]:
-    advice = "allowed is one JSON object of texts, such as accessKeyID"
+    advice = "allowed is one JSON object of strings, such as accessKeyID"
     try:
         tree = json_trees.decode(_text(file).encode())
     except msgspec.MsgspecError:
         raise Refused(str(file), "it is not JSON", advice) from None
     if not isinstance(tree, dict):
-        raise Refused(str(file), "it is JSON, but no object", advice)
+        raise Refused(str(file), "it is JSON, but not an object", advice)
     return {name: _word(value) for name, value in tree.items() if isinstance(value, str | bool)}
 
 

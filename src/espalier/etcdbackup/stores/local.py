@@ -190,8 +190,8 @@ class LocalStore:
                 return await self._apart(key, attempt)
             except _Held:
                 if loop.time() + wait > deadline:
-                    found = f"another writer holds {self._folder / LOCK} for {self.retries.total:g} s"
-                    raise Unavailable(self._url(key), found, "`fuser` says which process it is") from None
+                    found = f"another writer has held {self._folder / LOCK} for {self.retries.total:g} s"
+                    raise Unavailable(self._url(key), found, "find its process with `fuser`") from None
             await asyncio.sleep(wait)
             wait = min(wait * 2, 0.2)
 
@@ -232,7 +232,7 @@ class LocalStore:
     def _compared(self, key: str, file: BufferedRandom, digest: bytes) -> StoredObject:
         file.seek(0)
         if hashlib.file_digest(file, "sha256").digest() != digest:
-            raise Corrupt(self._url(key), "other bytes were stored than were written", "check the disk")
+            raise Corrupt(self._url(key), "the stored bytes differ from those written", "check the disk")
         file.seek(0)
         return _described(key, file)
 
@@ -261,7 +261,7 @@ class LocalStore:
         with self._opened(key) as file:
             data = file.read(most + 1)
             if len(data) > most:
-                raise Corrupt(self._url(key), f"more than {most} bytes, which is all that is expected")
+                raise Corrupt(self._url(key), f"more than the expected {most} bytes")
             file.seek(0)
             return Content(data, _described(key, file))
 
@@ -272,15 +272,15 @@ class LocalStore:
         except FileNotFoundError:
             if self._device is None:
                 return False
-            found = "the folder was there, and is not any more"
+            found = "the folder has disappeared"
         else:
             if not stat.S_ISDIR(state.st_mode):
-                raise Refused(self.where, "it is no folder", "name a folder")
+                raise Refused(self.where, "it is not a folder", "name a folder")
             if self._device in (None, state.st_dev):
                 self._device = state.st_dev
                 return True
             found = "the folder is on another file system than before"
-        raise Unavailable(self.where, found, "see that its file system is mounted; then it goes on by itself")
+        raise Unavailable(self.where, found, "mount its file system; then it resumes by itself")
 
     def _opened(self, key: str) -> BufferedReader:
         if not self._is_there():
@@ -290,7 +290,7 @@ class LocalStore:
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 os.close(descriptor)
-                raise NotFound(self._url(key), "no such object, but something else than a file")
+                raise NotFound(self._url(key), "no such object: the path is not a file")
             return open(descriptor, "rb")
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             self._is_there()  # or it is gone since
@@ -298,7 +298,7 @@ class LocalStore:
 
     def _path(self, key: str) -> Path:
         if keys.checked(key).partition("/")[0] in (LOCK, UPLOADS):
-            raise ValueError(f"key: found {key!r}, which the store keeps for itself")
+            raise ValueError(f"key: found {key!r}, which the store reserves")
         return self._folder / key
 
     def _url(self, key: str) -> str:

@@ -166,7 +166,7 @@ class RemoteStore:
         try:
             meta = await obstore.head_async(client, self._path(key))
         except FileNotFoundError:
-            raise Corrupt(self._url(key), "it was stored, and is not there", "see who else writes there") from None
+            raise Corrupt(self._url(key), "it was stored but is missing", "check what else writes there") from None
         if (result["version"], result["e_tag"]) == (meta["version"], meta["e_tag"]):
             self._require_size(key, meta["size"], len(data))
             return self._stored(meta)
@@ -204,7 +204,7 @@ class RemoteStore:
         async for chunk in self.stream(key):
             await asyncio.to_thread(back.update, chunk)
         if back.digest() != sent.sha256.digest():
-            raise Corrupt(self._url(key), "other bytes were stored than were sent", "upload it again")
+            raise Corrupt(self._url(key), "the stored bytes differ from those sent", "upload it again")
 
     async def delete(self, key: str) -> None:
         """See `Store`."""
@@ -237,7 +237,9 @@ class RemoteStore:
             async with asyncio.timeout(limit):
                 yield
         except TimeoutError:
-            raise Unavailable(self._url(key), f"no answer within {limit:g} s", "see network and store") from None
+            raise Unavailable(
+                self._url(key), f"no answer within {limit:g} s", "check the network and the store"
+            ) from None
         except (BaseError, FileNotFoundError) as error:
             raise _translated(self._url(key), error) from None
 
@@ -312,23 +314,25 @@ def _translated(where: str, error: Exception) -> StoreError:
     said = _reason(text)
     status = int(found[1]) if (found := _STATUS.search(text)) else 0
     if any(code in text for code in _NO_BUCKET):
-        return Refused(where, f"there is no such bucket ({said})", "make it, or see the URL")
+        return Refused(where, f"there is no such bucket ({said})", "create it, or check the URL")
     match error:
         case FileNotFoundError():
             return NotFound(where, "no such object")
         case PermissionDeniedError() | UnauthenticatedError():
-            return Refused(where, f"the store refuses these credentials ({said})", "see their rights and their end")
+            return Refused(where, f"the store rejects these credentials ({said})", "check their permissions and expiry")
         case AlreadyExistsError() | PreconditionError():
             return Conflict(where, _NO_MATCH)
         case InvalidPathError():
             return Refused(where, f"it holds an object whose name can't be read ({said})", "remove that object")
     if "without LOCATION" in text:
-        return Refused(where, "the store redirects without saying where to", "see the region of its credentials")
+        return Refused(where, "the store redirects without a location", "check the region in its credentials")
     if status == 416:
-        return Corrupt(where, "the object is shorter than the store said")
+        return Corrupt(where, "the object is shorter than the store reported")
     if 400 <= status < 500 and status not in _TRANSIENT:
-        return Refused(where, f"the store refuses the request ({said})", "see credentials, clock, region and endpoint")
-    return Unavailable(where, f"the store does not answer as it should ({said})", "see network and store")
+        return Refused(
+            where, f"the store rejects the request ({said})", "check credentials, clock, region and endpoint"
+        )
+    return Unavailable(where, f"the store does not answer as expected ({said})", "check the network and the store")
 
 
 def _reason(text: str) -> str:

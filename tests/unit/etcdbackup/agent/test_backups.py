@@ -134,7 +134,7 @@ def test_an_etcd_that_is_behind_its_backups_is_trouble_and_nothing_is_deleted() 
         await put(one.bucket, full(500, 0), full(600, 88_000_000), full(700, 88_100_000), full(800, 88_200_000))
         async with backing_up(one) as backups:
             await asyncio.sleep(HOUR)
-            assert "etcd has revision 1, and its backups" in backups.trouble
+            assert "etcd has revision 1, but its backups" in backups.trouble
             assert len(one.bucket.objects) == 4
 
     simulated(story)
@@ -145,7 +145,7 @@ def test_an_etcd_that_was_behind_its_backups_is_not_taken_for_what_follows_them(
         await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
         async with backing_up(one) as backups:
             await asyncio.sleep(MINUTE)
-            assert "etcd has revision 1, and its backups" in backups.trouble
+            assert "etcd has revision 1, but its backups" in backups.trouble
             last = await one.write(40)
             await asyncio.sleep(MINUTE)
             assert not backups.trouble

@@ -123,7 +123,7 @@ async def test_what_goes_wrong_is_answered_with_its_sentence(error: Exception, s
 async def test_nobody_waits_for_ever() -> None:
     async with served(Recorder(hangs=True)) as port:
         status, said = await asked(port, "/snapshot/full")
-        assert (status, said) == (504, "it was not done within 0.2 s; it may be yet\n")
+        assert (status, said) == (504, "it did not finish within 0.2 s; it may still finish\n")
 
 
 async def test_the_latest_set_is_that_of_the_store() -> None:

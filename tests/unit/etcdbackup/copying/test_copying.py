@@ -214,7 +214,7 @@ def test_a_target_that_holds_something_newer_is_refused() -> None:
             source, target = stores(simulation)
             await put(source, *NEW)
             await put(target, other)
-            with pytest.raises(Refused, match=rf"s3://target/etcd-main: it holds {other}, which a restore would take"):
+            with pytest.raises(Refused, match=rf"s3://target/etcd-main: it holds {other}, which a restore would use"):
                 await copied(simulation, source, target)
             assert list(target.objects) == [other.key]
         source, target = stores(simulation)

@@ -182,7 +182,7 @@ async def test_etcd_dies_with_its_guard() -> None:
         )
         assert process.stdout is not None
         async with asyncio.timeout(PATIENCE):
-            assert b"guards" in await process.stdout.readline()
+            assert b"guarding" in await process.stdout.readline()
             agent = Agent(*await asyncio.open_unix_connection(folder / "guard.sock"))
             assert await agent.ask(id=1, do="start") == {"id": 1, "running": True}
             process.kill()
@@ -219,7 +219,7 @@ async def test_a_second_guard_does_not_take_the_agent_of_one_that_lives() -> Non
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
         other = Control(Door(setting.path.with_name("other.sock")), Child(SLEEPS, patience=1))
-        with pytest.raises(OSError, match=r"another guard lives and has this socket; end it first.*guard\.sock"):
+        with pytest.raises(OSError, match=r"another guard is using this socket; stop it first.*guard\.sock"):
             await other.listen(setting.path)
         assert await agent.ask(id=1, do="state") == {"id": 1, "running": False}
         agent.writer.close()

@@ -33,8 +33,8 @@ def test_members_are_those_of_the_initial_cluster_whoever_begins_it() -> None:
     ("flags", "said"),
     [
         ({"initial_cluster": "a"}, "--initial-cluster: found 'a', allowed is NAME=URL"),
-        ({"initial_cluster": "a=http://a:1"}, "found members a, and --name default is none of them"),
-        ({"initial_cluster": "default=http://a:1"}, "--initial-advertise-peer-urls: found http://localhost:2380, and"),
+        ({"initial_cluster": "a=http://a:1"}, "found members a, but not --name default"),
+        ({"initial_cluster": "default=http://a:1"}, "--initial-advertise-peer-urls: found http://localhost:2380, but"),
         ({"advertise_peer_urls": "localhost:2380"}, "--initial-advertise-peer-urls: found 'localhost:2380', allowed"),
         ({"advertise_peer_urls": "http://localhost:2380/x"}, "--initial-advertise-peer-urls: found 'http://localhost"),
         (

@@ -37,10 +37,10 @@ def test_a_full_snapshot_with_less_than_its_name_says_is_completed_by_deltas_bef
 def test_what_is_missing_is_named() -> None:
     held = stock(full(10, 0), delta(15, 20, 1))
     (latest,) = plan.full_snapshots(held)
-    with pytest.raises(Incomplete, match=f"revision 10 can be restored from {latest.name} and .* 11 to 14 are missing"):
+    with pytest.raises(Incomplete, match=f"revision 10 can be restored from {latest.name} but .* 11 to 14 are missing"):
         plan.path(latest, 10, held)
     assert plan.path(latest, 10, held, partial=True).deltas == ()
-    with pytest.raises(Incomplete, match="content has revision 9 and not 10, and the last one in the store is 10"):
+    with pytest.raises(Incomplete, match="content ends at revision 9, not 10, but the last one in the store is 10"):
         plan.path(latest, 9, stock(full(10, 0)))
 
 

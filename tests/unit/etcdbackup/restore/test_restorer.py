@@ -204,7 +204,7 @@ async def test_a_store_without_a_backup_is_refused(store: MemoryStore, tmp_path:
     with pytest.raises(NothingToRestore):
         await restore(store, tmp_path / "data", kept)
     await backed_up(store, Model(), 1, [])
-    with pytest.raises(NothingToRestore, match="an etcd without data"):
+    with pytest.raises(NothingToRestore, match="an empty etcd"):
         await restore(store, tmp_path / "data", kept)
     assert list(tmp_path.iterdir()) == []
 
@@ -238,7 +238,7 @@ async def test_data_that_are_there_are_put_aside_only_when_told(store: MemorySto
     assert done.replaced == tmp_path / "data.replaced"
     assert database(tmp_path / "data.replaced").read_bytes() == b"old"
     assert found(data)[1].revision == 10 + 10**9
-    with pytest.raises(Occupied, match="keeps what was replaced before"):
+    with pytest.raises(Occupied, match="holds data replaced by an earlier restore"):
         await restore(store, data, Options(replace=True))
 
 

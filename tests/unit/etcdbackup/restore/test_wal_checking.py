@@ -44,7 +44,7 @@ def test_a_flipped_byte_of_data_is_found(tmp_path: Path) -> None:
     for at in places:
         flipped = bytearray(SEGMENT)
         flipped[at] ^= 0x40
-        assert "is not what was written" in damage(made(tmp_path, bytes(flipped)))
+        assert "has the wrong checksum" in damage(made(tmp_path, bytes(flipped)))
 
 
 def test_the_last_segment_may_end_anywhere(tmp_path: Path) -> None:
@@ -55,11 +55,11 @@ def test_the_last_segment_may_end_anywhere(tmp_path: Path) -> None:
 def test_a_segment_before_the_last_may_not(tmp_path: Path) -> None:
     made(tmp_path, SEGMENT[:-3])
     made(tmp_path, b"", f"{1:016x}-{9:016x}.wal")
-    assert "a record at" in damage(tmp_path)
+    assert "the record at" in damage(tmp_path)
 
 
 def test_missing_segments_are_found(tmp_path: Path) -> None:
-    assert "has no log" in damage(tmp_path)
+    assert "has no WAL segments" in damage(tmp_path)
     made(tmp_path, SEGMENT)
     made(tmp_path, b"", f"{2:016x}-{9:016x}.wal")
     assert "is missing" in damage(tmp_path)
@@ -84,4 +84,4 @@ async def test_the_log_of_a_real_etcd_is_whole_also_after_a_kill_and_a_flipped_b
         content = bytearray(segment.read_bytes())
         content[20_000] ^= 0x01
         segment.write_bytes(content)
-        assert "is not what was written" in damage(folder)
+        assert "has the wrong checksum" in damage(folder)

@@ -51,7 +51,7 @@ async def test_what_was_put_aside_makes_way_for_its_own_cluster_alone(tmp_path: 
         await data.restore(store, await take_stock(store), 0, OURS)
         assert (before / DATABASE).read_bytes() == b"old"
     else:
-        with pytest.raises(Occupied, match=r"data\.replaced keeps what was replaced before"):
+        with pytest.raises(Occupied, match=r"data\.replaced holds data replaced by an earlier restore"):
             await data.restore(store, await take_stock(store), 0, OURS)
         assert (before / DATABASE).read_bytes() == b"older"
         assert (folder / DATABASE).read_bytes() == b"old"

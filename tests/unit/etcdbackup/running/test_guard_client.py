@@ -34,7 +34,7 @@ async def test_a_guard_that_is_not_there_is_told(tmp_path: Path) -> None:
     async with client(tmp_path / "guard.sock") as guard:
         while not guard.trouble:  # noqa: ASYNC110 - nothing else tells it
             await asyncio.sleep(0)
-        assert guard.trouble == f"the guard of etcd is not reached at {tmp_path}/guard.sock: No such file or directory"
+        assert guard.trouble == f"the guard of etcd is unreachable at {tmp_path}/guard.sock: No such file or directory"
 
 
 async def test_a_guard_that_was_taken_to_run_nothing_is_told_to_end_what_it_runs(

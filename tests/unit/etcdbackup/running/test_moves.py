@@ -378,8 +378,8 @@ def test_an_object_that_is_not_understood_is_named_by_agent_and_copy() -> None:
         ):
             await source.bucket.put(key, b"{")
             await asyncio.sleep(60)
-            assert f"the {name} of epoch 1 is not understood: it is no" in run.trouble
-            assert f"the {name} of epoch 1 is not understood: it is no" in copy.trouble
+            assert f"the {name} of epoch 1 is unreadable: it is no" in run.trouble
+            assert f"the {name} of epoch 1 is unreadable: it is no" in copy.trouble
             if good is not None:
                 await source.bucket.put(key, good)
 
@@ -445,7 +445,7 @@ def test_data_from_which_etcd_does_not_start_are_left_alone_unless_they_are_foun
         await asyncio.sleep(60)
         run = source.run
         assert run is not None
-        assert "its data look whole" in run.trouble
+        assert "its data look intact" in run.trouble
         source.data.damaged = "page 7 is torn"
         source.guard.heals_with_other_data = True
         await moves.until(lambda: run.ready, seconds=60)

@@ -140,13 +140,13 @@ async def test_an_event_that_is_missing_at_the_end_of_a_delta_is_found() -> None
     whole = SET[1]
     shorter = packed(full_content(), Compression.GZIP)
     assert whole.key in await damaged(whole, shorter)
-    assert "the name says 21" in await damaged(replace(whole, last=21), content_of(whole))
+    assert "its name says 21" in await damaged(replace(whole, last=21), content_of(whole))
 
 
 async def test_a_full_snapshot_that_is_no_file_of_etcd_is_found() -> None:
     for data in (b"", b"rose" * 200):
         stored = data + hashlib.sha256(data).digest()
-        assert "never was a snapshot of etcd" in await damaged(PLAIN, stored)
+        assert "is not a snapshot of etcd" in await damaged(PLAIN, stored)
 
 
 @pytest.mark.parametrize("removed", [1, 2])
@@ -184,7 +184,7 @@ async def test_an_object_that_goes_while_it_is_verified_is_a_problem(store: Memo
     found = await latest(store)
     await store.delete(SET[1].key)
     (problem,) = (await verify(store, found)).problems
-    assert f"{SET[1].key}: it was listed, and is not there any more" in problem
+    assert f"{SET[1].key}: it was listed but no longer exists" in problem
 
 
 async def test_a_store_that_is_away_says_nothing_about_a_set(store: MemoryStore) -> None:
@@ -227,5 +227,5 @@ async def test_no_event_is_handed_out_before_the_hash_is_verified(store: MemoryS
 
 async def test_a_content_larger_than_any_is_not_unpacked(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "LARGEST_FULL", 1000)
-    with pytest.raises(Corrupt, match="more than 1000 bytes"):
+    with pytest.raises(Corrupt, match="more than the allowed 1000 bytes"):
         await bytes_of(store, (await latest(store)).full)

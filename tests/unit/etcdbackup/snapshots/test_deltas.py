@@ -122,9 +122,9 @@ def text_of(revisions: Sequence[int]) -> bytes:
 @pytest.mark.parametrize(
     ("revisions", "said"),
     [
-        ([5, 6], "its last event has revision 6, and the name says 7"),
-        ([4, 7], "an event has revision 4, and the name says 5 to 7"),
-        ([5, 8], "an event has revision 8, and the name says 5 to 7"),
+        ([5, 6], "its last event has revision 6, but its name says 7"),
+        ([4, 7], "an event has revision 4, but the name says 5 to 7"),
+        ([5, 8], "an event has revision 8, but the name says 5 to 7"),
         ([6, 5, 7], "an event of revision 5 comes after one of 6"),
         ([], "its last event has revision 0"),
     ],

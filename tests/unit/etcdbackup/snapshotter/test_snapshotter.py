@@ -130,7 +130,7 @@ def test_revisions_that_were_compacted_unseen_lead_to_a_full_snapshot() -> None:
 def test_an_etcd_that_is_behind_its_backups_is_not_backed_up() -> None:
     async def story(one: Setting) -> None:
         await put(one.bucket, full(100, 88_000_000), delta(101, 120, 88_000_060))
-        with pytest.raises(Behind, match=r"etcd has revision 1, and its backups in s3://backups/etcd-main lead to 120"):
+        with pytest.raises(Behind, match=r"etcd has revision 1, but its backups in s3://backups/etcd-main end at 120"):
             await one.snapshotter().run()
         assert len(one.bucket.objects) == 2
 
@@ -179,7 +179,7 @@ def test_an_etcd_with_other_writes_is_not_backed_up_before_it_has_more_of_them_t
     async def story(one: Setting) -> None:
         await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
         await one.write(19)
-        with pytest.raises(Behind, match="other writes at revision 20"):
+        with pytest.raises(Behind, match="the writes of revision 20 differ"):
             await asyncio.wait_for(one.snapshotter().run(), HOUR)
         await one.write()
         async with one.running():
@@ -200,7 +200,7 @@ def test_an_etcd_that_lost_its_data_under_an_agent_does_not_go_on_after_what_it_
         await one.write(2)
         await asyncio.sleep(1)
         await one.lose_all_data()
-        with pytest.raises(Behind, match=r"etcd has revision 1, and its backups in \S+ lead to 8"):
+        with pytest.raises(Behind, match=r"etcd has revision 1, but its backups in \S+ end at 8"):
             await asyncio.wait_for(running, HOUR)
         assert await one.names() == ["Full-0-1", "Incr-2-6", "Incr-7-8"]
 
@@ -559,7 +559,7 @@ def test_after_a_final_snapshot_an_agent_that_starts_takes_a_full_one_whatever_d
 def test_an_etcd_without_a_revision_that_it_had_is_told_at_once() -> None:
     async def story(one: Setting) -> None:
         async with asyncio.timeout(1):
-            with pytest.raises(OtherHistory, match="etcd has revision 1, and had 8"):
+            with pytest.raises(OtherHistory, match="etcd has revision 1, but had 8"):
                 await compare(one.client, LastWrites(8, frozenset()))
 
     simulated(story)

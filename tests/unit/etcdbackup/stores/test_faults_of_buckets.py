@@ -119,7 +119,7 @@ async def test_nobody_listens(tmp_path: Path) -> None:
 async def test_refused_credentials_are_not_tried_again(store: Store, proxy: FaultyHttp, status: int, code: str) -> None:
     body = f"<Error><Code>{code}</Code><Message>No</Message></Error>".encode()
     proxy.faults += [Fault(status=status, body=body)] * 1
-    with pytest.raises(Refused, match=rf"s3://{BUCKET}/.*a: the store refuses .*{code}.*; see "):
+    with pytest.raises(Refused, match=rf"s3://{BUCKET}/.*a: the store rejects .*{code}.*; check "):
         await store.read("a", most=9)
     assert len(proxy.seen) == 1
 
@@ -127,7 +127,7 @@ async def test_refused_credentials_are_not_tried_again(store: Store, proxy: Faul
 @pytest.mark.parametrize("size", [10, PART + (1 << 20)])
 async def test_a_store_that_keeps_other_bytes_is_found_out(store: Store, proxy: FaultyHttp, size: int) -> None:
     proxy.faults.append(Fault(is_put, sent=lambda data: data[:-1] + b"!"))
-    with pytest.raises(Corrupt, match=r"v2/Full: other bytes were stored"):
+    with pytest.raises(Corrupt, match=r"v2/Full: the stored bytes differ"):
         await store.upload("v2/Full", chunks(size))
 
 
@@ -187,7 +187,7 @@ async def test_credentials_are_read_again_when_their_files_change(tmp_path: Path
     async with google_server() as server:
         file = google_files(tmp_path / "credentials", server, "expired@garden.iam.gserviceaccount.com")
         store = open_store(f"gs://{BUCKET}/etcd-main", {"GOOGLE_APPLICATION_CREDENTIALS": str(file)})
-        with pytest.raises(Refused, match=r"refuses these credentials .*AuthenticationRequired"):
+        with pytest.raises(Refused, match=r"rejects these credentials .*AuthenticationRequired"):
             await store.put("a", b"1")
         google_files(tmp_path / "credentials", server)
         await store.put("a", b"1")
@@ -232,7 +232,7 @@ def _key(store: Store, key: str) -> str:
 async def test_an_object_that_becomes_shorter_while_it_is_read_is_found_out(store: Store, proxy: FaultyHttp) -> None:
     await store.put("v2/Full", b"12345678")
     proxy.faults.append(Fault(is_get, status=416, body=b"<Error><Code>InvalidRange</Code></Error>"))
-    with pytest.raises(Corrupt, match=r"v2/Full: the object is shorter than the store said"):
+    with pytest.raises(Corrupt, match=r"v2/Full: the object is shorter than the store reported"):
         await anext(store.stream("v2/Full", start=4))
 
 
