@@ -174,7 +174,7 @@ async def plans(espalier: GardenCommands) -> None:
     assert "Data at risk: nothing that was acknowledged" in planned.output
     assert "Times are those of the gardenlet of seed west" in planned.output
     assert f"{QUICK.lease_wait:g} s    leases of the source's extensions end" in planned.output
-    assert "what is acknowledged is stored within 5 s" in planned.output
+    assert "writes are backed up within 5 s" in planned.output
 
 
 async def says_when_its_bucket_is_of_no_use_to_others(garden: Garden, espalier: GardenCommands) -> None:

@@ -42,7 +42,7 @@ def test_a_shoot_that_was_deleted_when_its_seed_was_lost_is_moved_to_be_deleted(
         await world.create_shoot()
         await world.healthy("a")
         await world.client.delete(Shoot.resource, "apple", NAMESPACE)
-        with pytest.raises(Invalid, match="does not move any more, unless its seed is lost"):
+        with pytest.raises(Invalid, match="can move only if its seed is lost"):
             await world.move("b")
         await world.garden.seeds["a"].power_off()
         await asyncio.sleep(60)

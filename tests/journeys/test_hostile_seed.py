@@ -69,7 +69,7 @@ def test_of_two_shoots_with_one_technical_id_none_touches_what_is_the_others(see
         twin = {**(await world.client.get(Shoot.resource, "apple", NAMESPACE)).tree["spec"], "seedName": seed}
         body = {"metadata": {"name": "apple", "namespace": "dev"}, "spec": twin}
         await world.client.create(NAMESPACES, {"metadata": {"name": "dev"}})
-        with pytest.raises(Invalid, match="would be another shoot's"):
+        with pytest.raises(Invalid, match="another shoot already has this namespace"):
             await world.client.create(Shoot.resource, body)
         configuration = await world.client.get(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
         await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
@@ -81,8 +81,8 @@ def test_of_two_shoots_with_one_technical_id_none_touches_what_is_the_others(see
         await world.client.create(VALIDATING_WEBHOOK_CONFIGURATION, fresh)
         await asyncio.sleep(300)
         told = (await world.client.get(Shoot.resource, "apple", "dev")).decode(Shoot).status
-        assert "shoot--dev--apple is another shoot's" in told.last_errors[0].description
-        assert "make this shoot under another name" in told.last_errors[0].description
+        assert "shoot--dev--apple belongs to another shoot" in told.last_errors[0].description
+        assert "create this shoot under another name" in told.last_errors[0].description
         assert world.witness.serving == {"shoot--dev--apple": "a"}
         assert await world.shoot("apple") == apple
         await world.client.delete(Shoot.resource, "apple", "dev")

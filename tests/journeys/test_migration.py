@@ -386,7 +386,7 @@ def test_a_gardenlet_that_is_cut_from_its_seed_begins_nothing_and_says_so() -> N
         await world.move("b")
         shoot = await world.until(lambda shoot: bool(shoot.status.last_errors))
         assert last_of(shoot) == ("Migrate", "Error")
-        assert "the seed's API server can't be asked about the Cluster" in shoot.status.last_errors[0].description
+        assert "the Cluster can't be read or written in the seed" in shoot.status.last_errors[0].description
         assert world.witness.serving == {"shoot--dev--apple": "a"}
         world.restore_links()
         await world.healthy("b")
@@ -430,7 +430,7 @@ def test_a_shoot_of_which_the_state_is_lost_is_not_made_anew() -> None:
         await world.healthy("a")
         creates = world.infrastructures.count("create")
         await world.seeds["a"].power_off()
-        with pytest.raises(Forbidden, match="all that is known of the shoot's control plane"):
+        with pytest.raises(Forbidden, match="the only record of the shoot's control plane"):
             await world.client.delete(ShootState.resource, "apple", NAMESPACE)
         await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
         patch = {"metadata": {"finalizers": None}}
@@ -438,7 +438,7 @@ def test_a_shoot_of_which_the_state_is_lost_is_not_made_anew() -> None:
         await world.client.delete(ShootState.resource, "apple", NAMESPACE)
         await world.move("b")
         shoot = await world.until(lambda shoot: last_of(shoot) == ("Restore", "Error"))
-        assert "a shoot that is restored gets no new secrets" in shoot.status.last_errors[0].description
+        assert "a restored shoot gets no new secrets" in shoot.status.last_errors[0].description
         assert [error.task_id for error in shoot.status.last_errors] == ["Generate secrets"]
         await asyncio.sleep(600)
         assert world.infrastructures.count("create") == creates
@@ -457,7 +457,7 @@ def test_a_destination_that_dies_is_given_up_for_another_one() -> None:
         await world.until(lambda shoot: last_of(shoot) == ("Restore", "Processing"))
         await asyncio.sleep(30)
         await world.seeds["b"].power_off()
-        with pytest.raises(Invalid, match="the shoot moves already"):
+        with pytest.raises(Invalid, match="the shoot is already moving"):
             await world.move("c")
         await asyncio.sleep(60)  # b counts as lost
         await world.move("c")
@@ -590,7 +590,7 @@ def test_a_move_that_has_begun_is_restored_where_it_came_from_if_nothing_was_han
         await asyncio.sleep(60)
         assert last_of(await world.shoot()) == ("Migrate", "Processing")
         world.seeds["a"].troubles.stuck.clear()
-        with pytest.raises(Invalid, match="the shoot moves already"):
+        with pytest.raises(Invalid, match="the shoot is already moving"):
             await world.move("a")
         world.seeds["a"].troubles.stuck.add("Worker")
         await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)

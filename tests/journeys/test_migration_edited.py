@@ -249,8 +249,8 @@ def test_a_person_who_takes_a_move_back_too_late_is_told_to_finish_it_and_that_w
             await world.client.delete(core.VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
             await world.move("a")
             told = await world.until(lambda shoot: bool(shoot.status.last_errors))
-            assert "which has handed the shoot's etcd over already" in told.status.last_errors[0].description
-            assert "move the shoot on, and then back" in told.status.last_errors[0].description
+            assert "which has already handed over the shoot's etcd" in told.status.last_errors[0].description
+            assert "move the shoot to another seed, then back" in told.status.last_errors[0].description
             assert world.witness.serving == {}
             await world.move("b")
             await world.healthy("b")

@@ -69,7 +69,7 @@ def test_each_failure_has_its_exit_code_and_leaves_the_folder_alone(
     path = tmp_path / "store" / delta(6, 7, 1).key
     path.unlink()
     assert run(arguments) == 5
-    assert f"6 to 7 are missing; look for what was deleted, or restore what is there with --partial; {folder} is" in (
+    assert f"6 to 7 are missing; look for deleted deltas, or restore revision 5 with --partial; {folder} is" in (
         capsys.readouterr().err
     )
     path.write_bytes(b"damaged")
@@ -81,4 +81,4 @@ def test_each_failure_has_its_exit_code_and_leaves_the_folder_alone(
     assert "restored revision 5" in shown.out
     assert delta(6, 7, 1).key in shown.err
     assert run(arguments) == 1
-    assert f"{folder} has data already" in capsys.readouterr().err
+    assert f"{folder} already has data" in capsys.readouterr().err

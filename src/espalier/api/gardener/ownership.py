@@ -67,7 +67,7 @@ class Ownership(msgspec.Struct, frozen=True):
         """A new epoch for a seed. Raises `OwnershipError` when it is the current epoch's: nothing has to change."""
         current = self.current
         if current is not None and (current.seed, current.bucket) == (seed, bucket):
-            raise OwnershipError(f"seed {seed} has the shoot already, in epoch {current.epoch}; add no epoch for it")
+            raise OwnershipError(f"seed {seed} already has the shoot, in epoch {current.epoch}; no new epoch is needed")
         epoch = _epoch({"epoch": current.epoch + 1 if current else 1, "seed": seed, "bucket": bucket})
         kept = [*self.epochs, epoch]
         started = self.last_started
@@ -98,12 +98,12 @@ def parse(annotation: str | None) -> Ownership:
     try:
         epochs = json_trees.decode(annotation, tuple[Epoch, ...])
     except msgspec.MsgspecError as error:
-        raise OwnershipError(f"these are no epochs: {quoted(annotation, 80)}: {error}") from None
+        raise OwnershipError(f"these are not valid epochs: {quoted(annotation, 80)}: {error}") from None
     for before, after in pairwise(epochs):
         if before.epoch >= after.epoch:
-            raise OwnershipError(f"epoch {after.epoch} stands after {before.epoch}: numbers must grow")
+            raise OwnershipError(f"epoch {after.epoch} follows {before.epoch}: numbers must increase")
     if not epochs:
-        raise OwnershipError("the list of epochs is empty; without epochs there is no annotation")
+        raise OwnershipError("the list of epochs is empty; remove the annotation instead")
     return Ownership(epochs)
 
 
@@ -112,4 +112,4 @@ def _epoch(fields: dict[str, Any]) -> Epoch:
     try:
         return msgspec.convert(fields, Epoch)
     except msgspec.ValidationError as error:
-        raise OwnershipError(f"this can't be an epoch: {error}") from None
+        raise OwnershipError(f"invalid epoch: {error}") from None

@@ -69,7 +69,7 @@ BY_NAMESPACE = "namespace"
 K = TypeVar("K", bound=KubeObject)
 
 _NOT_READY = AdmissionResponse(
-    False, "the garden has just started and has not read everything yet; try again", 503, "ServiceUnavailable"
+    False, "the garden has just started and its caches are not synced yet; try again", 503, "ServiceUnavailable"
 )
 
 

@@ -71,7 +71,7 @@ def highly_available(shoot: Shoot) -> Iterator[Violation]:
     if control_plane is None or control_plane.high_availability is None:
         return
     kind = control_plane.high_availability.failure_tolerance.type
-    yield Violation(_HIGH_AVAILABILITY, f"failure tolerance {kind}: replicas: 3 of etcd", "", messages.HIGHLY_AVAILABLE)
+    yield Violation(_HIGH_AVAILABILITY, f"failure tolerance {kind} (etcd replicas: 3)", "", messages.HIGHLY_AVAILABLE)
 
 
 def together(old: Shoot, old_tree: Tree, new: Shoot, new_tree: Tree, *, frees: bool = False) -> Iterator[Violation]:

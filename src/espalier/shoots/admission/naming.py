@@ -28,4 +28,4 @@ def violations(shoot: Shoot, project: str, is_taken: Callable[[Shoot, str], bool
         found = f"{metadata.name}: {len(metadata.name)} characters"
         yield Violation("metadata.name", found, f"{max(most, 0)} characters in this project", messages.TOO_LONG)
     if is_taken(shoot, technical_id):
-        yield Violation("metadata.name", f"{metadata.name}, which makes {technical_id}", "", messages.NAME_TAKEN)
+        yield Violation("metadata.name", f"{metadata.name}, which gives {technical_id}", "", messages.NAME_TAKEN)

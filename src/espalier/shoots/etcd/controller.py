@@ -56,8 +56,8 @@ def _etcd_of_claim(claim: Object) -> tuple[Key, ...]:
 def _failed(error: KubeError | NameTaken) -> Outcome:
     match error:
         case NameTaken():  # of an Etcd of this name that was deleted: its objects go as well
-            return Wait("NameTaken", f"{error}; it is made when that is gone, or delete that", after=AGAIN)
+            return Wait("NameTaken", f"{error}; waiting until it is gone; delete it if it is not needed", after=AGAIN)
         case Conflict() | NotFound():
-            return Wait("PlanOutdated", f"the world changed meanwhile: {error}", after=1.0)
+            return Wait("PlanOutdated", f"objects changed meanwhile: {error}", after=1.0)
         case _:
             return fault_of(error)

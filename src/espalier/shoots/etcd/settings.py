@@ -40,13 +40,13 @@ def check(etcd: Etcd) -> None:
     if etcd.spec.replicas > MOST_REPLICAS:
         raise Unusable(f"spec.replicas: found {etcd.spec.replicas}, allowed are 0 and {MOST_REPLICAS}")
     if etcd.spec.backup.store is None:
-        raise Unusable("spec.backup.store: found none, and without backups an etcd can't pass to another seed; set it")
+        raise Unusable("spec.backup.store: found none; set it, as an etcd without backups can't move to another seed")
     for key in (metadata_keys.EPOCH, *((metadata_keys.SOURCE_EPOCH,) if is_copy(etcd) else ())):
         found = etcd.metadata.annotations.get(key, "")
         if not (found.isascii() and found.isdigit() and len(found) <= 16 and int(found) >= 1):
             raise Unusable(f"annotation {key}: found {found!r}, allowed is the number of an ownership epoch")
     if is_copy(etcd) and etcd.spec.backup.source_store == etcd.spec.backup.store:
-        raise Unusable("spec.backup.sourceStore: it is spec.backup.store; backups can't be copied over themselves")
+        raise Unusable("spec.backup.sourceStore: found the same as spec.backup.store, allowed is another store")
 
 
 def agent_command(etcd: Etcd, *, timed: bool = False) -> list[str]:

@@ -55,6 +55,6 @@ def _told(scope: Scope, outcome: Outcome) -> tuple[str, str]:
                 return "ScaledToZero", "spec.replicas is 0: no etcd runs"
             if is_copy(scope.etcd):
                 return "BackupsCopied", "all backups are copied"
-            return "EtcdReady", "etcd serves"
+            return "EtcdReady", "etcd is serving"
         case _:
             return outcome.reason, outcome.message

@@ -48,7 +48,7 @@ async def write_objects(ctx: Context) -> Outcome:
     for resource, found in due.remove:
         await ctx.writer.delete(resource, found, ctx.scope.belongs)
     if due.replace:
-        return Wait("StatefulSetReplaced", f"StatefulSet {ctx.object.name} is deleted, and made anew as it shall be")
+        return Wait("StatefulSetReplaced", f"StatefulSet {ctx.object.name} is deleted and will be recreated")
     for one in due.apply:
         await _apply(ctx, one)
     if due.apply:
@@ -86,7 +86,7 @@ async def wait_for_pods(ctx: Context) -> Outcome:
     if counts.updated_replicas < wanted or counts.replicas > wanted:
         return Wait("PodsPending", f"{counts.updated_replicas} of {wanted} pods have the newest template")
     if counts.ready_replicas < wanted:
-        what = "the copy is not done" if is_copy(ctx.scope.etcd) else "etcd does not serve"
+        what = "the copy is not done" if is_copy(ctx.scope.etcd) else "etcd is not serving"
         return Wait("PodsNotReady", f"{what}: {counts.ready_replicas} of {wanted} pods are ready")
     return Done()
 
@@ -99,10 +99,10 @@ async def stop_pods(ctx: Context) -> Outcome:
         if hidden is None or not ctx.scope.owns(hidden):
             return Continue()
         await ctx.writer.merge(STATEFUL_SET, hidden, {"metadata": {"labels": selector(ctx.scope.etcd)}})
-        return Wait("PodsStopping", f"StatefulSet {hidden.name} had lost its labels, by which it is watched")
+        return Wait("PodsStopping", f"StatefulSet {hidden.name} had lost the labels it is watched by")
     if live.metadata.deletion_timestamp is None and found.spec.replicas:
         await ctx.writer.merge(STATEFUL_SET, live, {"spec": {"replicas": 0}})
-        return Wait("PodsStopping", "the pods are being ended")
+        return Wait("PodsStopping", "the pods are terminating")
     if found.status.replicas or not _is_observed(ctx.scope, found):
         return Wait("PodsStopping", f"{found.status.replicas} pods still run")
     return Continue()

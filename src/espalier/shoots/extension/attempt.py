@@ -113,7 +113,7 @@ class Attempt(Generic[S]):
             return Verdict(math.inf)
         live = self.tools.cache.get(self.object.key)
         if live is not None and asked(live.metadata.annotations) == keys.MIGRATE:
-            return Verdict(0, "Superseded", f"{self.operation} was ended, for the resource is to be migrated")
+            return Verdict(0, "Superseded", f"{self.operation} was stopped because the resource must be migrated")
         if not self.cluster or self.operation in self.tools.extension.unleased:
             return Verdict(math.inf)
         lease = self.tools.leases.of(self.cluster)
@@ -188,14 +188,14 @@ class Attempt(Generic[S]):
                 return
             except Conflict:
                 await self.read_again()
-        raise Conflict.of(f"{self.resource.kind} {self.object.key} changes all the time")
+        raise Conflict.of(f"{self.resource.kind} {self.object.key} changes too often")
 
     async def read_again(self) -> None:
         """Take the object as it is now. Raises `Conflict` when it is another one, or gone."""
         key = self.object.key
         live = await self.tools.writer.read(self.resource, key)
         if live is None or live.metadata.uid != self.object.metadata.uid:
-            raise Conflict.of(f"{self.resource.kind} {key} is gone, or was made anew")
+            raise Conflict.of(f"{self.resource.kind} {key} is gone or was recreated")
         self.object = live
 
     async def _write_first(self, change: Tree) -> None:

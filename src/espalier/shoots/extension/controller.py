@@ -142,5 +142,5 @@ def _unreadable(found: Object, error: Exception) -> tuple[Outcome, Report]:
 def _outdated(error: KubeError | NameTaken) -> Outcome:
     """A step that was refused, for the resource is another one by now, is planned anew."""
     if isinstance(error, Conflict | NotFound | Fenced):
-        return Wait("PlanOutdated", f"the world changed while this was planned: {error}", after=1.0)
+        return Wait("PlanOutdated", f"objects changed meanwhile: {error}", after=1.0)
     return fault_of(error)

@@ -31,8 +31,8 @@ class StateTooLarge(OperationFailed):
 
     def __init__(self, size: int, largest: int) -> None:
         super().__init__(
-            f"status.state: found {size / 2**20:.2f} MiB, allowed: up to {largest / 2**20:.2f} MiB, for an object has "
-            "to fit into a request of etcd; the state that was saved before is kept: have the extension save less",
+            f"status.state: found {size / 2**20:.2f} MiB, allowed: up to {largest / 2**20:.2f} MiB, as it must "
+            "fit into an etcd request; the earlier state is kept: have the extension save less",
             ErrorCode.CONFIGURATION,
             reason="StateTooLarge",
         )

@@ -88,7 +88,7 @@ class Guard:
         left = self._until - self._clock.monotonic()
         if not verdict.reason and left <= 0:
             verdict = Verdict(
-                0, "OperationTooLong", f"the operation took longer than {self._longest:g} s; it is retried"
+                0, "OperationTooLong", f"the operation took longer than {self._longest:g} s; it will be retried"
             )
         if verdict.reason:
             self._stopped = Stopped(verdict.reason, verdict.message)
@@ -126,6 +126,6 @@ async def _end(task: asyncio.Future[Any]) -> None:
     task.cancel()
     await asyncio.wait((task,), timeout=CANCELLED)
     if not task.done():
-        _log.error("a cancelled operation goes on; it reaches its provider no longer")
+        _log.error("a cancelled operation still runs; its calls to the provider are blocked")
     elif not task.cancelled():
         task.exception()

@@ -59,28 +59,26 @@ class Leases:
         """The lease of a cluster, now."""
         cluster = self.clusters.get(Key("", name))
         if cluster is None:
-            return _invalid("ClusterMissing", f"Cluster {name} is not there: its gardenlet has to make it")
+            return _invalid("ClusterMissing", f"Cluster {name} does not exist; its gardenlet must create it")
         expires = expiration_of(cluster)
         seen = self._seen.get(name)
         if expires is None or seen is None:
-            what = (
-                "spec.leaseExpiration: found none that can be read, allowed: a time such as 2026-01-01T00:00:00.000000Z"
-            )
-            return _invalid("LeaseMissing", f"Cluster {name}: {what}; its gardenlet has to write it")
+            what = "spec.leaseExpiration: found none that is valid, allowed: a time such as 2026-01-01T00:00:00.000000Z"
+            return _invalid("LeaseMissing", f"Cluster {name}: {what}; its gardenlet must write it")
         remaining = (expires - self._clock.now()).total_seconds()
         if remaining > self._timing.lease_validity + self._timing.clock_skew:
             return _invalid(
                 "ClockSkew",
                 f"Cluster {name}: spec.leaseExpiration is {remaining:.0f} s ahead, allowed: lease validity "
-                f"{self._timing.lease_validity:g} s and clock skew {self._timing.clock_skew:g} s; the clock of this "
-                "machine is behind, or that of its gardenlet ahead: set it right",
+                f"{self._timing.lease_validity:g} s and clock skew {self._timing.clock_skew:g} s; correct the "
+                "clock of this machine (behind) or of its gardenlet (ahead)",
             )
         seconds = min(remaining, seen.ends - self._clock.monotonic())
         if seconds <= 0:
             return _invalid(
                 "LeaseExpired",
-                f"the lease of cluster {name} expired at {seen.expiration}: nothing is done until its gardenlet renews "
-                "it, which it does once it has read in the garden that the shoot is still of this seed",
+                f"the lease of cluster {name} expired at {seen.expiration}: waiting for its gardenlet to renew "
+                "it, which it does once the garden confirms that the shoot still belongs to this seed",
             )
         return Lease(seconds)
 

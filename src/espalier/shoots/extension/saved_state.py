@@ -45,6 +45,7 @@ class SavedState(Generic[S]):
             return msgspec.convert(value, self._type)
         except UNREADABLE as error:
             message = (
-                f"status.state: {error}; allowed: what this extension saved; restore it from a backup of the ShootState"
+                f"status.state: {error}; allowed: state that this extension saved; restore it from a backup of the "
+                "ShootState"
             )
             raise StateInvalid(message) from None

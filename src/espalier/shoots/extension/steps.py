@@ -28,7 +28,7 @@ _log = structlog.get_logger("espalier.extension")
 async def check_shoot(attempt: Attempt[Any]) -> Outcome:
     """Nothing is done for a shoot that is not retried."""
     if attempt.is_of_failed_shoot:
-        return Wait("ShootFailed", "the Shoot has failed: it is retried once its spec changes, or somebody asks for it")
+        return Wait("ShootFailed", "the Shoot has failed; change its spec or request a retry")
     return Continue()
 
 
@@ -57,7 +57,7 @@ async def begin(attempt: Attempt[Any]) -> Outcome:
         # What it waits for is told already. Who reads it would be woken, and wake this one again.
         said = attempt.said(OperationState.PROCESSING, before.progress, before.description)
     else:
-        said = attempt.said(OperationState.PROCESSING, _BEGUN, f"{attempt.operation} is under way")
+        said = attempt.said(OperationState.PROCESSING, _BEGUN, f"{attempt.operation} is in progress")
     await attempt.write({"lastOperation": said, **attempt.with_lease(valid=True)}, is_first=True)
     return Continue()
 
@@ -78,8 +78,8 @@ async def restore(attempt: Attempt[Any]) -> Outcome:
     """What the extension does to restore. One that needs a state is not asked without it."""
     if attempt.tools.extension.state is not None and attempt.seen.status.state is None:
         missing = StateInvalid(
-            "status.state: found nothing, but it is needed to restore; nothing is made in its place: have the state "
-            "written from the ShootState, or ask for gardener.cloud/operation=reconcile to begin without one"
+            "status.state: found nothing, but a restore needs it; no new resources are created: write the state "
+            "from the ShootState, or annotate with gardener.cloud/operation=reconcile to start without it"
         )
         return _failed(attempt, missing)
     return await _act(attempt, lambda: attempt.tools.extension.actuator.restore(attempt.request()))
@@ -121,7 +121,7 @@ async def end_request(attempt: Attempt[Any]) -> Outcome:
             return Done()
         except Conflict:
             await attempt.read_again()
-    return Wait("PlanOutdated", "the resource changes all the time", after=1.0)
+    return Wait("PlanOutdated", "the resource changes too often", after=1.0)
 
 
 async def let_go(attempt: Attempt[Any]) -> Outcome:
@@ -172,7 +172,7 @@ async def _act(attempt: Attempt[Any], act: Any) -> Outcome:
     except KubeError as error:
         return fault_of(error)
     except Exception as error:
-        _log.exception("an operation failed by a bug of its extension", extension=attempt.tools.extension.name)
+        _log.exception("an operation failed because of a bug in its extension", extension=attempt.tools.extension.name)
         return Fault(
             "InternalError", f"{type(error).__name__} in extension {attempt.tools.extension.name}; see its log"
         )

@@ -26,7 +26,7 @@ class Flow(Generic[S]):
             raise FlowError(f"flow {name}: several tasks are named {', '.join(twice)}")
         for task in given:
             if unknown := [before for before in task.after if before not in by_name]:
-                raise FlowError(f"flow {name}: {task.name} comes after {', '.join(unknown)}, and there is no such task")
+                raise FlowError(f"flow {name}: {task.name} depends on {', '.join(unknown)}, which does not exist")
         self.tasks: Mapping[str, Task[S]] = {task: by_name[task] for task in _ordered(name, by_name)}
         self.depth: Mapping[str, int] = _depths(self.tasks)
 
@@ -52,7 +52,7 @@ def _ordered(flow: str, tasks: Mapping[str, Task[S]]) -> list[str]:
     while left:
         ready = next((name for name, task in left.items() if all(before in ordered for before in task.after)), None)
         if ready is None:
-            raise FlowError(f"flow {flow}: tasks wait for each other in a circle: {' -> '.join(_circle(left))}")
+            raise FlowError(f"flow {flow}: tasks depend on each other in a cycle: {' -> '.join(_circle(left))}")
         ordered[ready] = None
         del left[ready]
     return list(ordered)

@@ -20,7 +20,7 @@ S = TypeVar("S")
 Guard = Callable[[], Awaitable[Wait | Failure | None]]
 """Asked before each action; what it says instead of None stands for the task."""
 
-ACTED = Wait("Acted", "it was done; the world has to show it", after=1.0)
+ACTED = Wait("Acted", "done; waiting for the caches", after=1.0)
 
 _OVER = Stand(State.DONE)
 _log = structlog.get_logger("espalier.flow")
@@ -73,7 +73,7 @@ def _verdict(task: Task[S], scope: S, result: Verdict | None) -> Verdict:
     try:
         verdict = task.look(scope)
     except Exception as error:
-        _log.exception("a task can't look", task=task.name)
+        _log.exception("could not evaluate a task", task=task.name)
         return Failure(f"{type(error).__name__}: {error}")
     if isinstance(verdict, Act) and result is not None:
         return result

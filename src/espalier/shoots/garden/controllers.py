@@ -78,7 +78,7 @@ class Garden:
         if live is None:
             return Done()
         if not self._signs.has_looked:
-            return Wait("NotLooked", "Leases of seeds were not read yet: what its condition says stays", after=1)
+            return Wait("NotLooked", "Leases of seeds have not been read yet: its condition stays unchanged", after=1)
         silence = self._signs.silence(key.name)
         status = live.decode(Seed).status
         is_alive = silence < self._config.heartbeat_grace and self._signs.has_seen(key.name)
@@ -86,18 +86,18 @@ class Garden:
             GARDENLET_READY,
             "True" if is_alive else "Unknown",
             "GardenletReady" if is_alive else "GardenletSilent",
-            "" if is_alive else f"its gardenlet has not renewed Lease {key.name} for some time: look if it runs",
+            "" if is_alive else f"its gardenlet has not renewed Lease {key.name} for some time: check whether it runs",
         )
         conditions = _with(status.conditions, ready, self._clock.now())
         wanted = msgspec.structs.replace(status, conditions=conditions)
         await self._writer.status(Seed.resource, live, wanted, Precondition.UID, before=status)
         if not is_alive and self._signs.has_seen(key.name):
             await self._nobody_tells(key.name)
-        return Wait("Watched", "its Lease is read again", after=self._config.look)
+        return Wait("Watched", "its Lease will be read again", after=self._config.look)
 
     async def _nobody_tells(self, seed: str) -> None:
         """How the shoots of a silent seed are is unknown; its gardenlet says it anew when it is back."""
-        message = f"the gardenlet of seed {seed} gives no sign of life"
+        message = f"the gardenlet of seed {seed} has stopped renewing its Lease"
         for found in self._shoots.list():
             status = found.decode(Shoot).status
             if status.seed_name == seed:
@@ -173,9 +173,13 @@ class Garden:
         silence, grace = self._signs.silence(source), self._config.give_up_after
         is_forced = live.metadata.annotations.get(FORCE_RESTORE) == "true"
         if not is_forced and silence < grace:
-            return Wait("SourceMigrates", f"seed {source} has {grace - silence:.0f} s left", after=self._config.look)
-        why = "as people asked for" if is_forced else f"which was silent for {silence:.0f} s"
-        description = f"seed {source} is given up, {why}; seed {typed.spec.seed_name} goes on without it"
+            return Wait(
+                "SourceMigrates",
+                f"seed {source} has {grace - silence:.0f} s left to hand the shoot over",
+                after=self._config.look,
+            )
+        why = "as requested" if is_forced else f"which was silent for {silence:.0f} s"
+        description = f"seed {source} was given up, {why}; seed {typed.spec.seed_name} continues without it"
         last = LastOperation(
             OperationType.MIGRATE, OperationState.ABORTED, description, 100, timestamp(self._clock.now())
         )
@@ -184,7 +188,7 @@ class Garden:
             seed_name=typed.spec.seed_name,
             last_operation=last,
             last_errors=[],
-            conditions=_unknown(typed.status, "SeedGivenUp", f"seed {source} is given up", self._clock.now()),
+            conditions=_unknown(typed.status, "SeedGivenUp", f"seed {source} was given up", self._clock.now()),
         )
         await self._writer.status(Shoot.resource, live, wanted, Precondition.VERSION, before=typed.status)
         return Done()

@@ -65,8 +65,8 @@ def next_moves(
             kept[named] = refused[named]
         elif shoot.spec.seed_name != seed:
             kept[named] = (
-                f"its move to seed {shoot.spec.seed_name} has failed: `espalier shoots describe` says why; annotate it "
-                "gardener.cloud/operation=retry after that"
+                f"its move to seed {shoot.spec.seed_name} has failed: see `espalier shoots describe`, then annotate "
+                "it with gardener.cloud/operation=retry"
             )
         elif shoot.metadata.deletion_timestamp is not None and not source_is_lost:
             kept[named] = "it is being deleted"

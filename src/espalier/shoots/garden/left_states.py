@@ -50,10 +50,12 @@ class LeftStates:
             return Done()
         made = datetime.fromisoformat(known.metadata.creation_timestamp or "")
         if (left := GRACE - (self._clock.now() - made).total_seconds()) > 0:
-            return Wait("ShootMissing", f"no Shoot has the UID {uid}: it is deleted if none appears", after=left)
+            return Wait(
+                "ShootMissing", f"no Shoot has the UID {uid}: it will be deleted unless one appears", after=left
+            )
         client = self._writer.client
         if any(one.metadata.uid == uid for one in (await client.list(Shoot.resource)).items):
-            return Wait("ShootUnseen", "its Shoot is there, and not seen yet", after=60)
+            return Wait("ShootUnseen", "its Shoot exists but is not in the cache yet", after=60)
         try:
             live = await client.get(core.SECRET, key.name, key.namespace)
         except NotFound:

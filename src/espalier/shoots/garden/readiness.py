@@ -21,7 +21,7 @@ def unready(seed: Seed | None, *, is_deleted: bool = False) -> tuple[str, str]:
         return "DestinationSeedUnready", f"seed {seed.metadata.name} has no spec.backup, which etcd needs"
     ready = next((one for one in seed.status.conditions if one.type == GARDENLET_READY), None)
     if ready is None or ready.status != "True":
-        said = ready.message if ready is not None else "its gardenlet has given no sign of life yet"
+        said = ready.message if ready is not None else "its gardenlet has not reported yet"
         return "DestinationSeedUnready", f"seed {seed.metadata.name} is not ready: {said}"
     return "", ""
 

@@ -54,7 +54,7 @@ class SignsOfLife:
                     await self.look()
             except (KubeError, TimeoutError) as error:
                 self._looking_since = None
-                _log.warning("seeds can't be looked at", reason=f"{error}")
+                _log.warning("can't read the Leases of seeds", reason=f"{error}")
             await asyncio.sleep(self._config.look)
 
     async def look(self) -> None:

@@ -102,7 +102,7 @@ class Backups:
         if live is None:
             live = await self._tools.garden.create(resource, _object(resource, key, spec))
             if live is None:
-                return Wait("BucketAppears", "another one of this name was just made", SOON)
+                return Wait("BucketAppears", "another one of this name was just created", SOON)
         secret = await self._credentials(live.decode(BackupBucket), f"bucket-{key.name}")
         wanted = {"type": backup.provider, "region": backup.region, "secretRef": secret}
         if backup.provider_config:
@@ -115,7 +115,7 @@ class Backups:
         try:
             return await self._entry(key)
         except Forbidden as refusal:  # the garden grants rights on an entry once it has seen it
-            return Wait("RightsMissing", f"the garden has not granted it yet: {refusal}", after=RIGHTS_SOON)
+            return Wait("RightsMissing", f"the garden has not granted access yet: {refusal}", after=RIGHTS_SOON)
 
     async def _entry(self, key: Key) -> Outcome:
         live = self._observer.garden[BackupEntry.resource].get(key)
@@ -129,7 +129,7 @@ class Backups:
             technical_id = _technical_id(live.name)
             if self._observer.seed[NAMESPACE].get(Key("", technical_id)) is not None:
                 # An agent there may need its credentials still: it has a final snapshot to take.
-                return Wait("NamespaceLeft", f"namespace {technical_id} is still there", after=SOON)
+                return Wait("NamespaceLeft", f"namespace {technical_id} still exists", after=SOON)
             return await self._away(Key("", key.name), keep_data=True)
         if live.metadata.deletion_timestamp is not None:
             source = names.is_source_backup_entry(live.name)
@@ -140,7 +140,7 @@ class Backups:
         live = await self._tools.garden.add_finalizer(BackupEntry.resource, live, FINALIZER)
         bucket = self._observer.garden[BackupBucket.resource].get(Key("", typed.spec.bucket_name))
         if bucket is None:
-            message = f"spec.bucketName: found {typed.spec.bucket_name}, and there is no such BackupBucket"
+            message = f"spec.bucketName: found {typed.spec.bucket_name}, but there is no such BackupBucket"
             return await self._waits(live, "BucketMissing", message)
         there = bucket.decode(BackupBucket)
         if there.status.last_operation is None or not there.status.last_operation.finished:
@@ -194,7 +194,7 @@ class Backups:
                 await self._tools.seed.merge(
                     kind.resource, live, {"metadata": {"annotations": orders}}, Precondition.UID
                 )
-            return Wait("EntryMigrates", "the extension has to let the entry go", after=SOON)
+            return Wait("EntryMigrates", "waiting for the extension to release the entry", after=SOON)
         if live.metadata.deletion_timestamp is None:
             await self._tools.seed.delete(kind.resource, live, found_by_owner)
         return Wait("EntryGoes", "the extension resource is being deleted", after=SOON)
@@ -235,7 +235,7 @@ class Backups:
         live = self._observer.seed[kind.resource].get(key)
         body = stamped({**_object(kind.resource, key), "spec": spec})
         if live is not None and live.metadata.deletion_timestamp is not None:
-            return Wait("BeingDeleted", "it is being deleted, and made anew then", after=SOON)
+            return Wait("BeingDeleted", "it is being deleted and will then be recreated", after=SOON)
         last = live.decode(kind).status.last_operation if live is not None else None
         is_away = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
         is_idle = live is not None and last is not None and last.finished and not responsibility.order(live.metadata)
@@ -245,7 +245,7 @@ class Backups:
             metadata = {**body["metadata"], "annotations": {**body["metadata"]["annotations"], **marks}}
             live = await self._tools.seed.apply(kind.resource, {**body, "metadata": metadata}, found_by_owner)
         if live is None:
-            return Wait("Appears", "the extension resource is being made", after=SOON)
+            return Wait("Appears", "the extension resource is being created", after=SOON)
         return await self._tell(resource, garden, live.decode(kind), order=responsibility.order(live.metadata))
 
     async def _tell(self, resource: Resource, garden: Object, extended: Extended, *, order: str) -> Outcome:

@@ -90,7 +90,7 @@ class Care:
             self._asked.pop(key, None)
             return Done()
         if not self._is_heard():
-            return Wait("SeedSilent", "the seed gives no sign of life: the garden tells so", after=UNHEARD)
+            return Wait("SeedSilent", "the seed has stopped renewing its Lease; the garden reports it", after=UNHEARD)
         try:
             scope = self._observer.scope(Live(found, None), self._tools.clock.now())
         except OwnershipError:
@@ -114,7 +114,7 @@ class Care:
         asked = self._asked[key]
         due = min(asked.agent_due, asked.bucket_due, asked.shoot_due) - self._tools.clock.monotonic()
         after = self._tools.config.care if backups is None else max(1.0, due)
-        return Wait("CaredFor", "its backups are asked for again", after=after)
+        return Wait("CaredFor", "its backups will be checked again", after=after)
 
     def _is_ours(self, found: Object) -> bool:
         typed, seed = found.decode(Shoot), self._tools.config.seed
@@ -193,7 +193,7 @@ class Care:
         try:
             secret = await self._tools.garden.client.get(SECRET, reference.name, reference.namespace)
         except NotFound:
-            return f"{where} is not there: no other seed can read bucket {name}", True
+            return f"{where} does not exist: no other seed can read bucket {name}", True
         except KubeError:
             return None
         if read is None:

@@ -98,7 +98,7 @@ class ShootReconciler:
         except NotFound:
             return Done()
         except KubeError as error:
-            return Fault("GardenUnreachable", f"the Shoot can't be read in the garden, so nothing is done: {error}")
+            return Fault("GardenUnreachable", f"the Shoot can't be read in the garden: {error}")
         if message := self._observer.claims_another(found):
             return await self._claims(found, message)
         try:
@@ -143,7 +143,7 @@ class ShootReconciler:
             if scope.is_owner or scope.cluster is not None:
                 await clusters.sync(self._tools.seed, scope, began if renews else None, validity)
         except (KubeError, NameTaken) as error:
-            message = f"the seed's API server can't be asked about the Cluster, so nothing is begun: {error}"
+            message = f"the Cluster can't be read or written in the seed, so nothing was started: {error}"
             return await self._broken(live.shoot, operation, message)
         live.state = await self._shoot_state(live.shoot)
         if operation is OperationType.RESTORE and scope.is_owner and live.state is not None:
@@ -166,8 +166,8 @@ class ShootReconciler:
             if hands_over(scope):
                 return Fault(
                     "HandedOver",
-                    f"spec.seedName: found {shoot.spec.seed_name}, which has handed the shoot's etcd over already; "
-                    "allowed: another seed. The move can't be taken back; move the shoot on, and then back",
+                    f"spec.seedName: found {shoot.spec.seed_name}, which has already handed over the shoot's etcd; "
+                    "allowed: another seed. The move can't be reverted; move the shoot to another seed, then back",
                     terminal=True,
                 )
             return OperationType.RESTORE  # taken back in time: what was migrated is restored here
@@ -255,7 +255,7 @@ class ShootReconciler:
             found = await self._tools.garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
             typed = found.decode(Shoot)
             if found.metadata.uid != shoot.metadata.uid or seed_of(typed) != self._seed or not migrating(typed):
-                return Wait("ShootChanged", "the Shoot was changed meanwhile: it is read again", after=0.1)
+                return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
             live.shoot = found
             return None
 

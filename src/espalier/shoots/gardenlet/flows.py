@@ -49,7 +49,7 @@ RECONCILE: Flow[Context] = Flow(
             "Deploy source backup entry",
             backups.source_entry,
             after=("Deploy namespace",),
-            skip=lambda ctx: backups.skip_copy(ctx) or ("all is copied" if ctx.scope.is_copied else ""),
+            skip=lambda ctx: backups.skip_copy(ctx) or ("all backups are copied" if ctx.scope.is_copied else ""),
         ),
         Task(
             "Copy backups",

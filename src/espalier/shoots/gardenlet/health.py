@@ -50,7 +50,7 @@ def conditions(scope: Scope, backups: Backups | None, shoot: ShootHealth | None 
     """The conditions of a shoot. Those of which nothing was asked yet, of backups or the shoot, stay as they are."""
     found = [_api_server(scope), _control_plane(scope)]
     if scope.is_hibernated:
-        asleep = ("True", "Hibernated", "the shoot sleeps: it has no nodes")
+        asleep = ("True", "Hibernated", "the shoot is hibernated and has no nodes")
         found += [Condition(type, *asleep) for type in (EVERY_NODE_READY, SYSTEM_COMPONENTS_HEALTHY)]
     elif shoot is not None:
         found += [_nodes(scope, shoot), _components(scope, shoot)]
@@ -75,7 +75,7 @@ def merged(before: Sequence[Condition], said: Sequence[Condition], now: datetime
 
 def _api_server(scope: Scope) -> Condition:
     if scope.is_hibernated:
-        return Condition(API_SERVER_AVAILABLE, "True", "Hibernated", "the shoot sleeps: its API server is not wanted")
+        return Condition(API_SERVER_AVAILABLE, "True", "Hibernated", "the shoot is hibernated and needs no API server")
     if _is_available(scope, API_SERVER):
         return Condition(API_SERVER_AVAILABLE, "True", "DeploymentAvailable", "")
     return _unhealthy(scope, API_SERVER_AVAILABLE, "DeploymentNotAvailable", f"{API_SERVER} is not available")
@@ -84,7 +84,7 @@ def _api_server(scope: Scope) -> Condition:
 def _control_plane(scope: Scope) -> Condition:
     if scope.is_hibernated:
         return Condition(
-            CONTROL_PLANE_HEALTHY, "True", "Hibernated", "the shoot sleeps: its control plane is not wanted"
+            CONTROL_PLANE_HEALTHY, "True", "Hibernated", "the shoot is hibernated and needs no control plane"
         )
     bad = [name for name in (API_SERVER, *CONTROLLERS) if not _is_available(scope, name)]
     etcd = scope.typed_etcd
@@ -102,7 +102,7 @@ def _nodes(scope: Scope, shoot: ShootHealth) -> Condition:
         return _unhealthy(scope, EVERY_NODE_READY, "NodesNotReady", f"not ready: {_named(shoot.unready_nodes)}")
     least = sum(worker.minimum for worker in scope.shoot.spec.provider.workers)
     if shoot.nodes < least:
-        message = f"found {shoot.nodes} nodes, and the shoot's workers have at least {least}"
+        message = f"found {shoot.nodes} nodes, but the shoot's workers need at least {least}"
         return _unhealthy(scope, EVERY_NODE_READY, "NodesMissing", message)
     return Condition(EVERY_NODE_READY, "True", "EveryNodeReady", "")
 
@@ -118,7 +118,7 @@ def _components(scope: Scope, shoot: ShootHealth) -> Condition:
 
 def _unasked(scope: Scope, type: str, shoot: ShootHealth) -> Condition:
     """One sentence for all errors: which one it is changes from request to request."""
-    message = "the shoot's API server can't be asked"
+    message = "the shoot's API server is unreachable"
     found = _unhealthy(scope, type, "APIServerUnreachable", message)
     return found if found.status == "Progressing" else msgspec.structs.replace(found, status="Unknown")
 
@@ -132,7 +132,7 @@ def _unhealthy(scope: Scope, type: str, reason: str, message: str) -> Condition:
     """While an operation is under way nothing else is to be expected, and one sentence is enough."""
     last = scope.shoot.status.last_operation
     if last is not None and not last.finished:
-        return Condition(type, "Progressing", "OperationUnderWay", f"{last.type} is under way")
+        return Condition(type, "Progressing", "OperationUnderWay", f"{last.type} is in progress")
     return Condition(type, "False", reason, message)
 
 
@@ -150,22 +150,24 @@ def ready_for_disaster(scope: Scope, backups: Backups) -> Condition:
 
     if backups.unreadable:
         return no("BucketUnreadable", backups.unreadable)
-    can = "the bucket can be read with what another seed gets" if backups.is_checked else "nobody has tried the bucket"
+    can = "another seed can read the bucket" if backups.is_checked else "access to the bucket was not tested"
     if scope.is_hibernated:
-        return Condition(READY_FOR_DISASTER, "True", "Hibernated", f"the shoot sleeps, all is stored; {can}")
+        return Condition(
+            READY_FOR_DISASTER, "True", "Hibernated", f"the shoot is hibernated and fully backed up; {can}"
+        )
     status = backups.status
     if status is None:
-        message = "the agent of etcd-main does not say how old its backups are: look if it runs"
+        message = "the agent of etcd-main does not report the age of its backups: check whether it runs"
         return Condition(READY_FOR_DISASTER, "Unknown", "AgentUnreachable", message)
     if status.store_unreadable_since:
-        message = "the agent of etcd-main can't read its bucket: what is written now may be lost with the seed"
-        return no("StoreUnreadable", f"{message}; its /healthz says why, and since when")
+        message = "the agent of etcd-main can't read its bucket: new writes may be lost with the seed"
+        return no("StoreUnreadable", f"{message}; see its /healthz")
     if not status.latest_full:
-        return no("NoFullSnapshot", "there is no full snapshot yet; the agent's /healthz says why")
+        return no("NoFullSnapshot", "there is no full snapshot yet; see the agent's /healthz")
     if _is_late(status, backups.at or scope.now):
-        message = f"what was acknowledged since {status.unstored_since} is in no snapshot"
-        return no("BackupsLate", f"{message}: it would be lost with the seed; the agent's /healthz says why")
-    message = f"what is acknowledged is stored within {status.delta_period:g} s; {can}"
+        message = f"writes since {status.unstored_since} are in no snapshot"
+        return no("BackupsLate", f"{message} and would be lost with the seed; see the agent's /healthz")
+    message = f"writes are backed up within {status.delta_period:g} s; {can}"
     return Condition(READY_FOR_DISASTER, "True", "BackupsCurrent", message)
 
 

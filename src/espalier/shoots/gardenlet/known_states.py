@@ -74,9 +74,9 @@ def controller(
                 known.wrote(await garden.get(ShootState.resource, key.name, key.namespace))
             return await sync.reconcile(key)
         except NotFound:
-            return Wait("ShootStateMissing", "the flow makes it with the shoot's secrets", after=5)
+            return Wait("ShootStateMissing", "the flow creates it with the shoot's secrets", after=5)
         except Forbidden as refusal:
-            return Wait("RightsMissing", f"the garden has not granted it yet: {refusal}", after=1)
+            return Wait("RightsMissing", f"the garden has not granted access yet: {refusal}", after=1)
         except Conflict as conflict:
             known.forget(key)
             return Wait("Changed", f"{conflict}", after=0.5)

@@ -31,7 +31,9 @@ def controller(observer: Observer, tools: Tools) -> Controller:
             return Done()
         except KubeError as error:
             return Fault(
-                "GardenUnreachable", f"no lease is renewed without the garden: {error}", after=timing.lease_renewal / 3
+                "GardenUnreachable",
+                f"the lease can't be renewed without the garden: {error}",
+                after=timing.lease_renewal / 3,
             )
         if not clusters.may_renew(found.decode(Shoot), seed):
             return Done()
@@ -41,7 +43,7 @@ def controller(observer: Observer, tools: Tools) -> Controller:
         uid = found.decode(Shoot).status.uid
         if cluster is not None and cluster.metadata.annotations.get(SHOOT_UID) == uid:
             await clusters.renew(tools.seed, cluster, began, timing.lease_validity)
-        return Wait("Renewed", "the lease is renewed again before it is over", after=timing.lease_renewal)
+        return Wait("Renewed", "the lease will be renewed before it expires", after=timing.lease_renewal)
 
     made = Controller("lease", reconcile, workers=5, rng=tools.rng)
     made.watch(observer.garden[Shoot.resource], predicate=lambda old, new: old is None or _seeds(old) != _seeds(new))

@@ -83,12 +83,12 @@ class Observer:
         found, allowed = self.technical_id(shoot), self._technical_id_by_name(shoot)
         if found != allowed:
             return (
-                f"status.technicalID: found {found}, allowed: {allowed}, by project and name; nothing is done. Correct "
+                f"status.technicalID: found {found}, allowed: {allowed}, from project and name. Correct "
                 "the status, or restore the Project"
             )
         if self._is_anothers(shoot, found):
             return (
-                f"status.technicalID: {found} is another shoot's, so nothing is done for this one; make this shoot "
+                f"status.technicalID: {found} belongs to another shoot; create this shoot "
                 "under another name, or wait until the other one is gone"
             )
         return ""

@@ -35,7 +35,7 @@ def controller(observer: Observer, tools: Tools) -> Controller:
         except NotFound:
             pass
         except KubeError as error:
-            return Fault("GardenUnreachable", f"it is not known if the Shoot of {key.name} is gone: {error}")
+            return Fault("GardenUnreachable", f"it is unknown whether the Shoot of {key.name} is gone: {error}")
         else:
             if found.metadata.uid == remembered.metadata.uid:
                 return Done()

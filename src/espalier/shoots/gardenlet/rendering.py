@@ -102,7 +102,7 @@ def copy_etcd(scope: Scope) -> Tree:
     """The copy version: the agent alone, which copies the predecessor's backups."""
     before = scope.ownership.predecessor
     if before is None:
-        raise ValueError("there is nothing to copy: the shoot's etcd is founded in this epoch")
+        raise ValueError("there is nothing to copy: the shoot's etcd starts with this epoch")
     marks = {metadata_keys.EPOCH: str(scope.epoch), metadata_keys.SOURCE_EPOCH: str(before.epoch)}
     body = _object(Etcd.resource, MAIN, scope.technical_id, annotations=marks)
     spec = _etcd_spec(scope, 1)

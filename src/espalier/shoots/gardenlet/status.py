@@ -73,7 +73,7 @@ def tried_again(shoot: Object, now: datetime) -> ShootStatus:
     last = before.last_operation
     if last is None or last.state != OperationState.FAILED:
         return before
-    again = LastOperation(last.type, OperationState.PROCESSING, "it is tried again", last.progress)
+    again = LastOperation(last.type, OperationState.PROCESSING, "the operation will be retried", last.progress)
     return _timed(before, msgspec.structs.replace(before, last_operation=again, retry_cycle_start_time=None), now)
 
 
@@ -99,7 +99,7 @@ def begun(shoot: Object, seed: str, technical_id: str, now: datetime) -> ShootSt
         technical_id=before.technical_id or technical_id,
         uid=before.uid or shoot.metadata.uid,
         last_operation=before.last_operation
-        or LastOperation(OperationType.CREATE, OperationState.PROCESSING, "it begins", 0, timestamp(now)),
+        or LastOperation(OperationType.CREATE, OperationState.PROCESSING, "the operation starts", 0, timestamp(now)),
     )
 
 

@@ -145,7 +145,7 @@ async def _credentials(request: Request[None], reference: SecretReference | None
     key = Key(reference.namespace or names.GARDEN_NAMESPACE, reference.name)
     secret = await request.read(SECRET, key)
     if secret is None:
-        message = f"spec.secretRef: Secret {key} is not there; have it made, with the credentials of the bucket"
+        message = f"spec.secretRef: Secret {key} does not exist; create it with the credentials of the bucket"
         raise OperationFailed(message, ErrorCode.UNAUTHENTICATED, reason="CredentialsMissing")
     return secret.decode(Secret).data
 

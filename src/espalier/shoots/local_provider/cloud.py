@@ -127,7 +127,7 @@ def credentials_of(secret: Object | None, name: str) -> Credentials:
     account, token = (data.get(field, b"").decode(errors="replace") for field in ("account", "token"))
     if not account or not token:
         found = "found no such Secret" if secret is None else f"found {', '.join(sorted(data)[:10]) or 'nothing'}"
-        message = f"Secret {name}: {found}; allowed: data with account and token of the cloud; have it corrected"
+        message = f"Secret {name}: {found}; allowed: data with account and token of the cloud; correct it"
         raise OperationFailed(message, ErrorCode.UNAUTHENTICATED, reason="CredentialsMissing")
     return Credentials(account, token)
 

@@ -38,7 +38,7 @@ class DNSRecordActuator(StatelessActuator[None]):
         )
         present = _find(await cloud.records(), spec)
         if present is not None and not has_tags(present, cloud.tags):
-            message = f"spec.name: {spec.name} has a record of somebody else; allowed: a name of this shoot alone"
+            message = f"spec.name: {spec.name} has a record of another owner; allowed: a name that only this shoot uses"
             raise OperationFailed(message, ErrorCode.CONFIGURATION, reason="NameTaken")
         if present is None or (present.values, present.ttl) != (wanted.values, wanted.ttl):
             await cloud.set_record(wanted)

@@ -87,8 +87,8 @@ class InfrastructureActuator:
         network = next((one for one in await cloud.networks() if one.id == state.network), None)
         if network is None:
             raise StateInvalid(
-                f"status.state: the shoot has no network {state.network[:60]} in the cloud, and none is made in its "
-                "place: correct the state, or the credentials if they are of another account"
+                f"status.state: the shoot has no network {state.network[:60]} in the cloud, and no new one is "
+                "created: correct the state, or the credentials if they belong to another account"
             )
         return _result(state, network)
 

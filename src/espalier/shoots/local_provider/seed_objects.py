@@ -35,7 +35,7 @@ class OperatingSystemConfigActuator(StatelessActuator[None]):
         content = user_data(spec)
         if len(content) > LONGEST_USER_DATA:
             found = f"spec.files: found {len(content)} bytes of user data, allowed: up to {LONGEST_USER_DATA}"
-            raise OperationFailed(f"{found}; have fewer or smaller files", ErrorCode.CONFIGURATION)
+            raise OperationFailed(f"{found}; use fewer or smaller files", ErrorCode.CONFIGURATION)
         name = f"osc-result-{request.object.name}"[:253]
         await write_owned(request, SECRET, name, msgspec.to_builtins(Secret(data={USER_DATA: content})))
         return Result(status={"cloudConfig": {"secretRef": {"name": name, "namespace": request.object.namespace}}})
@@ -100,7 +100,7 @@ async def write_owned(request: Request[Any], resource: Resource, name: str, cont
         await writer.create(resource, {**content, **head, "metadata": metadata})
         return
     if not is_owned_by(live, owner):
-        message = f"{resource.kind} {live.key} belongs to somebody else: delete it, or find out who made it"
+        message = f"{resource.kind} {live.key} belongs to another owner: delete it, or find out who created it"
         raise OperationFailed(message, ErrorCode.CONFIGURATION, reason="NameTaken")
     await writer.merge(resource, live, {name: value for name, value in content.items() if name == "data"})
 

@@ -136,7 +136,7 @@ class WorkerActuator:
         if content is None:
             message = f"spec.pools[{pool.name}].userDataSecretRef: found no such Secret or key in {namespace}; "
             raise OperationFailed(
-                f"{message}it is made for an OperatingSystemConfig", ErrorCode.RETRYABLE_CONFIGURATION
+                f"{message}it is created for an OperatingSystemConfig", ErrorCode.RETRYABLE_CONFIGURATION
             )
         data = msgspec.to_builtins({objects.USER_DATA: content})
         live = await request.read(SECRET, Key(namespace, name))
@@ -223,8 +223,8 @@ def _completed(state: WorkerState, there: list[VirtualMachine], *, are_wanted: b
     if known and not known & ids:
         if are_wanted:
             raise StateInvalid(
-                f"status.state: none of its {len(known)} machines is in the cloud, and none is made in their place: "
-                "correct the state, or the credentials if they are of another account"
+                f"status.state: none of its {len(known)} machines is in the cloud, and no new ones are created: "
+                "correct the state, or the credentials if they belong to another account"
             )
         state = msgspec.structs.replace(state, machines=[])
     names = {one.name for one in state.machines}

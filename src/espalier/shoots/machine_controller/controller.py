@@ -123,14 +123,17 @@ class MachineController:
         """Machines are left alone while their objects are being made anew, or once they are another seed's."""
         workers = self._workers.list(namespace)
         if not workers:
-            return Wait("WorkerMissing", f"there is no Worker in {namespace}: its machines are left alone")
+            return Wait("WorkerMissing", f"there is no Worker in {namespace}: its machines are left unchanged")
         for found in workers:
             seen = found.decode(ExtensionObject)
             last = seen.status.last_operation
             due = operation_of(found.metadata, last)
             is_moving = due in (OperationType.MIGRATE, OperationType.RESTORE)
             if last is None or is_moving or (last.type == OperationType.MIGRATE and last.finished):
-                return Wait("WorkerMoves", f"Worker {found.key} is made, restored or migrated: its machines rest")
+                return Wait(
+                    "WorkerMoves",
+                    f"Worker {found.key} is being created, restored or migrated: its machines are left unchanged",
+                )
         lease = self._leases.of(namespace)
         return None if lease.is_valid else Wait(lease.reason, lease.message)
 
@@ -190,7 +193,9 @@ class MachineController:
     async def _create(self, view: MachineView, cloud: Cloud, classes: Sequence[Object]) -> VirtualMachine:
         class_ = class_of(view, classes)
         if class_ is None:
-            raise OperationFailed(f"Machine {view.object.key}: its class {view.machine.spec.class_.name} is not there")
+            raise OperationFailed(
+                f"Machine {view.object.key}: its class {view.machine.spec.class_.name} does not exist"
+            )
         typed = class_.decode(MachineClass)
         spec = json_trees.decode(typed.provider_spec or b"{}", _ProviderSpec)
         reference = typed.secret_ref
@@ -231,7 +236,7 @@ class MachineController:
                 continue
             name = virtual.tags.get(objects.MACHINE_TAG, virtual.name)
             if await writer.read(Machine.resource, Key(namespace, name)) is None:
-                _log.warning("an orphan is deleted", shoot=namespace, machine=virtual.name)
+                _log.warning("deleting an orphaned virtual machine", shoot=namespace, machine=virtual.name)
                 await cloud.delete(virtual)
             seen.pop(virtual.id)
         return seen

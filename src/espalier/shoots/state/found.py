@@ -73,7 +73,7 @@ def state_of(resource: Object, kind: type[Extended]) -> FoundState:
     if len(text) > LARGEST_STATE:
         size, limit = len(text) / MIB, LARGEST_STATE // MIB
         return FoundState(
-            key, problem=f"its state has {size:.1f} MiB, at most {limit} MiB are carried; have the extension keep less"
+            key, problem=f"its state has {size:.1f} MiB, at most {limit} MiB are allowed; have the extension save less"
         )
     found = FoundState(key, text, waits=waits)
     try:

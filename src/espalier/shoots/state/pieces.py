@@ -59,7 +59,7 @@ def split(text: bytes, shoot_uid: str, epoch: int = 0) -> tuple[StateReference, 
 def join(reference: StateReference, pieces: Sequence[Tree | None]) -> bytes:
     """The state of a reference, out of its Secrets in order (None: not there). Raises `TruncatedState`."""
     if reference.size > LARGEST_STATE:
-        raise TruncatedState(f"it is said to have {reference.size} bytes, more than {LARGEST_STATE}")
+        raise TruncatedState(f"its recorded size is {reference.size} bytes, more than {LARGEST_STATE}")
     missing = [name for name, piece in zip(reference.secrets, pieces, strict=True) if piece is None]
     if missing:
         raise TruncatedState(f"Secrets of namespace {names.STATE_NAMESPACE} are missing: {', '.join(missing[:3])}")

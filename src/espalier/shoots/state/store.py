@@ -53,7 +53,7 @@ class ShootStates:
         owners = [owner.uid for owner in found.metadata.owner_references if owner.kind == Shoot.resource.kind]
         if owners and shoot.metadata.uid not in owners:
             raise StaleState(
-                f"ShootState {found.key} belongs to an earlier Shoot of the name; wait until it is deleted"
+                f"ShootState {found.key} belongs to an earlier Shoot of this name; wait until it is deleted"
             )
         return found
 
@@ -64,7 +64,7 @@ class ShootStates:
             created = await self._writer.create(ShootState.resource, _new(shoot, self._marks(epoch)))
             found = created if created is not None else await self.read(shoot)
         if found is None:
-            raise Conflict.of(f"ShootState {shoot.key} was deleted while it was made")
+            raise Conflict.of(f"ShootState {shoot.key} was deleted while it was being created")
         return found
 
     async def persist(
@@ -86,7 +86,9 @@ class ShootStates:
         """
         read = read or await self.read(shoot)
         if read is None:
-            raise StaleState(f"there is no ShootState {shoot.key}: nothing is known of the shoot's control plane")
+            raise StaleState(
+                f"there is no ShootState {shoot.key}, so the state of the shoot's control plane is unknown"
+            )
         found = await self.change(shoot, epoch, lambda _document: None, read=read)
         return await StoredState.read(self._client, found)
 
@@ -126,7 +128,7 @@ class ShootStates:
         for attempt in range(_ATTEMPTS):
             found, read = read or await self.ensure(shoot, epoch), None
             if epoch_of(found) > epoch:
-                raise EpochOver(f"ShootState {found.key} is kept by epoch {epoch_of(found)}; this is epoch {epoch}")
+                raise EpochOver(f"ShootState {found.key} belongs to epoch {epoch_of(found)}; this is epoch {epoch}")
             document = Document(found.raw)
             before = document.body
             edit(document)

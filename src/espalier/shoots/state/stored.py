@@ -60,7 +60,7 @@ class StoredState:
         if entry is None:
             return None
         if entry.outdated:
-            raise StaleState(f"the state of {key} is not the present one: {entry.outdated}")
+            raise StaleState(f"the state of {key} is outdated: {entry.outdated}")
         if entry.epoch > self.epoch:
             raise StaleState(f"the state of {key} was written in epoch {entry.epoch}, after epoch {self.epoch}")
         if entry.state_ref is not None:
@@ -86,4 +86,4 @@ class StoredState:
         try:
             return pieces.join(reference, [self._pieces.get(name) for name in reference.secrets])
         except TruncatedState as error:
-            raise TruncatedState(f"the state of {key} is not whole: {error}") from None
+            raise TruncatedState(f"the state of {key} is incomplete: {error}") from None

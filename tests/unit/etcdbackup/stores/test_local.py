@@ -107,7 +107,7 @@ async def test_a_pipe_is_no_object_and_nobody_waits_for_it(tmp_path: Path) -> No
 async def test_a_file_where_the_store_should_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"x")
     store = LocalStore(tmp_path / "store")
-    with pytest.raises(Refused, match="it is no folder"):
+    with pytest.raises(Refused, match="it is not a folder"):
         [stored async for stored in store.list()]
 
 

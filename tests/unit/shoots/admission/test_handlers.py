@@ -111,7 +111,7 @@ async def test_a_shoot_state_is_not_deleted_by_hand_while_its_shoot_is_there() -
     async with garden() as client:
         shoot = await client.get(Shoot.resource, "x", NAMESPACE_NAME)
         await ShootStates(client, "a").persist(shoot, [], 1)
-        with pytest.raises(ApiError, match="ShootState garden-core/x can't be deleted: it is all that is known"):
+        with pytest.raises(ApiError, match="ShootState garden-core/x can't be deleted: it is the only record"):
             await client.delete(ShootState.resource, "x", NAMESPACE_NAME)
 
 
@@ -120,13 +120,13 @@ async def test_what_is_no_object_of_its_kind_is_refused_without_its_values() -> 
         body = {"metadata": at("y"), "gardenlet": {"secrets": [{"name": "ca", "data": {"ca.key": "no base64!"}}]}}
         with pytest.raises(Invalid) as caught:
             await client.create(ShootState.resource, body)
-        assert "gardenlet.secrets[0].data[ca.key]: data of secrets is in base64" in str(caught.value)
+        assert "gardenlet.secrets[0].data[ca.key]: data of secrets must be base64" in str(caught.value)
         assert "no base64" not in str(caught.value)
 
 
 async def test_entries_and_etcds_are_judged_too() -> None:
     async with garden() as client:
-        with pytest.raises(Invalid, match=r"metadata.name: a BackupEntry has the technical ID and UID"):
+        with pytest.raises(Invalid, match=r"metadata.name: a BackupEntry must be named after the technical ID and UID"):
             await client.create(BackupEntry.resource, {"metadata": at("y"), "spec": {"bucketName": "b"}})
         with pytest.raises(Invalid, match=r"spec.replicas: an etcd has one member.*found 3; allowed: 0 or 1"):
             await client.create(Etcd.resource, {"metadata": at("etcd-main"), "spec": {"replicas": 3}})

@@ -157,7 +157,7 @@ def test_epochs_that_nobody_can_read_allow_no_source_entry() -> None:
     with pytest.raises(ownership.OwnershipError):
         ownership.parse("nonsense")
     (message,) = judged(entry(SOURCE), None, broken)
-    assert "these are no epochs" in message
+    assert "these are not valid epochs" in message
 
 
 OWNER = OwnerReference(api_version="core.gardener.cloud/v1beta1", kind="Shoot", name="x", uid="1", controller=True)

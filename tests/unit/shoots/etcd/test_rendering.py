@@ -121,7 +121,7 @@ def test_the_command_of_etcd_is_one_that_its_guard_understands() -> None:
         (etcd(annotations={}), "annotation espalier.gardener.cloud/epoch: found '', allowed is the number"),
         (etcd(annotations={metadata_keys.EPOCH: "-1"}), "found '-1'"),
         (etcd(sourceStore=SOURCE, annotations={metadata_keys.EPOCH: "2"}), "annotation espalier.gardener.cloud/source"),
-        (etcd(sourceStore=STORE), "backups can't be copied over themselves"),
+        (etcd(sourceStore=STORE), "found the same as spec.backup.store"),
         (etcd(store=None), "spec.backup.store: found none"),
         (etcd(store={**STORE, "provider": "s3://evil"}), "spec.backup.store.provider: found 's3://evil'"),
         (etcd(store={**STORE, "container": None}), "spec.backup.store.container: found none"),

@@ -117,7 +117,7 @@ def test_a_lease_that_is_too_far_ahead_is_a_clock_that_is_wrong() -> None:
     world = World()
     world.renew(seconds=3600)
     assert world.reason == "ClockSkew"
-    assert "set it right" in world.leases.of(NAME).message
+    assert "correct the clock of this machine" in world.leases.of(NAME).message
 
 
 NO_TIMES: list[Any] = [None, "", "soon", 7, [], "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:02:00", "9" * 5000]

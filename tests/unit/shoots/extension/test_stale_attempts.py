@@ -70,7 +70,7 @@ async def test_a_resource_that_was_made_anew_is_told_nothing_of_the_one_before(c
     attempt = await observed(client)
     await client.delete(KIND, PLACE["name"], PLACE["namespace"])
     await client.create(KIND, {"metadata": PLACE, "spec": {"type": "garden"}})
-    with pytest.raises(Conflict, match="is gone, or was made anew"):
+    with pytest.raises(Conflict, match="is gone or was recreated"):
         await attempt.write({"state": {"pond": 1}})
     assert "status" not in (await client.get(KIND, PLACE["name"], PLACE["namespace"])).tree
 

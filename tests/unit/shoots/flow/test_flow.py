@@ -68,12 +68,12 @@ def stood(flow: Flow[World]) -> Standing:
 
 
 def test_a_circle_is_refused_with_its_tasks() -> None:
-    with pytest.raises(FlowError, match=r"flow f: tasks wait for each other in a circle: a -> b -> a|b -> a -> b"):
+    with pytest.raises(FlowError, match=r"flow f: tasks depend on each other in a cycle: a -> b -> a|b -> a -> b"):
         Flow("f", [says("a", Done(), "b"), says("b", Done(), "a"), says("c", Done())])
 
 
 def test_an_unknown_dependency_is_refused_with_its_name() -> None:
-    with pytest.raises(FlowError, match="flow f: a comes after gone, and there is no such task"):
+    with pytest.raises(FlowError, match="flow f: a depends on gone, which does not exist"):
         Flow("f", [says("a", Done(), "gone")])
 
 

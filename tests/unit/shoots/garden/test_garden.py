@@ -73,7 +73,7 @@ def test_each_seed_that_does_not_fit_says_why() -> None:
     chosen, why = choose(shoot(), seeds, {"b": 2})
     assert chosen is None
     assert why == (
-        "a: seed a is not ready: it is silent; b with 2 shoots: the seed has as many shoots as it takes; name another "
+        "a: seed a is not ready: it is silent; b with 2 shoots: the seed has reached its limit of shoots; name another "
         "one; c with taint special: the seed has a taint that the shoot does not tolerate; add it to spec.tolerations"
     )
     tolerant = shoot()
@@ -92,8 +92,8 @@ def test_a_seed_that_admission_would_refuse_is_not_chosen_by_scheduler_or_evacua
     profile = CloudProfile(spec=CloudProfileSpec(type="metal", seed_selector=SeedSelector(provider_types=["metal"])))
     chosen, why = choose(apple, [near, far], {}, profile)
     assert chosen is None
-    assert "b: its pods are 10.0.0.0/16, the shoot's pods 10.0.0.0/24: networks of the seed" in why
-    assert "c of local: the cloud profile allows seeds of other providers only" in why
+    assert "b: its pods are 10.0.0.0/16, the shoot's pods 10.0.0.0/24: the networks of the seed" in why
+    assert "c of local: the cloud profile does not allow seeds of this provider" in why
 
 
 def test_a_shoot_whose_move_is_refused_takes_no_place_of_others_that_leave_a_seed() -> None:

@@ -184,7 +184,7 @@ async def test_a_seed_makes_no_secret_in_the_name_of_another_seeds_shoot_or_of_a
                 await world.seeds["b"].create(SECRET, changed(secret, **metadata))
             return str(refusal.value)
 
-        named = "a gardenlet makes Secrets with the state of shoots whose newest epoch is its own seed's"
+        named = "a gardenlet may create state Secrets only for shoots whose newest epoch is its seed's"
         assert named in await refused(apple, 1)
         assert named in await refused(pear, 2)
         assert named in await refused("nobody", 1)
@@ -192,7 +192,7 @@ async def test_a_seed_makes_no_secret_in_the_name_of_another_seeds_shoot_or_of_a
         labels = {metadata_keys.SHOOT_UID: apple, metadata_keys.EPOCH: "1"}
         assert f"found {apple}; allowed: {pear}" in await refused(pear, 1, labels=labels)
         owner = {"apiVersion": "v1", "kind": "Secret", "name": "anything", "uid": "anything"}
-        assert "and has no owner" in await refused(pear, 1, ownerReferences=[owner])  # it would go with it
+        assert "and it must have no owner" in await refused(pear, 1, ownerReferences=[owner])  # it would go with it
         _, (secret,) = pieces.split(b'"pear"', pear, 1)
         await world.seeds["b"].create(SECRET, secret)
 

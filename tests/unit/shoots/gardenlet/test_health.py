@@ -89,11 +89,11 @@ WORKERS = {"type": "local", "workers": [{"name": "pool", "machine": {"type": "m"
     ("shoot", "nodes", "components", "message"),
     [
         (ShootHealth(nodes=2), "True", "True", ""),
-        (ShootHealth(nodes=1), "False", "True", "found 1 nodes, and the shoot's workers have at least 2"),
+        (ShootHealth(nodes=1), "False", "True", "found 1 nodes, but the shoot's workers need at least 2"),
         (ShootHealth(nodes=3, unready_nodes=("a", "b")), "False", "True", "not ready: a, b"),
         (ShootHealth(nodes=9, unready_nodes=tuple("abcdefghijkl")), "False", "True", "i, j and 2 more"),
         (ShootHealth(nodes=2, unready_components=("DaemonSet kube-proxy",)), "True", "False", "DaemonSet kube-proxy"),
-        (ShootHealth(unreachable="refused"), "Unknown", "Unknown", "can't be asked"),
+        (ShootHealth(unreachable="refused"), "Unknown", "Unknown", "is unreachable"),
     ],
 )
 def test_nodes_and_system_components_are_as_the_api_server_of_the_shoot_says(

@@ -83,7 +83,7 @@ def test_a_resource_that_waits_for_a_state_which_the_garden_has_not_gets_no_orde
     ctx = context(scope(extensions=(found,)), OperationType.RESTORE)
     verdict = extensions.deploy(Infrastructure)(ctx)
     assert isinstance(verdict, Failure)
-    assert "restore the ShootState; nothing is made anew in its place" in verdict.message
+    assert "restore the ShootState; it is not recreated without its state" in verdict.message
 
 
 class Crashes(Writer):

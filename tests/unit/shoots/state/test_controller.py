@@ -262,7 +262,7 @@ async def test_a_state_with_a_missing_piece_restores_nothing(world: World) -> No
     assert len(secrets) > 1
     await world.garden.client.delete(SECRET, secrets[-1].name, names.STATE_NAMESPACE)
     stored = await world.states("b").claim(await world.shoot(), 2)
-    with pytest.raises(TruncatedState, match="state of Infrastructure infrastructure is not whole: Secrets of"):
+    with pytest.raises(TruncatedState, match="state of Infrastructure infrastructure is incomplete: Secrets of"):
         stored.state_for("Infrastructure", "infrastructure")
     assert len(stored.problems()) == 1
 
@@ -276,9 +276,9 @@ async def test_a_state_that_can_not_be_carried_is_said_and_the_earlier_one_resto
         await world.settled()
         (entry,) = (await world.shoot_state())["extensions"]
         assert entry["state"] == "earlier"
-        assert entry["outdated"].startswith("its state has 16.0 MiB, at most 16 MiB are carried")
+        assert entry["outdated"].startswith("its state has 16.0 MiB, at most 16 MiB are allowed")
         stored = await world.states().claim(await world.shoot(), 1)
-        with pytest.raises(StaleState, match="the state of Infrastructure infrastructure is not the present one"):
+        with pytest.raises(StaleState, match="the state of Infrastructure infrastructure is outdated"):
             stored.state_for("Infrastructure", "infrastructure")
         assert len(stored.problems()) == 1
         await world.set_state("smaller again")

@@ -90,7 +90,7 @@ async def test_an_epoch_that_is_over_writes_nothing(world: World) -> None:
     await world.states("a").persist(shoot, [CA], 1)
     stored = await world.states("b").claim(shoot, 2)
     assert stored.secrets == {"ca": CA}
-    with pytest.raises(EpochOver, match="is kept by epoch 2; this is epoch 1"):
+    with pytest.raises(EpochOver, match="belongs to epoch 2; this is epoch 1"):
         await world.states("a").persist(shoot, [KEYS], 1)
 
 

@@ -24,7 +24,7 @@ def act(what: str, *writes: Callable[[], Awaitable[object]]) -> Act:
     async def run() -> Continue | Wait | Failure:
         for write in writes:
             await write()
-        return Wait("Written", f"{what}: it was written", after=SOON)
+        return Wait("Written", f"{what}: done", after=SOON)
 
     return Act(what, run)
 
@@ -39,7 +39,7 @@ def of_shoot(ctx: Context) -> Belongs:
             return ""
         if theirs:
             return f"of the shoot with UID {theirs}"
-        return f"of no shoot; if it is this one's, annotate it {SHOOT_UID}={scope.uid}"
+        return f"of no shoot; if it belongs to this one, annotate it with {SHOOT_UID}={scope.uid}"
 
     return belongs
 
@@ -53,7 +53,7 @@ def applied(
         return Done()
     name = body["metadata"]["name"]
     if live is not None and live.metadata.deletion_timestamp is not None:
-        return Wait("BeingDeleted", f"{resource.kind} {name} is being deleted; it is made anew then", after=SOON)
+        return Wait("BeingDeleted", f"{resource.kind} {name} is being deleted and will then be recreated", after=SOON)
     return act(f"apply {resource.kind} {name}", lambda: ctx.tools.seed.apply(resource, stamp, belongs))
 
 
@@ -63,7 +63,7 @@ def gone(ctx: Context, resource: Resource, live: Object | None, belongs: Belongs
         return Done()
     if live.metadata.deletion_timestamp is not None:
         held = ", ".join(live.metadata.finalizers)
-        by = f", held by {held}" if held else ""
+        by = f", held by finalizers {held}" if held else ""
         return Wait("BeingDeleted", f"{resource.kind} {live.name} is being deleted{by}", after=SOON)
     return act(f"delete {resource.kind} {live.name}", lambda: ctx.tools.seed.delete(resource, live, belongs))
 

@@ -49,7 +49,7 @@ def owner(ctx: Context) -> Verdict:
         return Done()
     current = scope.ownership.current
     has = f"epoch {current.epoch} of seed {current.seed}" if current is not None else "none"
-    return Wait("EpochMissing", f"the garden has to count an ownership epoch for this seed; it has {has}", SOON)
+    return Wait("EpochMissing", f"waiting for the garden to add an ownership epoch for this seed; it has {has}", SOON)
 
 
 def entry(ctx: Context) -> Verdict:
@@ -97,7 +97,7 @@ def _entry(ctx: Context, name: str, live: Object | None, bucket: str, secret: st
         error = typed.status.last_error
         if error is not None and last is not None and last.state in (OperationState.ERROR, OperationState.FAILED):
             return Failure(f"BackupEntry {name}: {error.description}", tuple(error.codes))
-        why = f": {error.description}" if error is not None else f", or Secret {secret} not there yet"
+        why = f": {error.description}" if error is not None else f", or Secret {secret} does not exist yet"
         return Wait("BackupEntryNotReady", f"BackupEntry {name} is not ready{why}", SOON)
     return Done()
 
@@ -105,8 +105,8 @@ def _entry(ctx: Context, name: str, live: Object | None, bucket: str, secret: st
 def skip_copy(ctx: Context) -> str:
     """The reason why nothing has to be copied."""
     if ctx.scope.ownership.predecessor is None:
-        return "the shoot's etcd is founded in this epoch"
-    return "this epoch has started already" if ctx.scope.is_started else ""
+        return "the shoot's etcd starts with this epoch"
+    return "this epoch has already started" if ctx.scope.is_started else ""
 
 
 def copied(ctx: Context) -> Verdict:
@@ -122,13 +122,15 @@ def copied(ctx: Context) -> Verdict:
         return verdict
     if not _is_ready(live, scope):
         errors = "; ".join(error.description for error in live.status.last_errors)
-        return Wait("Copying", f"backups of epoch {_before(scope)} are copied{f': {errors}' if errors else ''}", SOON)
+        return Wait("Copying", f"copying backups of epoch {_before(scope)}{f': {errors}' if errors else ''}", SOON)
     entry = scope.backup_entry
     if entry is None:
-        return Wait("BackupEntryNotReady", f"BackupEntry {scope.entry_name} is not there", SOON)
+        return Wait("BackupEntryNotReady", f"BackupEntry {scope.entry_name} does not exist", SOON)
     mark: Tree = {"metadata": {"annotations": {COPIED_EPOCH: str(scope.epoch)}}}
     resource = BackupEntry.resource
-    return act("record that all is copied", lambda: ctx.tools.garden.merge(resource, entry, mark, Precondition.UID))
+    return act(
+        "record that all backups are copied", lambda: ctx.tools.garden.merge(resource, entry, mark, Precondition.UID)
+    )
 
 
 def copy_removed(ctx: Context) -> Verdict:
@@ -160,7 +162,10 @@ def lease_over(ctx: Context) -> Verdict:
     value = f"{scope.uid}/{scope.epoch}"
     seconds = tools.config.timing.lease_wait
     seed = before.seed if before is not None else ""
-    waits = Wait("LeaseOfSource", f"for {seconds:g} seconds extensions of seed {seed} may still act by their lease")
+    waits = Wait(
+        "LeaseOfSource",
+        f"extensions of seed {seed} may still act for up to {seconds:g} seconds, until their lease expires",
+    )
     if tools.lease_waits.is_over(key, value):
         return Done()
     if tools.lease_waits.is_good(key, value):
@@ -170,7 +175,7 @@ def lease_over(ctx: Context) -> Verdict:
         tools.lease_waits.keep(key, value, seconds)
         return waits
 
-    return Act("begin to wait for the end of the source's lease", begin)
+    return Act("start waiting for the source's lease to expire", begin)
 
 
 def started(ctx: Context) -> Verdict:
@@ -199,7 +204,7 @@ def etcd_deployed(ctx: Context) -> Verdict:
     """The shoot's etcd of this epoch runs, or sleeps with the shoot."""
     scope = ctx.scope
     if not scope.is_started:
-        return Wait("NotStarted", "the garden does not know yet that this epoch starts", SOON)
+        return Wait("NotStarted", "the start of this epoch is not recorded in the garden yet", SOON)
     if _is_copy(scope):
         return gone(ctx, Etcd.resource, scope.etcd)
     replicas = 0 if scope.is_hibernated else 1
@@ -244,7 +249,7 @@ def woken(ctx: Context) -> Verdict:
         return Done()
     if (scope.now - since).total_seconds() > tools.config.timing.snapshot_timeout:
         return Done()  # it slept, so its bucket has all that it could hand over
-    return Wait("EtcdNotReady", "etcd-main was woken up and is not ready yet", SOON)
+    return Wait("EtcdNotReady", "etcd-main was scaled up and is not ready yet", SOON)
 
 
 def handed_over(ctx: Context) -> Verdict:
@@ -259,7 +264,7 @@ def handed_over(ctx: Context) -> Verdict:
     since = _noted(live, INITIATED_AT)
     if since is None:
         mark: Tree = {"metadata": {"annotations": {INITIATED_AT: scope.now.isoformat()}}}
-        return act("note when etcd is handed over", lambda: tools.seed.merge(Etcd.resource, live, mark))
+        return act("record when the handover of etcd starts", lambda: tools.seed.merge(Etcd.resource, live, mark))
     if (scope.now - since).total_seconds() > tools.config.timing.copy_timeout:
         return Done()  # its agent can't reach its store, so it serves nothing; the destination goes on without it
     epoch = int(live.metadata.annotations.get(metadata_keys.EPOCH, "0") or 0)
@@ -277,7 +282,7 @@ def handed_over(ctx: Context) -> Verdict:
         operation = answer.copy_operation
         if operation is not None and operation.epoch == epoch and operation.status is not Status.INITIAL:
             return Continue()
-        said = operation.status if operation is not None else "not there yet"
+        said = operation.status if operation is not None else "missing"
         reason = f": {answer.message}" if answer.message else ""
         held = tools.clock.monotonic() - began  # an agent that holds its answer back has waited for us
         again = max(AT_ONCE, tools.config.agent_poll - held)
@@ -370,5 +375,5 @@ def successor_started(ctx: Context) -> Verdict:
         return Done()
     seed = current.seed if current is not None else ""
     return Wait(
-        "SuccessorNotStarted", f"seed {seed} has not started the shoot's etcd yet: this one's is kept till then"
+        "SuccessorNotStarted", f"seed {seed} has not started the shoot's etcd yet: keeping this seed's until then"
     )

@@ -31,7 +31,7 @@ def destination_ready(ctx: Context) -> Verdict:
             if one.status == "True":
                 return Done()
             return Wait(one.reason or "DestinationSeedUnready", one.message or "the destination is not ready")
-    return Wait("DestinationSeedUnready", f"it is not known yet if seed {shoot.spec.seed_name} is ready")
+    return Wait("DestinationSeedUnready", f"the garden has not checked seed {shoot.spec.seed_name} yet")
 
 
 def begun(ctx: Context) -> str:
@@ -71,7 +71,7 @@ def skip_nodes(ctx: Context) -> str:
 def skip_leases(ctx: Context) -> str:
     """The reason why no Leases of controllers are released."""
     if ctx.tools.shoots is None:
-        return "nobody can ask the shoot's API server"
+        return "the gardenlet has no access to the shoot's API server"
     return "" if ctx.operation is OperationType.RESTORE else "the shoot was not moved"
 
 
@@ -82,7 +82,7 @@ def nodes_renewed(ctx: Context) -> Verdict:
     live, tools, shoots = ctx.scope.deployments.get(API_SERVER), ctx.tools, ctx.tools.shoots
     text = live.metadata.creation_timestamp if live is not None else None
     if text is None:
-        return Wait("DeploymentNotAvailable", f"{API_SERVER} is not there", SOON)
+        return Wait("DeploymentNotAvailable", f"{API_SERVER} does not exist", SOON)
     since = datetime.fromisoformat(text)
     if (ctx.scope.now - since).total_seconds() > tools.config.nodes_timeout:
         return Done()
@@ -92,9 +92,9 @@ def nodes_renewed(ctx: Context) -> Verdict:
         if not silent:
             return Continue()
         listed = ", ".join(silent[:10]) + (f" and {len(silent) - 10} more" if len(silent) > 10 else "")
-        return Wait("NodesSilent", f"nodes that have not found the new API server yet: {listed}", SOON)
+        return Wait("NodesSilent", f"nodes that have not reached the new API server yet: {listed}", SOON)
 
-    return Act("ask for nodes that have not renewed their Leases", ask)
+    return Act("list nodes that have not renewed their Leases", ask)
 
 
 def leases_released(ctx: Context) -> Verdict:
@@ -170,7 +170,7 @@ def _stopped(ctx: Context, name: str) -> Verdict:
 
 
 def _without_pods(ctx: Context, name: str) -> Verdict:
-    return Wait("PodsRun", f"pods of {name} are being ended", SOON) if ctx.scope.has_pods(name) else Done()
+    return Wait("PodsRun", f"pods of {name} are terminating", SOON) if ctx.scope.has_pods(name) else Done()
 
 
 def api_servers_ended(ctx: Context) -> bool:

@@ -101,12 +101,12 @@ def _deployed(ctx: Context, wanted: Rendered) -> Verdict:
     try:
         state = _stored(ctx, wanted) if moved else None
     except (StaleState, TruncatedState) as error:
-        return Failure(f"{wanted.kind.__name__} {wanted.name}: {error}; nothing is made anew in its place")
+        return Failure(f"{wanted.kind.__name__} {wanted.name}: {error}; it is not recreated without its state")
     if live is None:
         first = metadata_keys.WAIT_FOR_STATE if state is not None else metadata_keys.RESTORE
         return _apply(ctx, wanted, body, first if moved else metadata_keys.RECONCILE)
     if live.metadata.deletion_timestamp is not None:
-        return Wait("BeingDeleted", f"{live.kind} {live.name} is being deleted; it is made anew then", after=SOON)
+        return Wait("BeingDeleted", f"{live.kind} {live.name} is being deleted and will then be recreated", after=SOON)
     status = live.decode(wanted.kind).status
     order = responsibility.order(live.metadata)
     if order == metadata_keys.WAIT_FOR_STATE:
@@ -162,8 +162,8 @@ def _give_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | Non
     """The state first, then the order: an extension that restores always finds it."""
     if state is None:
         return Failure(
-            f"{live.kind} {live.name} waits for its state, and the ShootState has none for it: restore the ShootState; "
-            "nothing is made anew in its place"
+            f"{live.kind} {live.name} waits for its state, but the ShootState has none for it: restore the ShootState; "
+            "it is not recreated without its state"
         )
 
     async def give() -> Continue | Wait | Failure:
@@ -180,15 +180,15 @@ def _give_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | Non
         await ctx.tools.seed.merge(
             wanted.kind.resource, patched, {"metadata": {"annotations": orders}}, Precondition.UID
         )
-        return Wait("ExtensionNotReady", f"{live.kind} {live.name}: it was told to restore its state", SOON)
+        return Wait("ExtensionNotReady", f"{live.kind} {live.name}: restoring its state", SOON)
 
-    return Act(f"give {live.kind} {live.name} its state, and have it restored", give)
+    return Act(f"give {live.kind} {live.name} its state, and request its restore", give)
 
 
 def _order(ctx: Context, kind: type[Extended], live: Object, order: str) -> Act:
     orders = {metadata_keys.OPERATION: order, metadata_keys.TIMESTAMP: _stamp(ctx)}
     patch: Tree = {"metadata": {"annotations": orders}}
-    what = f"tell {live.kind} {live.name} to {order}"
+    what = f"request {order} of {live.kind} {live.name}"
     return act(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
 
 
@@ -211,7 +211,7 @@ def _is_migrated(found: Found) -> bool:
 def _removed(ctx: Context, found: Found) -> Verdict:
     if not _is_migrated(found):
         named = f"{found.object.kind} {found.object.name}"
-        return Wait("NotMigrated", f"{named} was not migrated yet: deleting it would delete what it stands for", SOON)
+        return Wait("NotMigrated", f"{named} is not migrated yet: deleting it would delete its infrastructure", SOON)
     return gone(ctx, found.kind.resource, found.object)
 
 

@@ -25,10 +25,10 @@ def generated(ctx: Context) -> Verdict:
     if not missing and ctx.scope.state is not None:
         return Done()
     if ctx.operation is OperationType.RESTORE:
-        what = f"has no {', '.join(missing)}" if ctx.scope.state is not None else "is not there"
+        what = f"has no {', '.join(missing)}" if ctx.scope.state is not None else "does not exist"
         return Failure(
-            f"ShootState {ctx.live.shoot.key} {what}: a shoot that is restored gets no new secrets; restore it from a "
-            "backup of the garden, or move the shoot back to the seed which has its namespace"
+            f"ShootState {ctx.live.shoot.key} {what}: a restored shoot gets no new secrets; restore it from a "
+            "backup of the garden, or move the shoot back to the seed that has its namespace"
         )
     return Act(f"generate {', '.join(missing)}, into the ShootState", lambda: _generate(ctx))
 
@@ -68,7 +68,7 @@ def derived_ones(ctx: Context) -> Verdict:
     try:
         due = derived.outdated(scope.carried, present, scope.now)
     except (carried.Broken, KeyError) as error:
-        return Failure(f"the carried secrets in the ShootState are broken: {error}")
+        return Failure(f"the carried secrets in the ShootState are invalid: {error}")
     if not due:
         return Done()
 
@@ -102,8 +102,8 @@ def credentials(ctx: Context) -> Verdict:
             found = await ctx.tools.garden.client.get(SECRET, name, shoot.namespace)
         except NotFound:
             return Failure(
-                f"spec.secretBindingName: found {name}, and there is no such Secret in namespace {shoot.namespace}: "
-                "make it, with credentials of the provider",
+                f"spec.secretBindingName: found {name}, but there is no such Secret in namespace {shoot.namespace}: "
+                "create it with the provider's credentials",
                 (ErrorCode.RETRYABLE_CONFIGURATION,),
             )
         body = rendering.secret(ctx.scope, names.CLOUD_PROVIDER, {})
