@@ -12,7 +12,7 @@ from espalier.api.meta import ABSENT, Observed, Part
 from espalier.api.resource import Resource
 
 STATUS_COLUMN = Column("Status", ".status.lastOperation.state", "string", "State of the last operation")
-SEED_COLUMN = Column("Seed", ".spec.seedName", "string", "Seed that is responsible")
+SEED_COLUMN = Column("Seed", ".spec.seedName", "string", "Responsible seed")
 
 
 class BucketProvider(Part):
@@ -84,7 +84,7 @@ class BackupEntryStatus(Observed, frozen=True):
     columns=(
         STATUS_COLUMN,
         SEED_COLUMN,
-        Column("Bucket", ".spec.bucketName", "string", "Bucket in which it is"),
+        Column("Bucket", ".spec.bucketName", "string", "Bucket of the entry"),
         AGE,
     ),
     status=True,

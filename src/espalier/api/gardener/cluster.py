@@ -23,7 +23,7 @@ class ClusterSpec(Part):
     shoot: RawExtension = ABSENT
     lease_expiration: Annotated[
         Time,
-        Meta(description="Extensions begin no operation after it: the seed may no longer be responsible. RFC 3339."),
+        Meta(description="Extensions start no operation after it, as the seed may no longer be responsible. RFC 3339."),
     ] = ""
 
 

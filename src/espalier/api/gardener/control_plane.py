@@ -23,7 +23,7 @@ class ControlPlaneSpec(ExtensionSpec):
 @kind(
     Resource(GROUP, VERSION, "controlplanes", "ControlPlane"),
     short_names=("cp",),
-    columns=(COLUMNS[0], Column("Purpose", ".spec.purpose", "string", "Purpose of it"), *COLUMNS[1:]),
+    columns=(COLUMNS[0], Column("Purpose", ".spec.purpose", "string", "Purpose of the ControlPlane"), *COLUMNS[1:]),
     status=True,
     partly=True,
 )

@@ -52,7 +52,7 @@ class ControllerResource(Part):
     primary: Annotated[
         bool | None, Meta(description="False if another registration owns the type; true if absent.")
     ] = None
-    globally_enabled: Annotated[bool | None, Meta(description="All shoots have it, for kind Extension.")] = None
+    globally_enabled: Annotated[bool | None, Meta(description="For kind Extension: all shoots have it.")] = None
     lifecycle: Lifecycle = msgspec.field(default_factory=Lifecycle)
 
 

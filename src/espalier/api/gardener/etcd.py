@@ -36,7 +36,9 @@ class Backup(Part):
     """Backups of an etcd. Times are durations like 5m."""
 
     store: Store | None = None
-    source_store: Annotated[Store | None, Meta(description="Copy the backups from there, and run no etcd.")] = None
+    source_store: Annotated[Store | None, Meta(description="Copy the backups of this store, and do not run etcd.")] = (
+        None
+    )
     image: str | None = None
     port: int | None = None
     full_snapshot_schedule: str | None = None
@@ -90,10 +92,10 @@ class EtcdStatus(Observed, frozen=True):
 @kind(
     Resource("druid.gardener.cloud", "v1alpha1", "etcds", "Etcd"),
     columns=(
-        Column("Ready", ".status.ready", "string", "It can be used, or all is copied"),
-        Column("Backup Ready", '.status.conditions[?(@.type=="BackupReady")].status', "string", "Backups are made"),
+        Column("Ready", ".status.ready", "string", "etcd is ready, or all backups are copied"),
+        Column("Backup Ready", '.status.conditions[?(@.type=="BackupReady")].status', "string", "Backups are taken"),
         AGE,
-        Column("Copies From", ".spec.backup.sourceStore.container", "string", "Source of a copy version", 1),
+        Column("Copies From", ".spec.backup.sourceStore.container", "string", "Container whose backups are copied", 1),
     ),
     status=True,
     scale=Scale(),

@@ -18,7 +18,7 @@ from espalier.api.resource import Resource
 GROUP = "extensions.gardener.cloud"
 VERSION = "v1alpha1"
 
-TYPE_COLUMN = Column("Type", ".spec.type", "string", "Type of the extension, by which its controller is found")
+TYPE_COLUMN = Column("Type", ".spec.type", "string", "Type of the extension, which selects its controller")
 STATUS_COLUMN = Column("Status", ".status.lastOperation.state", "string", "State of the last operation")
 COLUMNS = (TYPE_COLUMN, STATUS_COLUMN, AGE)
 
@@ -26,11 +26,11 @@ COLUMNS = (TYPE_COLUMN, STATUS_COLUMN, AGE)
 class ExtensionSpec(Part):
     """The part of `spec` that all extension kinds have."""
 
-    type: Annotated[str, Meta(description="Type of the extension, by which its controller is found.")]
-    class_: Annotated[str, Meta(description="Class of controllers that are responsible; shoot if absent.")] = (
-        msgspec.field(default="", name="class")
+    type: Annotated[str, Meta(description="Type of the extension, which selects its controller.")]
+    class_: Annotated[str, Meta(description="Class of the responsible controllers; shoot by default.")] = msgspec.field(
+        default="", name="class"
     )
-    provider_config: Annotated[RawExtension, Meta(description="Settings that the type alone understands.")] = ABSENT
+    provider_config: Annotated[RawExtension, Meta(description="Settings specific to the type.")] = ABSENT
 
 
 class ExtensionStatus(Observed, frozen=True):
@@ -40,14 +40,16 @@ class ExtensionStatus(Observed, frozen=True):
     last_error: LastError | None = None
     last_operation: LastOperation | None = None
     observed_generation: int = 0
-    provider_status: Annotated[RawExtension, Meta(description="Facts for others of the same provider.")] = ABSENT
+    provider_status: Annotated[RawExtension, Meta(description="Information for other resources of the provider.")] = (
+        ABSENT
+    )
     resources: Annotated[
         list[NamedReference],
         Meta(description="Objects that belong to the state.", extra_json_schema=listing("name")),
     ] = []
-    state: Annotated[
-        RawExtension, Meta(description="All that the extension needs to go on in another seed: any JSON.")
-    ] = ABSENT
+    state: Annotated[RawExtension, Meta(description="Any JSON that the extension needs to resume in another seed.")] = (
+        ABSENT
+    )
 
 
 class Extended(KubeObject, kw_only=True):
@@ -65,4 +67,4 @@ class Extended(KubeObject, kw_only=True):
     partly=True,
 )
 class Extension(Extended, kw_only=True):
-    """Something that a type adds to a shoot."""
+    """A feature that a type adds to a shoot."""

@@ -52,7 +52,7 @@ class BackupEntrySpec(BackupBucketSpec):
     columns=(
         COLUMNS[0],
         REGION_COLUMN,
-        Column("Bucket", ".spec.bucketName", "string", "Bucket in which it is"),
+        Column("Bucket", ".spec.bucketName", "string", "Bucket of the entry"),
         *COLUMNS[1:],
     ),
     status=True,

@@ -48,7 +48,7 @@ class MachineClass(KubeObject):
     """All that a provider needs to make a machine. It has no spec: these are fields of the object."""
 
     provider: str = ""
-    provider_spec: Annotated[RawExtension, Meta(description="Settings of the provider alone.")] = ABSENT
+    provider_spec: Annotated[RawExtension, Meta(description="Settings specific to the provider.")] = ABSENT
     secret_ref: Annotated[SecretReference | None, Meta(description="User data.")] = None
     credentials_secret_ref: SecretReference | None = None
     node_template: NodeTemplate | None = None

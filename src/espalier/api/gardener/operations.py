@@ -56,12 +56,12 @@ class ErrorCode(StrEnum):
 
 
 class LastOperation(Observed, frozen=True):
-    """The operation that runs, or ran last. Types and states are those above; others are kept as they were found."""
+    """The current or last operation. Types and states are those above; others are kept as they were found."""
 
     type: str
     state: str
     description: str = ""
-    progress: Annotated[int, Meta(ge=0, le=100, description="Percentage that is done.")] = 0
+    progress: Annotated[int, Meta(ge=0, le=100, description="Progress in percent.")] = 0
     last_update_time: Time = ""
 
     def is_(self, type: OperationType, state: OperationState) -> bool:

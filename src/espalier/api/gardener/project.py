@@ -53,7 +53,7 @@ class ProjectStatus(Observed, frozen=True):
     columns=(
         Column("Namespace", ".spec.namespace", "string", "Namespace of its shoots"),
         Column("Status", ".status.phase", "string", "Phase of the project"),
-        Column("Owner", ".spec.owner.name", "string", "Who answers for it"),
+        Column("Owner", ".spec.owner.name", "string", "Owner of the project"),
         AGE,
     ),
     status=True,

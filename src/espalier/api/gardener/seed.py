@@ -50,7 +50,7 @@ class SeedProvider(Part):
 
 
 class SeedTaint(Part):
-    """A mark that keeps shoots away which do not tolerate it."""
+    """A taint that keeps away shoots that do not tolerate it."""
 
     key: str
     value: str | None = None

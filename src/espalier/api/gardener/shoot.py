@@ -158,7 +158,7 @@ class ShootSpec(Part):
     networking: Networking | None = None
     seed_name: Annotated[
         str | None,
-        Meta(description="Seed of the control plane. A shoot that has one is moved by naming another one."),
+        Meta(description="Seed of the control plane. To move the shoot, name another seed."),
     ] = None
     seed_selector: LabelSelector | None = None
     secret_binding_name: str = ""
@@ -206,11 +206,13 @@ class ShootStatus(Observed, frozen=True):
         Column("K8S Version", ".spec.kubernetes.version", "string", "Kubernetes version"),
         Column("Hibernated", ".status.hibernated", "boolean", "True if the control plane is scaled to zero"),
         Column("Seed", ".status.seedName", "string", "Seed that has the control plane"),
-        Column("Last Operation", ".status.lastOperation.type", "string", "Operation that runs, or ran last"),
-        Column("Progress", ".status.lastOperation.progress", "integer", "Percentage of it that is done"),
-        Column("Status", ".status.lastOperation.state", "string", "State of it"),
-        Column("Wanted Seed", ".spec.seedName", "string", "Seed that shall have the control plane", 1),
-        Column("Description", ".status.lastOperation.description", "string", "What is done, or waited for", 1),
+        Column("Last Operation", ".status.lastOperation.type", "string", "Current or last operation"),
+        Column("Progress", ".status.lastOperation.progress", "integer", "Progress in percent"),
+        Column("Status", ".status.lastOperation.state", "string", "State of the operation"),
+        Column("Wanted Seed", ".spec.seedName", "string", "Desired seed of the control plane", 1),
+        Column(
+            "Description", ".status.lastOperation.description", "string", "What the operation does, or waits for", 1
+        ),
         Column("Technical ID", ".status.technicalID", "string", "Namespace in the seed", 1),
         AGE,
     ),

@@ -1,4 +1,4 @@
-"""`core.gardener.cloud/v1alpha1 ShootState`: all that is needed to make a shoot's control plane anew, etcd apart.
+"""`core.gardener.cloud/v1alpha1 ShootState`: all that is needed to recreate a shoot's control plane, except etcd.
 
 It is in the garden, under the name of its Shoot, and holds keys: project members can't read it. Sections are those of
 the proposal "Shoot Control Plane Migration". Extension state that is too large for an object is in Secrets of namespace
@@ -47,16 +47,16 @@ class StateReference(Part):
 
 
 class ExtensionState(Part):
-    """State of one extension resource: `state`, or where it is."""
+    """State of one extension resource: `state`, or a reference to it."""
 
     kind: Annotated[str, Meta(description="Kind of the resource, in group extensions.gardener.cloud.")]
     name: Annotated[str, Meta(description="Name of the resource.")] = ""
-    purpose: Annotated[str, Meta(description="Purpose of the resource, where its kind has any.")] = ""
+    purpose: Annotated[str, Meta(description="Purpose of the resource, if its kind has one.")] = ""
     state: Annotated[RawExtension, Meta(description="Any JSON, as the extension wrote it.")] = ABSENT
     state_ref: StateReference | None = None
     epoch: Annotated[int, Meta(ge=0, description="Ownership epoch of the seed that wrote it.")] = 0
     outdated: Annotated[
-        str, Meta(description="Why the resource's present state is not here. Such an entry restores nothing.")
+        str, Meta(description="Why the resource's current state is missing. Such an entry restores nothing.")
     ] = ""
 
 
@@ -66,7 +66,7 @@ class ExtensionState(Part):
     partly=True,
 )
 class ShootState(KubeObject):
-    """All that is needed to make a shoot's control plane anew, etcd apart."""
+    """All that is needed to recreate a shoot's control plane, except etcd."""
 
     gardenlet: GardenletState = msgspec.field(default_factory=GardenletState)
     extensions: Annotated[list[ExtensionState], Meta(extra_json_schema=ATOMIC)] = []
