@@ -195,7 +195,7 @@ async def says_when_its_bucket_is_of_no_use_to_others(garden: Garden, espalier: 
     assert await ready() == ["False", "BucketUnreadable"]
     planned = await espalier("shoots", "plan", "apple", *IN_NAMESPACE, "--to", "west")
     seen = next(line for line in planned.output.splitlines() if line.startswith("backups are current"))
-    assert "Secret garden/backup-east of the garden is not there" in seen
+    assert "Secret garden/backup-east of the garden does not exist" in seen
     again = {"metadata": {"name": "backup-east", "namespace": "garden"}, "data": secret["data"]}
     await garden.client.create(SECRET, again)
     await asyncio.sleep(7)

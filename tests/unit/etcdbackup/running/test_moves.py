@@ -400,7 +400,7 @@ def test_an_etcd_that_had_data_never_starts_empty() -> None:
         assert run is not None
         await asyncio.sleep(120)
         assert not run.ready
-        assert "has no full snapshot, and clients may have written" in run.trouble
+        assert "has no full snapshot, but clients may have written" in run.trouble
         assert not source.data_is_there()
 
     moving(story)
@@ -474,8 +474,8 @@ def test_data_with_less_than_their_backups_are_replaced() -> None:
 @pytest.mark.parametrize(
     ("origin", "said"),
     [
-        (Origin(1, "shoot--other--garden/9a", True), "epoch 1 of shoot--other--garden/9a, not of epoch 1 of"),
-        (Origin(2, CLUSTER, True), f"epoch 2 of {CLUSTER}, not of epoch 1 of"),
+        (Origin(1, "shoot--other--garden/9a", True), "epoch 1 of shoot--other--garden/9a, not to epoch 1 of"),
+        (Origin(2, CLUSTER, True), f"epoch 2 of {CLUSTER}, not to epoch 1 of"),
     ],
     ids=["of another cluster", "of a later epoch"],
 )
