@@ -130,7 +130,7 @@ async def _moves(story: Story, progress: Progress, give_up_after: float) -> list
         await asyncio.sleep(DELTA_PERIOD)
         _title(progress, f"Bad case: seed {SECOND} is destroyed, and the shoot is moved to {FIRST}")
         progress.say(
-            f"the garden gives up on a seed after {give_up_after:g} s without a sign of life", sign="[dim]·[/]"
+            f"the garden gives up on a seed after {give_up_after:g} s without a renewed Lease", sign="[dim]·[/]"
         )
         bad = _told(progress, await story.move(FIRST, "bad case", destroy_source=True))
         _title(progress, f"Back: seed {SECOND} returns, and the shoot is moved there again")
@@ -172,7 +172,7 @@ def _explain(give_up_after: float) -> None:
     output.say(
         f"""
 A destroyed seed can't store the writes since its last delta snapshot: up to {DELTA_PERIOD:g} s of writes
-are lost in the bad case, and none otherwise. Its API gap includes waits: {give_up_after:g} s for a sign of life,
+are lost in the bad case, and none otherwise. Its API gap includes waits: {give_up_after:g} s for a renewed Lease,
 {QUICK.progress_timeout:g} s for a final snapshot, and {QUICK.lease_wait:g} s until no extension of the source can act.
 If the source works, there are no waits: its API server stops before its etcd is handed over."""
     )

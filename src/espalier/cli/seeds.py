@@ -198,4 +198,4 @@ def _row(seed: Seed, shoots: list[Shoot]) -> tuple[str, str, int, int, int]:
 def _rest(seed: Seed) -> tuple[str, str]:
     ready = next((one for one in seed.status.conditions if one.type == GARDENLET_READY), None)
     backup = seed.spec.backup.provider if seed.spec.backup is not None else ""
-    return backup, ready.message if ready is not None else "its gardenlet has given no sign of life yet"
+    return backup, ready.message if ready is not None else "its gardenlet has not reported yet"

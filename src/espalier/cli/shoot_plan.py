@@ -265,7 +265,7 @@ def _gives_signs(seen: Seen, name: str) -> tuple[bool, str]:
         return False, "there is no such seed"
     ready = next((one for one in seed.status.conditions if one.type == GARDENLET_READY), None)
     if ready is None:
-        return False, "its gardenlet has given no sign of life yet"
+        return False, "its gardenlet has not reported yet"
     return ready.status == "True", ready.message or "its gardenlet renews its Lease"
 
 

@@ -82,7 +82,7 @@ def write_plan(plan: Plan) -> None:
     output.write_table(("#", "Seed", "Step"), [(str(at), *step) for at, step in enumerate(plan.steps, 1)])
     output.say()
     expected, other = (plan.good, plan.bad) if plan.is_source_alive else (plan.bad, plan.good)
-    case = "the source works" if plan.is_source_alive else "the source gives no sign of life"
+    case = "the source works" if plan.is_source_alive else "the source has stopped renewing its Lease"
     _write_times(f"Expected API gap ({case})", expected)
     if plan.is_source_alive:
         output.say()
