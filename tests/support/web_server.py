@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+
+from espalier.runtime.serving import end
 
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -38,10 +39,4 @@ async def web_server(answering: Answering, context: ssl.SSLContext | None = None
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
         yield runner.addresses[0][1]
     finally:
-        transports = [handler.transport for handler in runner.server.connections] if runner.server else []
-        await runner.cleanup()
-        # With TLS they would wait for the other side to say goodbye, and the loop of a test does not.
-        for transport in transports:
-            if isinstance(transport, asyncio.Transport):
-                transport.abort()
-        await asyncio.sleep(0)  # connections are lost in the next turn of the loop
+        await end(runner)

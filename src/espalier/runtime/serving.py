@@ -13,6 +13,16 @@ STOP_WITHIN = 5.0
 """Seconds that requests have to end when the server stops."""
 
 
+async def end(runner: web.AppRunner) -> None:
+    """Let requests end, for as long as the runner allows, and close its connections, TLS ones without a goodbye."""
+    transports = [handler.transport for handler in runner.server.connections] if runner.server is not None else []
+    await runner.cleanup()
+    for transport in transports:
+        if isinstance(transport, asyncio.Transport):
+            transport.abort()
+    await asyncio.sleep(0)  # connections are lost in the next turn of the loop
+
+
 class HttpServer:
     """Serves an aiohttp application on an address; port 0 takes a free one."""
 
@@ -50,10 +60,4 @@ class HttpServer:
         """Stop listening; requests that run may end. Nobody waits for the other side to say goodbye, as TLS has it."""
         if self._listener is not None:
             self._listener.close()
-        server = self._runner.server
-        transports = [handler.transport for handler in server.connections] if server is not None else []
-        await self._runner.cleanup()
-        for transport in transports:
-            if isinstance(transport, asyncio.Transport):
-                transport.abort()
-        await asyncio.sleep(0)  # connections are lost in the next turn of the loop
+        await end(self._runner)

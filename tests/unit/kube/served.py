@@ -8,14 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from aiohttp import web
 
 from espalier.kube.access import Access
 from espalier.kube.pki import Authority, KeyPair
-from tests.support.web_server import web_server
+from tests.support.web_server import tls, web_server
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -32,10 +30,7 @@ def client_pair(name: str, *groups: str) -> KeyPair:
 @cache
 def serving_context(name: str = "127.0.0.1") -> ssl.SSLContext:
     pair = authority().issue_server("kube-apiserver", names=[name], now=datetime.now(UTC))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(pair.certificate + pair.key)
-        context.load_cert_chain(file.name)
+    context = tls(pair.certificate, pair.key)
     context.load_verify_locations(cadata=authority().certificate.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
     context.verify_flags |= ssl.VERIFY_X509_STRICT
