@@ -1,0 +1,38 @@
+"""What a test leaves in its event loop ends with that test."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import ssl
+import warnings
+from contextlib import closing
+from datetime import UTC, datetime
+
+from espalier.kube.pki import Authority
+from tests.support.web_server import tls
+
+
+def test_a_connection_whose_close_notify_is_not_answered_ends_with_its_loop() -> None:
+    now = datetime.now(UTC)
+    authority = Authority.create("test", now=now)
+    pair = authority.issue_server("server", names=["127.0.0.1"], now=now)
+    trusting = ssl.create_default_context(cadata=authority.certificate.decode())
+
+    async def main() -> ssl.SSLSocket:
+        accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        server = await asyncio.start_server(
+            lambda _reader, writer: accepted.put_nowait(writer), "127.0.0.1", 0, ssl=tls(pair.certificate, pair.key)
+        )
+        async with server:
+            connection = await asyncio.to_thread(socket.create_connection, server.sockets[0].getsockname())
+            silent = await asyncio.to_thread(trusting.wrap_socket, connection, server_hostname="127.0.0.1")
+            (await accepted.get()).close()
+        return silent
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", ResourceWarning)
+        with closing(asyncio.run(main())):
+            gc.collect()
+        assert [str(one.message) for one in said] == []
