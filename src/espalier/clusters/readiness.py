@@ -17,7 +17,7 @@ from espalier.clusterapi.classification import Fate
 from espalier.clusters import deleted, generated, in_place, names, plan
 from espalier.clusters.drift import Policy, policy
 from espalier.clusters.gate import Isolation
-from espalier.clusters.render_input import group_count, group_name
+from espalier.clusters.render_input import group_count
 from espalier.clusters.rules import messages
 from espalier.clusters.scope import Scope
 from espalier.kube.objects import Object
@@ -337,13 +337,12 @@ def _lost_cni(scope: Scope, lost: Sequence[str]) -> Wait:
     return Wait(CNI_MISSING, f"{message}; {how}, or change the Cluster: any change restores it")
 
 
-def worker_counts(scope: Scope) -> Counts:
+def _worker_counts(scope: Scope, outdated: int) -> Counts:
     """Counts of the workers of all groups; those of removed groups count as surplus."""
     deployments = scope.capi_objects.typed_deployments
     expected = sum(group_count(group) for group in scope.spec.worker_node_group_configurations)
     statuses = [deployment.status for deployment in deployments.values()]
     replicas = sum(status.replicas or 0 for status in statuses)
-    outdated = sum(_outdated(scope, name, deployment) for name, deployment in deployments.items())
     ready = sum(status.ready_replicas or 0 for status in statuses)
     desired = sum(map(contract.desired_replicas, deployments.values()))
     surplus = sum(_chosen_by_autoscaler(deployment) for deployment in deployments.values())
@@ -371,20 +370,35 @@ def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
     return "; ".join(found)
 
 
-def _outdated(scope: Scope, name: str, deployment: MachineDeployment) -> int:
-    """The number of machines of a group to replace: all of them while the group still has an older version."""
-    replicas = deployment.status.replicas or 0
-    if scope.design is not None and not scope.is_settled and not scope.is_paused:
-        for group in scope.design.groups:
-            wanted = scope.design.of_group(group).version
-            is_this = names.machine_deployment(scope.key.name, group_name(group)) == name
-            if is_this and wanted != deployment.spec.template.spec.version:
-                return replicas
-    counted = max(0, replicas - (deployment.status.up_to_date_replicas or 0))
-    return min(replicas, max(counted, rollouts.to_replace(deployment, scope.capi_objects.sets_of(name))))
+def _pending(scope: Scope) -> frozenset[str]:
+    """MachineDeployments whose next template replaces all their machines, and is not written yet."""
+    if scope.design is None or scope.is_settled or scope.is_paused or scope.unresolved:
+        return frozenset()
+    live = scope.capi_objects.typed_deployments
+    wanted = (one for one in plan.worker_groups(scope.design, scope.capi_objects) if isinstance(one, MachineDeployment))
+    return frozenset(
+        name for one in wanted if (name := one.metadata.name) in live and _machines(one) != _machines(live[name])
+    )
 
 
-def _later(scope: Scope, changes: Changes) -> tuple[int, int]:
+def _machines(deployment: MachineDeployment) -> tuple[str | None, ...]:
+    spec = deployment.spec.template.spec
+    bootstrap = spec.bootstrap.config_ref
+    return spec.version, spec.infrastructure_ref.name, bootstrap.name if bootstrap is not None else None
+
+
+def _outdated(scope: Scope) -> dict[str, int]:
+    """The number of machines to replace, by group: all of a group whose template waits to be written."""
+    pending, found = _pending(scope), {}
+    for name, deployment in scope.capi_objects.typed_deployments.items():
+        replicas = deployment.status.replicas or 0
+        counted = max(0, replicas - (deployment.status.up_to_date_replicas or 0))
+        to_replace = rollouts.to_replace(deployment, scope.capi_objects.sets_of(name))
+        found[name] = replicas if name in pending else min(replicas, max(counted, to_replace))
+    return found
+
+
+def _later(scope: Scope, changes: Changes, outdated: Mapping[str, int]) -> tuple[int, int]:
     """The numbers of machines that will be upgraded in place as soon as their group may be written, and of outdated
     ones in other groups.
 
@@ -393,7 +407,7 @@ def _later(scope: Scope, changes: Changes) -> tuple[int, int]:
     """
     held = {one.wanted.metadata.name for one in changes() if one.classified.fate is Fate.IN_PLACE}
     deployments = scope.capi_objects.typed_deployments
-    others = sum(_outdated(scope, name, one) for name, one in deployments.items() if name not in held)
+    others = sum(number for name, number in outdated.items() if name not in held)
     return sum(deployments[name].status.replicas or 0 for name in held & deployments.keys()), others
 
 
@@ -413,8 +427,9 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
     if outside := _outside_limits(deployments):
         message = f"{outside}: waiting for the cluster autoscaler"
         return _condition(type_, "False", AUTOSCALER_CONSTRAINT, message)
-    counts = worker_counts(scope)
-    later, replaced = _later(scope, changes)
+    outdated = _outdated(scope)
+    counts = _worker_counts(scope, sum(outdated.values()))
+    later, replaced = _later(scope, changes, outdated)
     if later:
         if refused := in_place.refused(changes()):
             return _false(type_, refused)

@@ -250,6 +250,17 @@ def test_workers_that_get_other_flags_after_the_control_plane_are_not_said_to_be
     assert told == "2 worker machines are upgraded in place after the control plane"
 
 
+def test_workers_that_are_replaced_after_the_control_plane_are_not_said_to_be_ready() -> None:
+    """Their version stays; what their template will have is not written yet."""
+    stood = objects(workerNodeGroupConfigurations=[{"name": "one", "count": 2}, {"name": "two", "count": 2}])
+    groups: list[Tree] = [{"name": "one", "count": 2} | TAINTED, {"name": "two", "count": 2}]
+    status = report(made(objects=stood, workerNodeGroupConfigurations=groups))
+    assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
+    assert "worker machines are being replaced: 2 of 4 are up to date" in condition(status, "WorkersReady").message
+    written = objects(workerNodeGroupConfigurations=groups)
+    assert said(report(made(objects=written, workerNodeGroupConfigurations=groups)))["WorkersReady"] == "True"
+
+
 def test_workers_that_cluster_api_replaces_are_not_said_to_be_upgraded_in_place() -> None:
     """The fallback has them replaced, whatever the strategy of their group is: nothing is pending any more."""
     groups = [{"name": "md-0", "count": 2} | IN_PLACE_OR_ELSE | TAINTED]
