@@ -201,6 +201,27 @@ async def test_a_changed_schema_counts_for_what_a_write_leaves_as_it_was(client:
     await client.delete(CUSTOM_RESOURCE_DEFINITION, name)
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, True), ([1, 0], [True, False])])
+async def test_no_value_is_as_it_was_that_python_alone_holds_for_equal(
+    client: Client, widgets: str, before: object, after: object
+) -> None:
+    field = "replicas" if before == 1 else "atoms"
+    await client.create(WIDGET, widget(widgets, "a", {"size": "small", field: before}))
+    with pytest.raises(Invalid, match="must be of type integer"):
+        await client.patch(WIDGET, "a", widgets, patch={"spec": {field: after}}, type=PatchType.MERGE)
+
+
+async def test_a_number_that_becomes_true_is_a_change_of_who_wrote_it(client: Client, widgets: str) -> None:
+    before = await client.create(WIDGET, widget(widgets, "a", {"size": "small", "free": {"one": 1, "list": [0]}}))
+    body = widget(widgets, "a", {"size": "small", "free": {"one": True, "list": [False]}})
+    after = await client.apply(WIDGET, body, field_manager="another", force=True)
+    assert after.metadata.generation == (before.metadata.generation or 0) + 1
+    owned = {one["manager"]: one["fieldsV1"]["f:spec"] for one in after.tree["metadata"]["managedFields"]}
+    free = {"f:list": {}, "f:one": {}}
+    assert owned.pop("another") == {"f:free": free, "f:size": {}}
+    assert not any(fields.get("f:free", {}).keys() & free for fields in owned.values())
+
+
 async def reported(client: Client, resource: Resource, namespace: str, phase: str) -> Fields:
     """The spec after a write of the status."""
     patch = {"status": {"phase": phase}}

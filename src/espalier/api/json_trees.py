@@ -17,6 +17,8 @@ T = TypeVar("T")
 MOST_LEVELS = 128
 """Maps and lists inside of each other. The deepest objects that are known (definitions of kinds) have about 60."""
 
+_as_it_is = msgspec.json.Encoder()
+_sorted = msgspec.json.Encoder(order="sorted")
 _STEPS = bytes(1 if char in b"[{" else 255 if char in b"]}" else 0 for char in range(256))
 _NO_BRACKETS = bytes(char for char in range(256) if char not in b'[]{}"')
 
@@ -47,6 +49,17 @@ def decode(text: bytes | str | msgspec.Raw, type: Any = Any) -> Any:
         raise TooDeep from None
     except UnicodeDecodeError:
         raise msgspec.DecodeError("it is not text in UTF-8") from None
+
+
+def same(one: Any, other: Any) -> bool:
+    """True if two values are one in JSON. For Python true is 1 and 1.0, in maps and lists, too."""
+    if one is other:
+        return True
+    if type(one) is not type(other) or one != other:
+        return False
+    if not isinstance(one, (dict, list)):
+        return True
+    return _as_it_is.encode(one) == _as_it_is.encode(other) or _sorted.encode(one) == _sorted.encode(other)
 
 
 def require_flat(text: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from espalier.api import paths
+from espalier.api import json_trees, paths
 from espalier.api.meta import Tree
 from espalier.apiserver import rules
 from espalier.apiserver.field_set_diff import element_of, elements_of
@@ -71,6 +71,6 @@ def _is_unchanged(cause: StatusCause, new: Tree, old: Tree, node: Node) -> bool:
             after, before, below = after[step], found, below.items
         else:
             return False
-        if after == before and type(after) is type(before):
+        if json_trees.same(after, before):
             return True
     return False

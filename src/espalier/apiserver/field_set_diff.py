@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.apiserver.structure import Node
 from espalier.kube.fields import SELF, FieldSet, item_by_keys, item_by_value
@@ -93,7 +94,7 @@ def difference(old: Any, new: Any, node: Node | None) -> Difference:
     removed: FieldSet = {}
     for name, value in after.items():
         was = before.get(name, _ABSENT)
-        if was is value or (was == value and type(was) is type(value)):
+        if json_trees.same(was, value):
             continue
         element, below = _below(name, new, node)
         if was is _ABSENT:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from espalier.api import core as builtin
+from espalier.api import json_trees
 from espalier.api.meta import Tree
 from espalier.apiserver import (
     bodies,
@@ -160,7 +161,7 @@ class Finisher:
             return
         aside = {"metadata", "status"} if not draft.kind.custom or "status" in draft.kind.subresources else {"metadata"}
         old, new = draft.before, draft.new
-        if any(old.get(name) != new.get(name) for name in (old.keys() | new.keys()) - aside):
+        if not all(json_trees.same(old.get(name), new.get(name)) for name in (old.keys() | new.keys()) - aside):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def _validate(self, draft: Draft) -> None:
