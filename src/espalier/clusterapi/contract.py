@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from espalier.api import conditions as condition_list
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.cluster import Cluster, ContractReference
@@ -85,17 +87,30 @@ class _Infrastructure(Observed, frozen=True):
     status: _InfrastructureStatus = _InfrastructureStatus()
 
 
+def _status(infrastructure: Object) -> _InfrastructureStatus:
+    """The status as far as the contract goes: schemas of providers may let anything through."""
+    try:
+        return infrastructure.decode(_Infrastructure).status
+    except msgspec.ValidationError as error:
+        return _InfrastructureStatus(failure_reason="InvalidStatus", failure_message=f"{error}")
+
+
 def is_provisioned(infrastructure: Object) -> bool:
     """True if infrastructure says of itself that it is there, of any provider: by contract v1beta2, or v1beta1."""
-    status = infrastructure.decode(_Infrastructure).status
+    status = _status(infrastructure)
     return status.initialization.provisioned or status.ready is True
 
 
 def failure(infrastructure: Object) -> str:
-    """The terminal failure in the status of infrastructure of contract v1beta1; empty without one."""
-    status = infrastructure.decode(_Infrastructure).status
-    return ": ".join(filter(None, (status.failure_reason, status.failure_message)))
+    """The terminal failure in the status of infrastructure of contract v1beta1, or why that status can't be read; empty
+    without one."""
+    status = _status(infrastructure)
+    found = ": ".join(filter(None, (status.failure_reason, status.failure_message)))
+    return found if len(found) <= _LONGEST_FAILURE else f"{found[:_LONGEST_FAILURE]}..."
 
+
+_LONGEST_FAILURE = 1000
+"""Characters. It becomes a part of a Cluster's condition."""
 
 CONTROL_PLANE_BROKEN = "ControlPlaneBroken"
 """Reason of `Ready` of a cluster's infrastructure in the local environment, where its API server can't be run until
@@ -104,7 +119,7 @@ somebody acts. The message says why, and what helps."""
 
 def broken(infrastructure: Object) -> str:
     """Why the API server behind infrastructure can't be run until somebody acts; empty if it can, or nobody says."""
-    said = infrastructure.decode(_Infrastructure).status.conditions
+    said = _status(infrastructure).conditions
     broken = (one.message for one in said if (one.type, one.reason) == ("Ready", CONTROL_PLANE_BROKEN))
     return next(broken, "")
 

@@ -180,6 +180,8 @@ class InfrastructureMachines:
             return Done()
         typed = found.decode(InfrastructureMachine)
         if typed.status.provisioned:
+            if not typed.status.addresses:  # removed by hand: members of an etcd are known by them
+                await self._report_running(found, typed)
             return Done()
         outcome = await self._boot(found, typed)
         if isinstance(outcome, Wait):
@@ -275,8 +277,7 @@ class InfrastructureMachines:
         if kubeadm.control_plane:
             await self._report_expiry(machine)
         found = await self._scheme.writer.merge(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
-        addresses = msgspec.convert(machine_addresses(kubeadm.node_name, address), list[MachineAddress])
-        await self._report(found, typed, ready=condition("Ready", True, "Ready"), addresses=addresses)
+        await self._report_running(found, typed)
         return Done()
 
     async def _provision(self, found: Object, typed: InfrastructureMachine, cluster: Key) -> Outcome:
@@ -284,9 +285,7 @@ class InfrastructureMachines:
         self._powered_on.pop(found.key, None)
         provider_id = self._kinds.provider_id.format(cluster=cluster.name, name=found.name)
         found = await self._scheme.writer.merge(self._kinds.machine, found, {"spec": {"providerID": provider_id}})
-        addresses = machine_addresses(found.name, address_of(typed.metadata.uid))
-        ready = condition("Ready", True, "Ready")
-        await self._report(found, typed, ready=ready, addresses=msgspec.convert(addresses, list[MachineAddress]))
+        await self._report_running(found, typed)
         return Done()
 
     async def _report_expiry(self, machine: Machine) -> None:
@@ -300,6 +299,12 @@ class InfrastructureMachines:
             expiry = self._scheme.clock.now() + timedelta(days=CERTIFICATE_DAYS)
             annotations = {names.CERTIFICATES_EXPIRY: expiry.strftime("%Y-%m-%dT%H:%M:%SZ")}
             await self._scheme.writer.merge(KubeadmConfig.resource, config, {"metadata": {"annotations": annotations}})
+
+    async def _report_running(self, found: Object, typed: InfrastructureMachine) -> None:
+        owner = controller_of(found.metadata)
+        addresses = machine_addresses(owner.name if owner else found.name, address_of(typed.metadata.uid))
+        ready = condition("Ready", True, "Ready")
+        await self._report(found, typed, ready=ready, addresses=msgspec.convert(addresses, list[MachineAddress]))
 
     async def _report(
         self, found: Object, typed: InfrastructureMachine, *, ready: Condition, addresses: Sequence[MachineAddress] = ()

@@ -14,9 +14,9 @@ from espalier.api.capi.cluster import Endpoint
 from espalier.api.capi.machine import MachineAddress, TemplateMeta
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
 from espalier.api.label_selectors import LabelSelector
-from espalier.api.meta import Observed, Part
+from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
-from espalier.clusterapi.infrastructure import GROUP, Hosts, Infrastructure
+from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Hosts, Infrastructure
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME, OWNER_NAMESPACE, Hardware
 
@@ -40,9 +40,11 @@ class TinkerbellClusterSpec(Part):
 
 
 class TinkerbellClusterStatus(Observed, frozen=True):
-    """The status of a TinkerbellCluster."""
+    """The status of a TinkerbellCluster. CAPT's has no conditions and failure domains, the simulated provider's has."""
 
     ready: bool = False
+    failure_domains: dict[str, DomainStatus] = {}
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
 
 
 @kind(
@@ -98,10 +100,11 @@ class TinkerbellMachineSpec(Part):
 
 
 class TinkerbellMachineStatus(Observed, frozen=True):
-    """The status of a TinkerbellMachine."""
+    """The status of a TinkerbellMachine. CAPT's has no conditions, the simulated provider's has."""
 
     ready: bool = False
     addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
 
 
 @kind(

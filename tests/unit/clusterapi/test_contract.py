@@ -1,0 +1,40 @@
+"""Statuses of infrastructure, as any provider's controller, or a hand, may write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.clusterapi import contract
+from espalier.kube.objects import Object
+
+
+def infrastructure(status: Any) -> Object:
+    return Object(msgspec.json.encode({"kind": "StableCluster", "metadata": {"name": "a"}, "status": status}))
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ("ready", "InvalidStatus: Expected `object`, got `str` - at `$.status`"),
+        ({"ready": True, "conditions": None}, "InvalidStatus: Expected `array`, got `null` - at `$.status.conditions`"),
+        ({"ready": "yes"}, "InvalidStatus: Expected `bool | null`, got `str` - at `$.status.ready`"),
+        (
+            {"ready": True, "failureReason": [1]},
+            "InvalidStatus: Expected `str`, got `array` - at `$.status.failureReason`",
+        ),
+    ],
+)
+def test_a_status_that_can_not_be_read_is_a_failure_of_infrastructure_that_is_not_there(
+    status: Any, message: str
+) -> None:
+    found = infrastructure(status)
+    assert (contract.is_provisioned(found), contract.failure(found), contract.broken(found)) == (False, message, "")
+
+
+def test_a_failure_is_not_longer_than_a_condition_bears() -> None:
+    found = infrastructure({"ready": True, "failureReason": "Stuck", "failureMessage": "m" * 100_000})
+    assert contract.is_provisioned(found)
+    assert contract.failure(found) == f"Stuck: {'m' * 993}..."
