@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from espalier.api.versions import parsed
 
@@ -43,9 +44,11 @@ def is_reached(reported: str, wanted: str) -> bool:
     return found == asked or (found.prerelease is None and found == asked.finalize_version())
 
 
+@lru_cache(maxsize=256)
 def minor_of(version: str) -> str:
-    """`1.35` for `v1.35.4-eks-1-35-1`."""
-    return ".".join(version.removeprefix("v").split(".")[:2])
+    """`1.35` for `v1.35.4-eks-1-35-1`, and for `1.35`; nothing for what is no version, as a hand may have written."""
+    found = parsed(version) or parsed(f"{version}.0")
+    return f"{found.major}.{found.minor}" if found is not None else ""
 
 
 def minor(version: str) -> int:

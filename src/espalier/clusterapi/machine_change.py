@@ -19,7 +19,7 @@ from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineTemplate
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.clusterapi.kubernetes_versions import minor
+from espalier.api.versions import parsed
 
 CLONED_FROM_NAME = "cluster.x-k8s.io/cloned-from-name"
 CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
@@ -27,7 +27,7 @@ CLONED_FROM_GROUP_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
 _OWN_DOMAIN = "cluster.x-k8s.io"
 _TEMPLATE_HASH = "machine-template-hash"
 _LOCAL_MODE = "ControlPlaneKubeletLocalMode"
-_LOCAL_MODE_FROM, _LOCAL_MODE_BEFORE = minor("1.31"), minor("1.36")
+_LOCAL_MODE_MINORS = range(31, 36)
 _CONTAINERS = (dict, list)
 _NUMBERS = (int, float)
 _IN_PLACE = ("deletion", "minReadySeconds", "readinessGates", "taints")
@@ -120,8 +120,10 @@ def control_plane_bootstrap(spec: Tree, version: str) -> Tree:
     """The KubeadmConfig's spec that machines of a control plane get: its own, and what Cluster API adds by the version.
 
     From 1.31 until it is always on (1.36) that is a feature gate of kubeadm, unless the spec says something about it.
+    Cluster API adds nothing for a version that it can't read: somebody wrote that past its webhook.
     """
-    if not _LOCAL_MODE_FROM <= minor(version) < _LOCAL_MODE_BEFORE:
+    known = parsed(version)
+    if known is None or known.major != 1 or known.minor not in _LOCAL_MODE_MINORS:
         return spec
     cluster = spec.get("clusterConfiguration") or {}
     gates = {_LOCAL_MODE: True, **(cluster.get("featureGates") or {})}

@@ -82,7 +82,7 @@ def _running(machines: Iterable[Object]) -> set[str]:
     for machine in (found.decode(Machine) for found in machines):
         if machine.status.node_ref is not None:
             versions |= {machine.spec.version, str(machine.status.node_info.get("kubeletVersion", ""))}
-    return {minor_of(version) for version in versions - {""}}
+    return {minor_of(version) for version in versions} - {""}
 
 
 def _possible_minors(version: str) -> set[str]:

@@ -91,6 +91,21 @@ def test_a_report_that_is_not_current_allows_nothing() -> None:
     ).allowed  # being created
 
 
+@pytest.mark.parametrize("nonsense", ["nonsense", "1", "v1.x.4", "-1"])
+def test_what_is_no_version_neither_allows_nor_breaks_anything(nonsense: str) -> None:
+    """Only a hand writes that there."""
+    reported = made_at("1.35", {"version": nonsense})
+    assert "its status is outdated" in refused(ask(at("1.36"), at("1.35"), *reported))["spec.kubernetesVersion"]
+    assert ask(at("1.35", **{GROUP + "count": 5}), at("1.35"), *reported).allowed
+    rolling = [machine_set(V35), machine_set(nonsense)]
+    assert "group md-0" in refused(ask(at("1.36"), at("1.35"), *made_at("1.35"), *rolling))["spec.kubernetesVersion"]
+    asked = made_at("1.35")
+    for tree in asked:
+        if tree["kind"] == "KubeadmControlPlane":
+            tree["spec"]["version"] = nonsense
+    assert ask(at("1.36"), at("1.35"), *asked).allowed
+
+
 def test_a_further_minor_waits_for_each_group_of_workers() -> None:
     rolling = [machine_set(V35), machine_set(V34, 0, being=1)]
     blamed = refused(ask(at("1.36"), at("1.35"), *made_at("1.35"), *rolling))

@@ -127,9 +127,10 @@ def too_early(cluster: eksa.Cluster, at: Running) -> Iterator[Violation]:
     """
     spec, field = cluster.spec, "spec.kubernetesVersion"
     wanted = spec.kubernetes_version
-    goes_on = at.control_plane is not None and wanted and minor(wanted) > minor(at.control_plane.desired)
-    if at.control_plane is not None and goes_on:
-        yield from _skipped(field, wanted, at.control_plane, "the control plane")
+    control_plane = at.control_plane
+    goes_on = control_plane and control_plane.desired and wanted and minor(wanted) > minor(control_plane.desired)
+    if control_plane is not None and goes_on:
+        yield from _skipped(field, wanted, control_plane, "the control plane")
     for index, group in enumerate(spec.worker_node_group_configurations):
         name = group_name(group)
         machines = at.groups.get(names.machine_deployment(cluster.metadata.name, name))

@@ -1,7 +1,7 @@
-"""Whoever may write statuses of Cluster API objects in `eksa-system` writes whatever their schemas let through.
+"""Whoever may write Cluster API objects in `eksa-system` writes whatever their schemas let through.
 
-The manager and the simulated Cluster API read them: no reconcile panics, for any provider, and once controllers have
-put the statuses right, the cluster is ready.
+The manager and the simulated Cluster API read it: no reconcile panics, for any provider. Once controllers have put
+statuses right, and whoever edited specs has, the cluster is ready.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from espalier.clusterapi import contract
 from espalier.clusters.observe import written
 from espalier.clusters.provider import infrastructures
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import Invalid, NotFound
+from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
@@ -71,9 +71,14 @@ async def parts(client: Client, name: str) -> list[tuple[Resource, Object]]:
     return found
 
 
-@pytest.mark.parametrize("value", sampled(VALUES, 0))
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_status_of_a_cluster_s_objects_makes_a_reconcile_panic(kind: str, value: str) -> None:
+CASES = [(kind, field, value) for field in ("status", "spec") for value in VALUES for kind in KINDS]
+OFTEN = [
+    at for at, (kind, field, value) in enumerate(CASES) if value == "null" and (field == "status" or kind == KINDS[0])
+]
+
+
+@pytest.mark.parametrize(("kind", "field", "value"), sampled(CASES, *OFTEN))
+def test_nothing_in_a_cluster_s_objects_makes_a_reconcile_panic(kind: str, field: str, value: str) -> None:
     key, taken = key_of(kind), 0
     made = settled(kind)
     store, stores = made.opened()
@@ -81,18 +86,26 @@ def test_no_status_of_a_cluster_s_objects_makes_a_reconcile_panic(kind: str, val
     async def main(simulation: Simulation) -> None:
         nonlocal taken
         async with managed_environment(simulation.clock, store=store, stores=stores, copies_to=(ALICE, BOB)) as env:
+
+            async def write(resource: Resource, one: Object, content: Any) -> bool:
+                patch = [{"op": "replace", "path": f"/{field}", "value": content}]
+                subresource = "status" if field == "status" else None
+                try:
+                    await env.client.patch(
+                        resource, one.name, one.namespace, patch=patch, type=PatchType.JSON, subresource=subresource
+                    )
+                except (Invalid, Forbidden, NotFound):
+                    return False
+                return True
+
             await env.until_ready(key)
             for resource, one in await parts(env.client, key.name):
-                for status in changed(one.tree["status"], VALUES[value]):
-                    patch = [{"op": "replace", "path": "/status", "value": status}]
-                    try:
-                        await env.client.patch(
-                            resource, one.name, one.namespace, patch=patch, type=PatchType.JSON, subresource="status"
-                        )
-                    except (Invalid, NotFound):
-                        continue
-                    taken += 1
-                    await asyncio.sleep(1)
+                for content in changed(one.tree[field], VALUES[value]):
+                    if await write(resource, one, content):
+                        taken += 1
+                        await asyncio.sleep(1)
+                        if field == "spec":
+                            await write(resource, one, one.tree[field])
             await asyncio.sleep(CALM)
             await env.until_ready(key)
 
