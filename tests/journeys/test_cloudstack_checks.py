@@ -189,7 +189,7 @@ FAULTS: dict[str, tuple[Callable[[Clouds], object], str, str]] = {
     "size of a disk": (
         lambda clouds: setattr(clouds, "sized", True),
         OF_MACHINES,
-        "spec.diskOffering.customSizeInGB: found 20, and disk offering Small of availability zone az-1 has a size",
+        "spec.diskOffering.customSizeInGB: found 20, but disk offering Small of availability zone az-1 has a fixed",
     ),
     "affinity group": (
         lambda clouds: clouds.take(Sort.AFFINITY_GROUP, NORTH),

@@ -98,9 +98,9 @@ def test_a_cluster_without_enough_hardware_is_not_begun_and_goes_on_when_there_i
         await apply(forge)
         assert await told(env) == (
             "NotEnoughHardware",
-            "TinkerbellMachineConfig forge: spec.hardwareSelector type=worker: 2 Hardware is needed; found 0 of this "
-            "cluster, 1 free, 0 in use by others; add Hardware with these labels, release some, or ask for fewer "
-            "machines",
+            "TinkerbellMachineConfig forge: spec.hardwareSelector type=worker: 2 Hardware is needed; found 0 used "
+            "by this cluster, 1 free, 0 used by others; add Hardware with these labels, release some, or request "
+            "fewer machines",
         )
         assert not await is_made(env)
         assert set((await hardware.holders(env.client)).values()) == {""}
@@ -122,7 +122,7 @@ def test_a_cluster_is_not_scaled_beyond_the_hardware_and_runs_on() -> None:
         await apply(forge)
         reason, message = await told(env)
         assert reason == "NotEnoughHardware"
-        assert "3 Hardware is needed; found 1 of this cluster, 1 free" in message
+        assert "3 Hardware is needed; found 1 used by this cluster, 1 free" in message
         assert await env.machine_names("forge") == before
         assert len(await env.nodes(FORGE)) == 2
 
@@ -170,7 +170,7 @@ FAULTS: dict[str, tuple[str, Tree, str]] = {
     "bmc": (
         "worker-1",
         {"bmcRef": {"kind": "Machine", "name": "none"}},
-        'Hardware worker-1: spec.bmcRef: found "Machine" "none", and there is no such Machine',
+        'Hardware worker-1: spec.bmcRef: found "Machine" "none", but there is no such Machine',
     ),
 }
 
@@ -205,7 +205,7 @@ def test_a_bmc_without_password_or_out_of_reach_is_named() -> None:
         await env.client.delete(SECRET, "bmc-worker-1-auth", SYSTEM_NAMESPACE)
         await apply(forge)
         assert (
-            'found "bmc-worker-1-auth", and there is no such Secret with username and password' in (await told(env))[1]
+            'found "bmc-worker-1-auth", but there is no such Secret with username and password' in (await told(env))[1]
         )
         await hardware.put(env.client, hardware.rack())
         away = {"status": {"conditions": [{"type": "Contactable", "status": "False"}]}}
@@ -214,7 +214,7 @@ def test_a_bmc_without_password_or_out_of_reach_is_named() -> None:
             bmc, "bmc-worker-1", SYSTEM_NAMESPACE, patch=away, type=PatchType.MERGE, subresource="status"
         )
         await asyncio.sleep(CALM)
-        assert 'Machine "bmc-worker-1" of bmc.tinkerbell.org is out of reach' in (await told(env))[1]
+        assert "of bmc.tinkerbell.org can't be reached" in (await told(env))[1]
         skip = {"metadata": {"labels": {"bmc.tinkerbell.org/skip-contact-check": "true"}}}
         await env.client.patch(bmc, "bmc-worker-1", SYSTEM_NAMESPACE, patch=skip, type=PatchType.MERGE)
         await env.until_ready(FORGE)
@@ -251,7 +251,7 @@ def test_a_tenant_gets_no_hardware_of_others_and_reads_no_names_of_it() -> None:
         await apply(theirs)
         reason, message = await told(env, theirs.key)
         assert reason == "NotEnoughHardware"
-        assert "type=worker: 1 Hardware is needed; found 0 of this cluster, 0 free, 1 in use by others" in message
+        assert "type=worker: 1 Hardware is needed; found 0 used by this cluster, 0 free, 1 used by others" in message
 
         # Reserved for somebody else, and broken: a number is all that is told.
         (spare,) = [one for one in hardware.pieces("worker", 1, first=2) if one["kind"] == "Hardware"]
@@ -260,7 +260,7 @@ def test_a_tenant_gets_no_hardware_of_others_and_reads_no_names_of_it() -> None:
         await asyncio.sleep(CALM)
         reason, message = await told(env, theirs.key)
         assert reason == "MachineConfigInvalid"
-        assert "selects 1 Hardware that Clusters of namespace team-b may not use" in message
+        assert "selects 1 Hardware that namespace team-b is not permitted to use" in message
         assert "worker-" not in message
         await env.until_ready(FORGE)
 

@@ -125,7 +125,7 @@ def test_a_pool_is_of_the_cluster_that_named_it_first() -> None:
         await env.client.apply(Cluster.resource, moraine, field_manager="kubectl")
         key = Key(NAMESPACE, "moraine")
         waits = await env.until(lambda found: "another SnowIPPool" in (found.status.failure_message or ""), key)
-        assert "SnowIPPool glacier: Cluster glacier has its addresses" in (waits.status.failure_message or "")
+        assert "SnowIPPool glacier: Cluster glacier uses this pool" in (waits.status.failure_message or "")
         assert await names(env.client, AWSSnowIPPool) == ["glacier-glacier"]
         glacier.spec["controlPlaneConfiguration"]["certSans"] = ["glacier.example.com"]
         await glacier.step(CONTROL_PLANE)

@@ -141,7 +141,10 @@ FAULTS: dict[str, tuple[Answers | LookUpError, str]] = {
     "key": (msgspec.structs.replace(THERE, key_pairs=frozenset()), "spec.sshKeyName: found default; device"),
     "type": (msgspec.structs.replace(THERE, instance_types={}), "spec.instanceType: found sbe-c.large; device"),
     "cpus": (msgspec.structs.replace(THERE, instance_types={"sbe-c.large": 1}), "which has 1 virtual CPU on device"),
-    "software": (msgspec.structs.replace(THERE, software="101"), f"spec.devices[0]: found {DEVICE}, whose software"),
+    "software": (
+        msgspec.structs.replace(THERE, software="101"),
+        f"spec.devices[0]: found {DEVICE}, which runs software version",
+    ),
     "away": (AWAY, f"spec.devices[0]: device {DEVICE} can't be reached"),
     "locked": (LookUpError("DeviceLocked", "it is not unlocked"), "spec.devices[0]: it is not unlocked"),
     "keys": (LookUpError("LoginRefused", "it refuses the keys"), "spec.devices[0]: it refuses the keys"),

@@ -72,7 +72,7 @@ def everything() -> list[Tree]:
 
 
 EC2_USER = [{"name": "ec2-user", "sshAuthorizedKeys": [KEY_OF_ANN]}]
-"""Bottlerocket has this user alone."""
+"""Bottlerocket supports no other user."""
 
 
 def with_bottlerocket(namespace: str = NAMESPACE) -> list[Tree]:

@@ -44,7 +44,7 @@ EKSA_KINDS: tuple[type[KubeObject], ...] = (*eksa.KINDS, *PROVIDER_KINDS)
 
 
 class Manifest(Protocol):
-    """Writes the manifest with which a cluster of a provider begins."""
+    """Writes the starting manifest of a cluster."""
 
     def __call__(self, name: str, /, *, kubernetes_version: str, management_cluster: str) -> str:
         """The manifest, with comments."""
@@ -80,7 +80,7 @@ CLUSTER_API_KINDS: tuple[type[KubeObject], ...] = (*capi.KINDS, *INFRASTRUCTURE_
 """The kinds of Cluster API that we read or write."""
 
 SIMULATED_KINDS: tuple[type[KubeObject], ...] = (*CLUSTER_API_KINDS, *hardware_kinds.KINDS)
-"""The kinds of those who make machines: of Cluster API, and of what its providers make machines from."""
+"""The kinds of machine owners in Cluster API, and of the machine templates of its providers."""
 
 KINDS: tuple[type[KubeObject], ...] = (*EKSA_KINDS, *SIMULATED_KINDS)
 

@@ -30,7 +30,7 @@ def providers(
     cloudstacks: cloudstack_questions.LookUp = simulated_cloudstack.everything_is_there,
     snow_devices: snow_questions.LookUp = simulated_devices.everything_is_there,
 ) -> Providers:
-    """The providers by the kind of `spec.datacenterRef`, with what they ask the APIs of infrastructure by."""
+    """The providers by the kind of `spec.datacenterRef`, with their clients for infrastructure APIs."""
     return {
         one.links.datacenter.kind: with_shared_parts(one)
         for one in (

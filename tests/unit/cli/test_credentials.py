@@ -129,9 +129,9 @@ def encoded(text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({CLOUDSTACK: "canary!"}, "not base64 of a text"),
-        ({CLOUDSTACK: base64.b64encode(b"\xff\xfe").decode()}, "not base64 of a text"),
-        ({CLOUDSTACK: "a" * (1 << 21)}, "found 2097152 bytes, at most 1048576 are read"),
+        ({CLOUDSTACK: "canary!"}, "not base64-encoded text"),
+        ({CLOUDSTACK: base64.b64encode(b"\xff\xfe").decode()}, "not base64-encoded text"),
+        ({CLOUDSTACK: "a" * (1 << 21)}, "found 2097152 bytes, the limit is 1048576"),
         (encoded("canary"), "line 1 is neither the name of a profile"),
         (encoded(f"[global]\n{KEYS}canary\n"), "line 5 is neither the name of a profile"),
         (encoded("# nothing\n"), "found no profile"),

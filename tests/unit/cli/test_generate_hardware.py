@@ -53,7 +53,7 @@ def test_every_wrong_cell_is_said_and_nothing_is_written(tmp_path: Path) -> None
 
 def test_columns_that_are_not_read_are_said() -> None:
     done = generate("-z", "-", stdin=CSV.replace("hostname,", "color,hostname,").replace("worker-1,", "red,worker-1,"))
-    assert done.stderr == 'standard input: column "color" is not read\n'
+    assert done.stderr == 'standard input: column "color" is ignored\n'
 
 
 def test_another_format_is_refused() -> None:

@@ -120,7 +120,7 @@ def test_a_field_that_is_null_is_absent_as_it_is_for_an_api_server(
     assert run(["generate", "objects", "-f", str(file)]) == 0
     capsys.readouterr()
     assert run(["validate", "-f", str(file)]) == 1
-    assert "spec.subnet.name: say by which name Prism Central has it" in capsys.readouterr().err
+    assert "spec.subnet.name: type name requires a name" in capsys.readouterr().err
 
 
 def test_a_number_where_text_is_wanted_is_told_once_with_the_types(

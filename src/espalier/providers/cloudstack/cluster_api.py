@@ -18,7 +18,7 @@ from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Infrastructu
 
 VERSION = "v1beta3"
 FAILURE_DOMAIN = Resource(GROUP, VERSION, "cloudstackfailuredomains", "CloudStackFailureDomain")
-"""What the provider makes of each failure domain of a CloudStackCluster; we write and read none."""
+"""The object that the provider creates for each failure domain of a CloudStackCluster; not used here."""
 CONTRACT = {"cluster.x-k8s.io/v1beta1": VERSION}
 
 
@@ -45,7 +45,7 @@ class DomainZone(Part):
 
 
 class CloudStackFailureDomain(Part):
-    """A zone of a CloudStack, whose machines fail together."""
+    """A zone of a CloudStack that fails as a unit."""
 
     name: str
     zone: DomainZone
@@ -83,7 +83,7 @@ class CloudStackCluster(KubeObject, kw_only=True):
 
 
 class Identifier(Part):
-    """Something that CloudStack has."""
+    """An object in CloudStack."""
 
     id: str = ""
     name: str = ""

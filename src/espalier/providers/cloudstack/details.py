@@ -1,4 +1,4 @@
-"""Details of instances that CloudStack sets itself: nobody may bring them along with a machine config."""
+"""Details of instances that CloudStack sets itself, so machine configs must not set them."""
 
 RESERVED = (
     *("cpuNumber", "cpuSpeed", "memory", "cpu.corespersocket", "cpuOvercommitRatio", "memoryOvercommitRatio"),

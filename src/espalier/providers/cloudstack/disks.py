@@ -1,4 +1,4 @@
-"""The second disk of machines, and directories that are links: by cloud-init, and by commands."""
+"""The data disk of machines, and symlinks: set up by cloud-init, and by commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAZY = ["-E", "lazy_itable_init=1,lazy_journal_init=1"]
 
 
 def disk_setup(disk: DiskOffering) -> DiskSetup:
-    """One partition, with a file system in it: where there is one already, it stays."""
+    """A partition with a file system. An existing one is kept."""
     return DiskSetup(
         partitions=[Partition(device=disk.device, layout=True, overwrite=False, table_type="gpt")],
         filesystems=[
@@ -34,12 +34,12 @@ def disk_setup(disk: DiskOffering) -> DiskSetup:
 
 
 def mounts(disk: DiskOffering) -> list[list[str]]:
-    """Where that file system is."""
+    """The mount of that file system."""
     return [[f"LABEL={disk.label}", disk.mount_path]]
 
 
 def commands(disk: DiskOffering) -> list[str]:
-    """The same as commands, for machines of etcd, whose configuration has no disks."""
+    """Commands with the same result, for etcd machines, whose configuration does not support disks."""
     partition = _partition(disk)
     return [
         f"[ -b {partition} ] || {{ echo ';' | sfdisk --label gpt {disk.device} && udevadm settle; }}",
@@ -51,7 +51,7 @@ def commands(disk: DiskOffering) -> list[str]:
 
 
 def links(asked: Mapping[str, str]) -> Iterator[str]:
-    """Commands that make links of directories; what is in them moves along."""
+    """Commands that replace directories with symlinks, and move their content to the targets."""
     for directory, target in sorted(asked.items()):
         moved = f"if [ -d {directory} ]; then cp -a {directory}/. {target}/ && mv {directory} {directory}.before; fi"
         made = f'mkdir -p {target} "$(dirname {directory})" && {moved} && ln -s {target} {directory}'
@@ -59,7 +59,7 @@ def links(asked: Mapping[str, str]) -> Iterator[str]:
 
 
 def template_annotations(asked: CloudStackMachineConfigSpec) -> dict[str, str]:
-    """Of a machine template: what of the disk and the links others read there, as in EKS Anywhere."""
+    """Annotations of a machine template about the disk and the symlinks, as in EKS Anywhere."""
     found: dict[str, str] = {}
     if (disk := asked.disk) is not None:
         found = {
@@ -74,5 +74,5 @@ def template_annotations(asked: CloudStackMachineConfigSpec) -> dict[str, str]:
 
 
 def _partition(disk: DiskOffering) -> str:
-    """The first one of a disk: with a p between, if the disk ends with a digit."""
+    """The first partition of a disk, with a `p` in between if the name of the disk ends with a digit."""
     return f"{disk.device}{'p' if disk.device[-1].isdigit() else ''}1"

@@ -31,7 +31,7 @@ VARIABLE = "EKSA_CLOUDSTACK_B64ENCODED_SECRET"
 """
 
 FIELDS = (API_URL, API_KEY, SECRET_KEY)
-_EXPECTED = f"base64 of a file with a section for each profile ([NAME]), which has {', '.join(FIELDS)}"
+_EXPECTED = f"base64 of a file with a section [NAME] for each profile, with {', '.join(FIELDS)}"
 
 PLACEHOLDER = f"${VARIABLE}"
 """The value of the variable where real keys must not be (`cli/offline.py`): it stands for any profile."""
@@ -75,10 +75,10 @@ def _zones(manifest: Sequence[Tree]) -> Mapping[str, list[tuple[str, Availabilit
 
 def _profiles(variable: str) -> credential_files.Profiles:
     if len(variable) > MOST:
-        message = f"{VARIABLE}: found {len(variable)} bytes, at most {MOST} are read; expected: {_EXPECTED}"
+        message = f"{VARIABLE}: found {len(variable)} bytes, the limit is {MOST}; expected: {_EXPECTED}"
         raise credential_files.Unreadable(message)
     try:
         text = base64.b64decode("".join(variable.split()), validate=True).decode()
     except ValueError:
-        raise credential_files.Unreadable(f"{VARIABLE}: not base64 of a text; expected: {_EXPECTED}") from None
+        raise credential_files.Unreadable(f"{VARIABLE}: not base64-encoded text; expected: {_EXPECTED}") from None
     return credential_files.profiles(VARIABLE, text, _EXPECTED)

@@ -1,4 +1,4 @@
-"""CloudStackDatacenterConfig and CloudStackMachineConfig: where instances run, and what they are like."""
+"""CloudStackDatacenterConfig and CloudStackMachineConfig."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated, ClassVar
@@ -33,31 +33,31 @@ _LABEL = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,14}[A-Za-z0-9])?$"
 AFFINITIES = ("pro", "anti", "no")
 
 DATACENTER_CHANGED = "it can't be changed, because machines run there"
-MACHINE_CHANGED = "it can't be changed; create another CloudStackMachineConfig, and name that in the machineGroupRef"
+MACHINE_CHANGED = "it can't be changed; create another CloudStackMachineConfig and reference it in machineGroupRef"
 
 
 def _named(what: str) -> Rule:
     return Rule(
         "has(self.id) && self.id != '' || has(self.name) && self.name != ''",
-        f"say which {what}, by its name or its ID",
+        f"set the name or the ID of the {what}",
         ".name",
         found="'nothing'",
     )
 
 
 def _api(field: str) -> tuple[Rule, ...]:
-    """About the URL of an API: it is not on the machine of the manager."""
+    """Rules for the URL of an API, which must not be local to the manager."""
     return (
         Rule(
             f"!has(self.{field}) || self.{field} == '' || self.{field}.matches('{_API}')",
-            "not the URL of an API of CloudStack",
+            "not the URL of a CloudStack API",
             f".{field}",
             found=f"self.{field}",
             allowed="a URL like https://cloudstack.example.com:8443/client/api",
         ),
         Rule(
             f"!has(self.{field}) || !self.{field}.lowerAscii().matches('{_LOCAL_API}')",
-            "an API of CloudStack is not on the machine of the manager, nor on a link-local address",
+            "the CloudStack API must not be at a loopback or link-local address",
             f".{field}",
             found=f"self.{field}",
             allowed="the host name or address of a management server",
@@ -66,10 +66,10 @@ def _api(field: str) -> tuple[Rule, ...]:
 
 
 class Named(Part):
-    """Something that CloudStack has, by name or by ID."""
+    """An object in CloudStack, by name or by ID."""
 
     id: Annotated[
-        str, Meta(description="ID; if a name is given as well, it is that of the ID.", extra_json_schema=_NAME)
+        str, Meta(description="ID. If name is set as well, it must be the name of this ID.", extra_json_schema=_NAME)
     ] = ""
     name: Annotated[str, Meta(description="Name.", extra_json_schema=_NAME)] = ""
 
@@ -89,25 +89,25 @@ class Zone(Named, kw_only=True):
 
 
 class AvailabilityZone(Part, kw_only=True):
-    """A zone of a CloudStack, whose machines fail together, and who makes them there."""
+    """A zone of a CloudStack that fails as a unit, and the account that creates machines there."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.name.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",
-            "labels of machines have it as value",
+            "must be a valid label value",
             ".name",
             found="self.name == '' ? 'nothing' : self.name",
             allowed="at most 63 letters, digits, dashes, underscores and dots",
         ),
         Rule(
             f"self.credentialsRef.matches('{_REFERENCE}')",
-            "credentials are in a Secret of namespace eksa-system",
+            "credentials must be in a Secret in namespace eksa-system",
             ".credentialsRef",
             found="self.credentialsRef == '' ? 'nothing' : self.credentialsRef",
             allowed="name of a Secret",
         ),
-        Rule("self.domain != ''", "say in which domain the account is, like ROOT", ".domain", found="'nothing'"),
-        Rule("self.managementApiEndpoint != ''", "say where the API is", ".managementApiEndpoint", found="'nothing'"),
+        Rule("self.domain != ''", "set the domain of the account, like ROOT", ".domain", found="'nothing'"),
+        Rule("self.managementApiEndpoint != ''", "set the URL of the API", ".managementApiEndpoint", found="'nothing'"),
         *_api("managementApiEndpoint"),
     )
 
@@ -119,7 +119,7 @@ class AvailabilityZone(Part, kw_only=True):
     zone: Annotated[Zone, Meta(description="Zone of the machines.")]
     domain: Annotated[str, Meta(description="Domain of the account.", extra_json_schema=_NAME)]
     account: Annotated[
-        str, Meta(description="Account that machines belong to; that of the keys if left out.", extra_json_schema=_NAME)
+        str, Meta(description="Account that owns the machines. Defaults to that of the keys.", extra_json_schema=_NAME)
     ] = ""
     management_api_endpoint: Annotated[
         str, Meta(description="URL of the API, the same as in the Secret.", extra_json_schema=_URL)
@@ -133,19 +133,19 @@ _HAS_AVAILABILITY_ZONES = "has(self.availabilityZones) && self.availabilityZones
 
 
 class CloudStackDatacenterConfigSpec(Part, kw_only=True):
-    """One or more zones."""
+    """The availability zones for machines."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             f"{_HAS_AVAILABILITY_ZONES} || {_HAS_ZONES}",
-            "say in which availability zones machines are",
+            "set at least one availability zone",
             ".availabilityZones",
             found="'nothing'",
         ),
         *(
             Rule(
                 f"!({_HAS_AVAILABILITY_ZONES}) || !has(self.{field}) || self.{field}.size() == 0",
-                "each of the availabilityZones says it; remove the field",
+                "each availability zone has this field; remove it here",
                 f".{field}",
             )
             for field in _DEPRECATED
@@ -153,7 +153,7 @@ class CloudStackDatacenterConfigSpec(Part, kw_only=True):
         *(
             Rule(
                 f"{_HAS_AVAILABILITY_ZONES} || !({_HAS_ZONES}) || has(self.{field}) && self.{field} != ''",
-                "zones need it; better, say all in availabilityZones",
+                "required with zones; prefer availabilityZones",
                 f".{field}",
                 found="'nothing'",
             )
@@ -169,13 +169,13 @@ class CloudStackDatacenterConfigSpec(Part, kw_only=True):
         Rule(
             "!has(self.availabilityZones) || !has(oldSelf.availabilityZones) || self.availabilityZones.all(one,"
             " oldSelf.availabilityZones.all(old, old.name != one.name || old == one))",
-            f"an availability zone stays as it is: {DATACENTER_CHANGED}; add another one",
+            "an availability zone can't be changed, because machines run there; add another one",
             ".availabilityZones",
         ),
         Rule(
             "!has(oldSelf.availabilityZones) || has(self.availabilityZones) && oldSelf.availabilityZones.exists(old,"
             " self.availabilityZones.exists(one, one.name == old.name))",
-            "one of the availability zones must stay, because machines run there",
+            "at least one of these availability zones must remain, because machines run there",
             ".availabilityZones",
         ),
         *unchanged(DATACENTER_CHANGED, *_DEPRECATED),
@@ -183,7 +183,7 @@ class CloudStackDatacenterConfigSpec(Part, kw_only=True):
 
     availability_zones: Annotated[
         list[AvailabilityZone],
-        Meta(description="Zones over which machines are spread.", extra_json_schema=ATOMIC | _ZONES),
+        Meta(description="Availability zones that machines are spread across.", extra_json_schema=ATOMIC | _ZONES),
     ] = []
     zones: Annotated[
         list[Zone],
@@ -192,10 +192,10 @@ class CloudStackDatacenterConfigSpec(Part, kw_only=True):
             extra_json_schema=ATOMIC | _ZONES,
         ),
     ] = []
-    domain: Annotated[str, Meta(description="Deprecated: the domain, with `zones`.", extra_json_schema=_NAME)] = ""
-    account: Annotated[str, Meta(description="Deprecated: the account, with `zones`.", extra_json_schema=_NAME)] = ""
+    domain: Annotated[str, Meta(description="Deprecated: domain, for `zones`.", extra_json_schema=_NAME)] = ""
+    account: Annotated[str, Meta(description="Deprecated: account, for `zones`.", extra_json_schema=_NAME)] = ""
     management_api_endpoint: Annotated[
-        str, Meta(description="Deprecated: the URL of the API, with `zones`.", extra_json_schema=_URL)
+        str, Meta(description="Deprecated: URL of the API, for `zones`.", extra_json_schema=_URL)
     ] = ""
 
 
@@ -210,7 +210,7 @@ class CloudStackDatacenterConfigSpec(Part, kw_only=True):
     status=True,
 )
 class CloudStackDatacenterConfig(KubeObject, kw_only=True):
-    """Where the machines of a CloudStack cluster run."""
+    """The availability zones that the machines of a CloudStack cluster run in."""
 
     spec: CloudStackDatacenterConfigSpec
     status: CheckedDatacenter = CheckedDatacenter()
@@ -223,7 +223,7 @@ class ComputeOffering(Named):
 
 
 class Template(Named):
-    """What machines start from."""
+    """The template of machines."""
 
     validations: ClassVar[tuple[Rule, ...]] = (_named("template"),)
 
@@ -242,7 +242,7 @@ def _of_disk(field: str, pattern: str, message: str, allowed: str) -> tuple[Rule
         ),
         Rule(
             f"{_HAS_OFFERING} || self.{field} == ''",
-            "there is no disk without a disk offering; give its name or its ID",
+            "requires a disk offering; set its name or its ID",
             f".{field}",
             found=f"self.{field}",
         ),
@@ -250,16 +250,16 @@ def _of_disk(field: str, pattern: str, message: str, allowed: str) -> tuple[Rule
 
 
 class DiskOffering(Named, kw_only=True):
-    """A second disk, and where its file system is."""
+    """A data disk, and the mount path of its file system."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        *_of_disk("mountPath", _PATH, "not a directory in which a disk can be mounted", _PATHS),
-        *_of_disk("device", _DEVICE, "not the device of a disk", "a path like /dev/vdb"),
-        *_of_disk("filesystem", "^[a-z][a-z0-9]*$", "not a file system", "a name like ext4"),
-        *_of_disk("label", _LABEL, "not a label of a file system", "at most 16 letters, digits, dots and dashes"),
+        *_of_disk("mountPath", _PATH, "not a valid mount path", _PATHS),
+        *_of_disk("device", _DEVICE, "not a valid device path", "a path like /dev/vdb"),
+        *_of_disk("filesystem", "^[a-z][a-z0-9]*$", "not a valid file system", "a name like ext4"),
+        *_of_disk("label", _LABEL, "not a valid file system label", "at most 16 letters, digits, dots and dashes"),
         Rule(
             f"{_HAS_OFFERING} || !has(self.customSizeInGB) || self.customSizeInGB == 0",
-            "there is no disk without a disk offering; give its name or its ID",
+            "requires a disk offering; set its name or its ID",
             ".customSizeInGB",
             found="string(self.customSizeInGB)",
         ),
@@ -268,12 +268,12 @@ class DiskOffering(Named, kw_only=True):
     custom_size_in_gb: Annotated[
         int,
         Meta(
-            description="Size in GB, of an offering whose size can be chosen.",
+            description="Size in GB, for an offering with custom size.",
             extra_json_schema={"minimum": 0, "maximum": LARGEST_INT32},
         ),
     ] = msgspec.field(default=0, name="customSizeInGB")
-    mount_path: Annotated[str, Meta(description="Directory of the file system.", extra_json_schema=_PATH_TEXT)]
-    device: Annotated[str, Meta(description="Device of the disk.", extra_json_schema=_PATH_TEXT)]
+    mount_path: Annotated[str, Meta(description="Mount path of the file system.", extra_json_schema=_PATH_TEXT)]
+    device: Annotated[str, Meta(description="Device path of the disk.", extra_json_schema=_PATH_TEXT)]
     filesystem: Annotated[
         str, Meta(description="File system of the disk, like ext4.", extra_json_schema={"maxLength": 16})
     ]
@@ -281,12 +281,12 @@ class DiskOffering(Named, kw_only=True):
 
 
 class CloudStackMachineConfigSpec(Part, kw_only=True):
-    """What instances are like."""
+    """The settings of instances."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             f"!has(self.affinity) || self.affinity == '' || self.affinity in {list(AFFINITIES)}",
-            "not a way to place machines",
+            "not a valid affinity",
             ".affinity",
             found="self.affinity",
             allowed=", ".join(AFFINITIES),
@@ -294,31 +294,37 @@ class CloudStackMachineConfigSpec(Part, kw_only=True):
         Rule(
             "!has(self.affinity) || self.affinity in ['', 'no']"
             " || !has(self.affinityGroupIds) || self.affinityGroupIds.size() == 0",
-            "groups say how machines are placed; remove the field, or affinity",
+            "affinityGroupIds and affinity exclude each other; remove one",
             ".affinityGroupIds",
             found="self.affinityGroupIds.join(', ')",
         ),
-        keys_rule("symlinks", f"!k.matches('{_PATH}')", "not a path to link", _PATHS),
+        keys_rule("symlinks", f"!k.matches('{_PATH}')", "not a valid path of a symlink", _PATHS),
         keys_rule(
-            "symlinks", f"!self.symlinks[k].matches('{_PATH}')", "not a path to link to", _PATHS, "self.symlinks[{0}]"
+            "symlinks",
+            f"!self.symlinks[k].matches('{_PATH}')",
+            "not a valid target of a symlink",
+            _PATHS,
+            "self.symlinks[{0}]",
         ),
         keys_rule(
             "userCustomDetails",
             f"k.lowerAscii() in {[name.lower() for name in RESERVED]}",
             "CloudStack sets this detail itself; remove it",
-            "names that CloudStack has no meaning for",
+            "names that CloudStack does not use",
         ),
-        keys_rule("userCustomDetails", "k == ''", "say which detail", "names", "'nothing'"),
+        keys_rule("userCustomDetails", "k == ''", "the name must not be empty", "names", "'nothing'"),
         *unchanged(MACHINE_CHANGED, "affinity", "affinityGroupIds"),
     )
 
     compute_offering: Annotated[ComputeOffering, Meta(description="CPUs and memory.")]
-    template: Annotated[Template, Meta(description="What machines start from, with Kubernetes in it.")]
-    disk_offering: Annotated[DiskOffering | None, Meta(description="A second disk of each machine.")] = None
+    template: Annotated[
+        Template, Meta(description="Template that machines are created from; it must contain Kubernetes.")
+    ]
+    disk_offering: Annotated[DiskOffering | None, Meta(description="Data disk of each machine.")] = None
     affinity: Annotated[
         str,
         Meta(
-            description="`pro`: machines of a group are on one host; `anti`: each on another; `no`: wherever.",
+            description="Placement of a group's machines: `pro` on one host, `anti` on different hosts, `no` anywhere.",
             extra_json_schema={"maxLength": 16},
         ),
     ] = ""
@@ -329,28 +335,28 @@ class CloudStackMachineConfigSpec(Part, kw_only=True):
     symlinks: Annotated[
         dict[str, Annotated[str, Meta(extra_json_schema=_PATH_TEXT)]],
         Meta(
-            description="Directories that become links, and to what, such as a directory of the second disk.",
+            description="Symlinks, each with its target, such as a directory of the data disk.",
             extra_json_schema=_MAP,
         ),
     ] = {}
     user_custom_details: Annotated[
         dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 1024})]],
-        Meta(description="Details of the instances, as CloudStack keeps them.", extra_json_schema=_MAP),
+        Meta(description="Custom details of the instances in CloudStack.", extra_json_schema=_MAP),
     ] = {}
     users: Users = []
 
     @property
     def disk(self) -> DiskOffering | None:
-        """The second disk, if there is one: an empty disk offering is none."""
+        """The data disk; None for an empty disk offering."""
         disk = self.disk_offering
         return disk if disk is not None and (disk.id or disk.name) else None
 
 
 class CloudStackMachineConfigStatus(CheckedMachines, frozen=True):
-    """What CloudStack said of a machine config."""
+    """The result of checking a machine config against CloudStack."""
 
     availability_zones: Annotated[
-        list[str], Meta(description="Availability zones in which it was checked.", extra_json_schema=ATOMIC)
+        list[str], Meta(description="Availability zones that it was checked against.", extra_json_schema=ATOMIC)
     ] = []
 
 
@@ -359,14 +365,14 @@ class CloudStackMachineConfigStatus(CheckedMachines, frozen=True):
     categories=("eks-anywhere",),
     columns=(
         Column("Offering", ".spec.computeOffering.name", "string", "CPUs and memory"),
-        Column("Template", ".spec.template.name", "string", "What machines start from"),
+        Column("Template", ".spec.template.name", "string", "Template of machines"),
         VALID,
         AGE,
     ),
     status=True,
 )
 class CloudStackMachineConfig(KubeObject, kw_only=True):
-    """What the machines of a CloudStack cluster are like."""
+    """The settings of a CloudStack cluster's machines."""
 
     spec: CloudStackMachineConfigSpec
     status: CloudStackMachineConfigStatus = CloudStackMachineConfigStatus()

@@ -1,4 +1,4 @@
-"""The manifest with which a cluster on CloudStack begins."""
+"""The starting manifest of a cluster on CloudStack."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from espalier.clusters.starting_manifest import management_cluster as manager
 
 
 def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
-    """As the CLI of EKS Anywhere generates it, with comments."""
+    """The manifest that the CLI of EKS Anywhere generates, with comments."""
     return f"""\
-# Credentials are not in here. `espalier create cluster` writes a Secret for each credentialsRef below from
-# EKSA_CLOUDSTACK_B64ENCODED_SECRET, as EKS Anywhere reads it; docs/cloudstack.md says how to make it by hand.
+# Credentials are kept in Secrets. `espalier create cluster` writes one for each credentialsRef below from
+# EKSA_CLOUDSTACK_B64ENCODED_SECRET, as EKS Anywhere reads it; docs/cloudstack.md shows how to create it by hand.
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
@@ -32,7 +32,7 @@ spec:
     machineGroupRef:
       kind: CloudStackMachineConfig
       name: {name}-etcd
-  # One minor version at a time; the template of the machines below must be of the same.
+  # Upgrade one minor version at a time; the templates of machines below must contain the same version.
   kubernetesVersion: "{kubernetes_version}"
 {manager(management_cluster)}
   workerNodeGroupConfigurations:
@@ -48,19 +48,19 @@ kind: CloudStackDatacenterConfig
 metadata:
   name: {name}
 spec:
-  # Machines are spread over them. One stays as it is; others can be added, and removed as long as one stays.
+  # Machines are spread across them. They can be added and removed, not changed; one of the old ones must remain.
   availabilityZones:
   - name: az-1
-    # The Secret in eksa-system with the keys of a user that makes machines.
+    # The Secret in eksa-system with the keys of a user that creates machines.
     credentialsRef: global
     # The same as api-url in that Secret.
     managementApiEndpoint: "https://cloudstack.example.com:8443/client/api"
     domain: "ROOT"
     account: "admin"
-    # Zones, networks, offerings and templates are named by `name` or by `id`.
+    # Zones, networks, offerings and templates have a `name` or an `id`.
     zone:
       name: "zone-1"
-      # CloudStack gives addresses to machines there.
+      # CloudStack assigns addresses to machines in this network.
       network:
         name: "network-1"
 
@@ -91,14 +91,14 @@ def _machines(kubernetes_version: str) -> str:
     return f"""\
   computeOffering:
     name: "4 CPUs, 8 GB"
-  # What machines start from: with Kubernetes of the cluster's version, which is in the name.
+  # The template must contain Kubernetes of the cluster's version, and have the version in its name.
   template:
     name: "rhel8-kube-v{kubernetes_version.replace(".", "-")}"
-  # pro: machines of a group are on one host; anti: each on another; no: wherever. It can't be changed later.
+  # Placement of a group's machines: pro (one host), anti (different hosts) or no (anywhere). Immutable.
   affinity: anti
   users:
   - name: capc
     sshAuthorizedKeys:
-    # Your public key; without one, nobody logs in to the machines.
+    # Your public key; without one, nobody can log in to the machines.
     - ""
 """

@@ -21,13 +21,13 @@ def _lacks(bundle: VersionsBundle) -> tuple[str, ...]:
 
 
 def _is_of(machines: Object, datacenter: Object) -> bool:
-    """True if a machine config was checked in all availability zones of a datacenter: some may have been added."""
+    """True if a machine config was checked in all availability zones of a datacenter, also those added later."""
     zones = references.availability_zones(datacenter.decode(CloudStackDatacenterConfig).spec)
     return {one.name for one in zones} <= {*machines.decode(CloudStackMachineConfig).status.availability_zones}
 
 
 def cloudstack(look_up: LookUp) -> Provider:
-    """The provider, whose controllers ask CloudStacks by `look_up`."""
+    """The provider, whose controllers query CloudStacks through `look_up`."""
     return Provider(
         links=Links(
             CloudStackDatacenterConfig.resource,

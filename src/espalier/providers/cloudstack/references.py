@@ -1,4 +1,4 @@
-"""What a cluster on CloudStack links: its datacenter, machine configs, and credentials."""
+"""The objects that a cluster on CloudStack references: datacenter, machine configs, and credentials."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _AT = re.compile(r"(?P<host>\[[^][]*\]|[^][:]*)(:(?P<port>[0-9]{1,5}))?")
 
 
 def endpoint(spec: eksa.ClusterSpec) -> Endpoint:
-    """Where the API server is reached: `host` or `host:port`. Raises `ValueError` for what is neither."""
+    """The address of the API server: `host` or `host:port`. Raises `ValueError` for anything else."""
     return endpoint_of(spec.endpoint_host)
 
 
 def endpoint_of(given: str) -> Endpoint:
-    """The same of a text."""
+    """The address in a text. Raises `ValueError`."""
     if given.count(":") > 1 and not given.startswith("["):
         return Endpoint(host=given, port=API_PORT)
     if (found := _AT.fullmatch(given)) is None:
@@ -51,12 +51,12 @@ def endpoint_of(given: str) -> Endpoint:
 
 
 def server_of(url: str) -> str:
-    """Host and port of an API as its URL has them, by which a Secret must permit that its keys are used there."""
+    """Host and port in the URL of an API. A Secret must permit the use of its keys by this name."""
     return url.partition("://")[2].partition("/")[0].lower()
 
 
 def host_of(url: str) -> str:
-    """The same without port."""
+    """The host in the URL of an API."""
     server = server_of(url)
     found = _AT.fullmatch(server)
     return found["host"] if found is not None else server
@@ -78,13 +78,13 @@ def availability_zones(spec: CloudStackDatacenterConfigSpec) -> list[Availabilit
 
 
 def claims(cluster: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
-    """The CloudStackFailureDomains that Cluster API's provider makes for a cluster."""
+    """The CloudStackFailureDomains that Cluster API's provider creates for a cluster."""
     for one in of_kind(CloudStackDatacenterConfig, children).values():
         yield from (_failure_domain(zone.name, cluster) for zone in availability_zones(one.spec))
 
 
 def claimed(infrastructure: Object) -> Iterator[Name]:
-    """Those that it made for a CloudStackCluster."""
+    """The CloudStackFailureDomains that it created for a CloudStackCluster."""
     try:
         made = infrastructure.decode(CloudStackCluster).spec.failure_domains
     except msgspec.ValidationError:  # changed by hand: drift says so
@@ -94,8 +94,8 @@ def claimed(infrastructure: Object) -> Iterator[Name]:
 
 
 def _failure_domain(zone: str, cluster: str) -> Name:
-    """Its name is a digest of both names without anything between: zone `a` of cluster `bc` has that of zone `ab` of
-    cluster `c`, and one that exists is used, with its zone and its keys.
+    """The name is a digest of both names without a separator: zone `a` of cluster `bc` and zone `ab` of cluster `c`
+    share one, and CAPC reuses an existing object, with its zone and its keys.
     """
     digest = hashlib.md5(f"{zone}{cluster}".encode(), usedforsecurity=False).hexdigest()
     return Name(FAILURE_DOMAIN, digest)
@@ -112,7 +112,7 @@ def zones(design: Design) -> list[AvailabilityZone]:
 
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
-    """The keys of each availability zone, which are used at its API."""
+    """Dependencies on the keys of each availability zone, for use at its API."""
     for one in of_kind(CloudStackDatacenterConfig, children).values():
         for zone in availability_zones(one.spec):
             name, url = credentials_of(zone), zone.management_api_endpoint
@@ -122,7 +122,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
 
 @dataclass(frozen=True)
 class _Lacks:
-    """Why a Secret is not enough: Cluster API's provider makes machines at the URL that it has."""
+    """What a Secret lacks. Cluster API's provider creates machines at the URL in the Secret."""
 
     name: str
     url: str

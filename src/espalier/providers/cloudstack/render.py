@@ -50,7 +50,7 @@ and commands before it would not be run."""
 
 
 def infrastructure_cluster(design: Design) -> CloudStackCluster:
-    """The CloudStackCluster: its zones, who makes machines there, and the address of the API server."""
+    """The CloudStackCluster: zones, credentials, and the address of the API server."""
     return CloudStackCluster(
         metadata=meta(design, design.name),
         spec=CloudStackClusterSpec(
@@ -101,7 +101,7 @@ def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> Kubead
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: CloudStackMachineConfigSpec) -> KubeadmConfigSpec:
-    """The same with users, the second disk, links, and the name of the machine."""
+    """A kubeadm configuration with users, the data disk, symlinks, and the name of the machine."""
     disk = asked.disk
     return replace(
         config,
@@ -125,7 +125,7 @@ def machine_template(
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
-    """How a machine becomes a member of etcd."""
+    """The configuration by which a machine becomes an etcd member."""
     asked = linked_objects.of_etcd(CloudStackMachineConfig, design).spec
     return replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
@@ -142,12 +142,12 @@ def etcd_config(design: Design) -> EtcdadmConfigSpec:
 
 
 def etcd_machine_template(design: Design, name: str) -> CloudStackMachineTemplate:
-    """What the machines of etcd are made of."""
+    """The template of etcd machines."""
     return _template(design, name, linked_objects.of_etcd(CloudStackMachineConfig, design))
 
 
 def settings(design: Design) -> Settings:
-    """As in EKS Anywhere, though there is no cloud controller."""
+    """Settings as in EKS Anywhere. There is no cloud controller."""
     external = kubeadm.with_cloud_controller(design)
     return replace(external, feature_gates=kubeadm.members_at_once(design), empty_worker_taints=True)
 
@@ -160,7 +160,7 @@ def complete(design: Design, rendered: Rendered) -> Rendered:
 
 
 def no_proxy(design: Design) -> Sequence[str]:
-    """The APIs of CloudStack, and the API server."""
+    """Hosts without proxy: the APIs of CloudStack, and the API server."""
     address = references.endpoint(design.spec)
     host = f"[{address.host}]" if ":" in address.host else address.host
     apis = (references.host_of(one.management_api_endpoint) for one in references.zones(design))
@@ -168,7 +168,7 @@ def no_proxy(design: Design) -> Sequence[str]:
 
 
 def _kube_vip_image(design: Design) -> str:
-    """The image of the release; `lacks` says that there must be one."""
+    """The kube-vip image of the release; `lacks` ensures that there is one."""
     images = design.of_control_plane.bundle.cloud_stack
     return images.kube_vip.uri if images is not None and images.kube_vip is not None else ""
 

@@ -1,4 +1,4 @@
-"""Validation of Clusters on CloudStack: by their spec, and together with what they link."""
+"""Validation of Clusters on CloudStack: their spec alone, and together with referenced objects."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from espalier.providers.cloudstack.kinds import CloudStackMachineConfig
 
 _KIND = CloudStackMachineConfig.resource.kind
 _NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
-_ALLOWED = "HOST or HOST:PORT, with an IP address that no machine has, or a name"
+_ALLOWED = "HOST or HOST:PORT, where HOST is an unused IP address or a DNS name"
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Fields that are missing or refused."""
+    """Fields that are missing or rejected."""
     yield from _endpoint(spec)
     yield from references_to(_KIND, spec)
     for index, group in enumerate(spec.worker_node_group_configurations):
         if group.failure_domains:
             field = f"spec.workerNodeGroupConfigurations[{index}].failureDomains"
-            message = "machines are spread over all availability zones of the CloudStackDatacenterConfig; remove it"
+            message = "machines are spread across all availability zones of the datacenter config; remove the field"
             yield Violation(field, ", ".join(group.failure_domains), "nothing", message)
 
 
@@ -36,7 +36,7 @@ def _endpoint(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         return
     given = spec.endpoint_host
     if not given:
-        message = "say at which address the API server is reached; it must not be given out by DHCP"
+        message = "set the address of the API server; DHCP must not assign it"
         yield Violation(endpoint.FIELD, "nothing", _ALLOWED, message)
         return
     try:
@@ -46,9 +46,9 @@ def _endpoint(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         return
     address = addresses.parsed(found.host)
     if not 0 < found.port < 65536:
-        yield Violation(endpoint.FIELD, given, "ports from 1 to 65535", "there is no such port")
+        yield Violation(endpoint.FIELD, given, "ports from 1 to 65535", "not a valid port")
     elif address is None and not _NAME.fullmatch(found.host):
-        yield Violation(endpoint.FIELD, given, _ALLOWED, "neither an address nor a name")
+        yield Violation(endpoint.FIELD, given, _ALLOWED, "neither an IP address nor a DNS name")
     elif found.host.lower() == "localhost" or (address is not None and addresses.is_local(address)):
         yield Violation(endpoint.FIELD, given, _ALLOWED, "machines can't be reached there")
     elif address is not None:
@@ -61,7 +61,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
-    """What only shows together with the machine configs: templates of another Kubernetes version."""
+    """Violations that need the machine configs: templates of another Kubernetes version."""
     configs = of_kind(CloudStackMachineConfig, children)
     for one in machine_groups(cluster.spec):
         named = configs.get(one.reference.name) if one.reference is not None else None
@@ -69,5 +69,5 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
         if template is None or template.id or names_version(template.name, one.kubernetes_version):
             continue
         field = f"{_KIND} {one.reference.name if one.reference else ''}: spec.template.name"
-        message = f"{one.field} has machines with Kubernetes {one.kubernetes_version}; name a template that has it"
-        yield Violation(field, template.name, f"a name with {one.kubernetes_version} in it", message)
+        message = f"machines of {one.field} run Kubernetes {one.kubernetes_version}; use a template with that version"
+        yield Violation(field, template.name, f"a name that contains {one.kubernetes_version}", message)

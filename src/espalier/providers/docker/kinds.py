@@ -23,7 +23,7 @@ class DockerDatacenterConfigStatus(Observed, frozen=True):
     status=True,
 )
 class DockerDatacenterConfig(KubeObject):
-    """Where the machines of a Docker cluster run."""
+    """The datacenter of a Docker cluster."""
 
     spec: DockerDatacenterConfigSpec = msgspec.field(default_factory=DockerDatacenterConfigSpec)
     status: DockerDatacenterConfigStatus = DockerDatacenterConfigStatus()

@@ -1,4 +1,4 @@
-"""The manifest with which a cluster on Docker begins."""
+"""The starting manifest of a cluster on Docker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from espalier.clusters.starting_manifest import management_cluster as manager
 
 
 def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
-    """As the CLI of EKS Anywhere generates it, with comments."""
+    """The manifest that the CLI of EKS Anywhere generates, with comments."""
     return f"""\
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
@@ -23,7 +23,7 @@ spec:
     name: {name}
 {EXTERNAL_ETCD}
     count: 1
-  # One minor version at a time.
+  # Upgrade one minor version at a time.
   kubernetesVersion: "{kubernetes_version}"
 {manager(management_cluster)}
   workerNodeGroupConfigurations:

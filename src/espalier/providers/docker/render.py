@@ -34,7 +34,7 @@ KUBELET_ARGS = {
 }
 
 FAIL_CGROUP_V1_SINCE = minor("1.31")
-"""The first Kubernetes version whose kubelet refuses to start on cgroup v1 unless it is told not to."""
+"""The first Kubernetes version whose kubelet refuses to start on cgroup v1 by default."""
 
 _DOCKER_SOCKET = "/var/run/docker.sock"
 
@@ -48,17 +48,17 @@ def infrastructure_cluster(design: Design) -> DockerCluster:
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
-    """How a machine becomes a member of etcd."""
+    """The configuration by which a machine becomes an etcd member."""
     return etcd.config(design)
 
 
 def etcd_machine_template(design: Design, name: str) -> DockerMachineTemplate:
-    """What the machines of etcd are made of: the same as all others."""
+    """The template of etcd machines, the same as that of all others."""
     return machine_template(design, design.of_control_plane, name, None)
 
 
 def settings(design: Design) -> Settings:
-    """As in EKS Anywhere: volumes on a machine's disk, and kubelets in the control groups of systemd."""
+    """Settings as in EKS Anywhere: volumes on a machine's disk, and kubelets in the control groups of systemd."""
     versions = {components.version for components in design.components.values()}
     lasting = {"fail-cgroupv1": "false"}
     return Settings(

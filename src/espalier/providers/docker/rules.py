@@ -11,7 +11,7 @@ _MACHINE_GROUP = "machineGroupRef: Docker has no machine configs; the reference 
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Fields that are refused."""
+    """Fields that are rejected."""
     if host := spec.endpoint_host:
         message = "the endpoint of a Docker cluster is its load balancer's; remove the field"
         yield Violation("spec.controlPlaneConfiguration.endpoint.host", host, "nothing", message)

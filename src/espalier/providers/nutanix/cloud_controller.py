@@ -1,4 +1,4 @@
-"""The cloud controller manager of Nutanix, in the workload cluster: it tells nodes their addresses and their IDs."""
+"""The cloud controller manager of Nutanix, in the workload cluster, which sets addresses and provider IDs of nodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SET = ResourceSet(
 
 
 def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
-    """Those of all extra objects of a cluster."""
+    """The names of all extra objects of a cluster."""
     yield from render.extra_names(name, spec, children)
     yield from SET.names(name)
 
@@ -51,7 +51,7 @@ def extras(design: Design) -> Iterator[KubeObject]:
 
 
 def workload(design: Design) -> Iterator[Manifest]:
-    """Its rights, its credentials, its configuration, and its pod."""
+    """Its RBAC objects, credentials, configuration, and pod."""
     yield from rights()
     yield Manifest(SECRET, _credentials(design))
     if bundle := references.datacenter(design).additional_trust_bundle:
@@ -61,7 +61,7 @@ def workload(design: Design) -> Iterator[Manifest]:
 
 
 def _credentials(design: Design) -> Tree:
-    """Of a user that reads."""
+    """The credentials of the read-only user."""
     content = base64.b64encode(references.of_cloud_controller(design)).decode()
     metadata = {"name": CREDENTIALS, "namespace": NAMESPACE}
     return object_("v1", "Secret", metadata) | {"type": "Opaque", "data": {references.OF_MACHINES: content}}

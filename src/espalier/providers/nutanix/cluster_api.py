@@ -21,7 +21,7 @@ CONTRACT = {"cluster.x-k8s.io/v1beta1": VERSION}
 
 
 class ResourceIdentifier(Part):
-    """Something that a Prism Central has."""
+    """An entity in Prism Central."""
 
     type: str
     name: str = ""
@@ -37,7 +37,7 @@ class CredentialReference(Part):
 
 
 class TrustBundle(Part):
-    """Where certificates of authorities are."""
+    """The location of CA certificates."""
 
     kind: str
     name: str = ""
@@ -45,7 +45,7 @@ class TrustBundle(Part):
 
 
 class PrismCentral(Part):
-    """A Prism Central, and who logs in there."""
+    """A Prism Central, and its credentials."""
 
     address: str
     port: int
@@ -55,7 +55,7 @@ class PrismCentral(Part):
 
 
 class NutanixFailureDomain(Part):
-    """A Prism Element cluster, with subnets, that fails as a whole."""
+    """A Prism Element cluster with subnets that fails as a unit."""
 
     name: str
     cluster: ResourceIdentifier

@@ -1,4 +1,4 @@
-"""NutanixDatacenterConfig and NutanixMachineConfig: where virtual machines run, and what they are like."""
+"""NutanixDatacenterConfig and NutanixMachineConfig."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated, ClassVar, Literal
@@ -31,16 +31,16 @@ _OS_FAMILIES = (UBUNTU, REDHAT)
 DATACENTER_CHANGED = (
     "it can't be changed, because machines run there; create another NutanixDatacenterConfig for new clusters"
 )
-MACHINE_CHANGED = "it can't be changed; create another NutanixMachineConfig, and name that in the machineGroupRef"
+MACHINE_CHANGED = "it can't be changed; create another NutanixMachineConfig and reference it in machineGroupRef"
 
 
 class Identifier(Part):
-    """Something that a Prism Central has, by name or by UUID."""
+    """An entity in Prism Central, by name or by UUID."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.type != 'name' || has(self.name) && self.name != ''",
-            "say by which name Prism Central has it",
+            "type name requires a name",
             ".name",
             found="'nothing'",
         ),
@@ -53,7 +53,7 @@ class Identifier(Part):
         ),
     )
 
-    type: Annotated[Literal["uuid", "name"], Meta(description="Which of the two says what is meant.")]
+    type: Annotated[Literal["uuid", "name"], Meta(description="Field that identifies the object.")]
     name: Annotated[str, Meta(description="Name, if the type is name.", extra_json_schema=_NAME)] = ""
     uuid: Annotated[str, Meta(description="UUID, if the type is uuid.", extra_json_schema={"maxLength": 64})] = ""
 
@@ -62,22 +62,22 @@ class Identifier(Part):
 
 
 class FailureDomain(Part, kw_only=True):
-    """A Prism Element cluster, with subnets of its own, which fails as a whole."""
+    """A Prism Element cluster, with subnets, that fails as a unit."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-            "names of objects contain it, so it must be a DNS label",
+            "must be a DNS label, because names of objects contain it",
             ".name",
             found="self.name == '' ? 'nothing' : self.name",
-            allowed="at most 64 small letters, digits and dashes",
+            allowed="at most 64 lower-case letters, digits and dashes",
         ),
-        Rule("self.subnets.size() > 0", "say in which subnets machines are", ".subnets", found="'nothing'"),
+        Rule("self.subnets.size() > 0", "set at least one subnet", ".subnets", found="'nothing'"),
     )
 
     name: Annotated[
         str,
-        Meta(description="Name, which MachineDeployments of the domain end with.", extra_json_schema={"maxLength": 64}),
+        Meta(description="Name; names of its MachineDeployments end with it.", extra_json_schema={"maxLength": 64}),
     ]
     cluster: Annotated[Identifier, Meta(description="Prism Element cluster of the machines.")]
     subnets: Annotated[list[Identifier], Meta(description="Subnets of the machines.", extra_json_schema=ATOMIC | _FEW)]
@@ -94,17 +94,17 @@ class NutanixDatacenterConfigSpec(Part, kw_only=True):
     """A Prism Central."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        Rule("self.endpoint != ''", "say which endpoint", ".endpoint", found="'nothing'"),
+        Rule("self.endpoint != ''", "must be set", ".endpoint", found="'nothing'"),
         Rule(
             f"!self.endpoint.lowerAscii().matches('^({LOCAL_HOSTS})[.]?$')",
-            "a Prism Central is not on the machine of the manager, nor on a link-local address",
+            "Prism Central must not be at a loopback or link-local address",
             ".endpoint",
             found="self.endpoint",
             allowed="host name or address of a Prism Central",
         ),
         Rule(
             f"self.endpoint == '' || self.endpoint.matches('^({HOST})$')",
-            "not a host; leave out https://, what follows the host, and the port, which has a field of its own",
+            "not a host; leave out https:// and any path, and set the port in field port",
             ".endpoint",
             found="self.endpoint",
             allowed="host name or address of a Prism Central",
@@ -120,7 +120,7 @@ class NutanixDatacenterConfigSpec(Part, kw_only=True):
         ),
         Rule(
             "!has(self.credentialRef) || self.credentialRef.kind == 'Secret'",
-            "credentials are in a Secret of namespace eksa-system",
+            "credentials must be in a Secret in namespace eksa-system",
             ".credentialRef.kind",
             found="self.credentialRef.kind",
             allowed="Secret",
@@ -151,31 +151,31 @@ class NutanixDatacenterConfigSpec(Part, kw_only=True):
     endpoint: Annotated[str, Meta(description="Host name or address of Prism Central.", extra_json_schema=_NAME)]
     port: Annotated[
         int,
-        Meta(description="Port of Prism Central, 9440 as a rule.", extra_json_schema={"minimum": 1, "maximum": 65535}),
+        Meta(description="Port of Prism Central, usually 9440.", extra_json_schema={"minimum": 1, "maximum": 65535}),
     ]
     insecure: Annotated[bool, Meta(description="True if the certificate of Prism Central is not verified.")] = False
     additional_trust_bundle: Annotated[
         str,
         Meta(
-            description="Certificates, in PEM format, of authorities that are trusted besides those of the system.",
+            description="Certificates, in PEM format, of authorities to trust besides those of the system.",
             extra_json_schema={"maxLength": 262144},
         ),
     ] = ""
     credential_ref: Annotated[
         Ref | None,
-        Meta(description="The Secret in `eksa-system` with the credentials; `nutanix-credentials` if left out."),
+        Meta(description="The Secret in `eksa-system` with the credentials. Defaults to `nutanix-credentials`."),
     ] = None
     failure_domains: Annotated[
         list[FailureDomain],
         Meta(
-            description="Prism Element clusters over which machines are spread.",
+            description="Prism Element clusters that machines are spread across.",
             extra_json_schema=ATOMIC | _DOMAINS,
         ),
     ] = []
     ccm_exclude_node_ips: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 96})]],
         Meta(
-            description="Addresses, ranges and networks that are no addresses of nodes.",
+            description="Addresses, ranges and networks to exclude from addresses of nodes.",
             extra_json_schema=ATOMIC | {"maxItems": 64},
         ),
     ] = msgspec.field(default_factory=list, name="ccmExcludeNodeIPs")
@@ -193,17 +193,17 @@ class NutanixDatacenterConfigSpec(Part, kw_only=True):
     status=True,
 )
 class NutanixDatacenterConfig(KubeObject, kw_only=True):
-    """Where the machines of a Nutanix cluster run."""
+    """The Prism Central that the machines of a Nutanix cluster run in."""
 
     spec: NutanixDatacenterConfigSpec
     status: CheckedDatacenter = CheckedDatacenter()
 
 
 class Category(Part):
-    """A category of Prism Central, and the value that machines have of it."""
+    """A category of Prism Central, and its value for machines."""
 
     validations: ClassVar[tuple[Rule, ...]] = tuple(
-        Rule(f"self.{name} != ''", f"say which {name}", f".{name}", found="'nothing'") for name in ("key", "value")
+        Rule(f"self.{name} != ''", "must be set", f".{name}", found="'nothing'") for name in ("key", "value")
     )
 
     key: Annotated[str, Meta(description="Name of the category.", extra_json_schema=_NAME)]
@@ -216,28 +216,28 @@ class Gpu(Part):
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.type != 'name' || has(self.name) && self.name != ''",
-            "say by which name Prism Central has the GPU",
+            "type name requires a name",
             ".name",
             found="'nothing'",
         ),
         Rule(
             "self.type != 'deviceID' || has(self.deviceID)",
-            "say which ID the model of the GPU has",
+            "type deviceID requires the device ID of the model",
             ".deviceID",
             found="'nothing'",
         ),
     )
 
-    type: Annotated[Literal["deviceID", "name"], Meta(description="Which of the two says what is meant.")]
+    type: Annotated[Literal["deviceID", "name"], Meta(description="Field that identifies the object.")]
     device_id: Annotated[
         int | None,
-        Meta(description="ID of its model, if the type is deviceID.", extra_json_schema={"minimum": 0}),
+        Meta(description="Device ID of the model, if the type is deviceID.", extra_json_schema={"minimum": 0}),
     ] = msgspec.field(default=None, name="deviceID")
     name: Annotated[str, Meta(description="Name, if the type is name.", extra_json_schema=_NAME)] = ""
 
 
 class NutanixMachineConfigSpec(Part, kw_only=True):
-    """What virtual machines are like."""
+    """The settings of virtual machines."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -256,36 +256,36 @@ class NutanixMachineConfigSpec(Part, kw_only=True):
         ),
         Rule(
             "!has(self.gpus) || self.gpus.all(one, one.type == self.gpus[0].type)",
-            "GPUs are named in one way",
+            "all GPUs must have the same type",
             ".gpus",
             allowed="type name for all, or type deviceID for all",
         ),
         *unchanged(MACHINE_CHANGED, "osFamily", "cluster", "subnet", "bootType"),
     )
 
-    vcpus_per_socket: Annotated[int, Meta(description="Virtual CPUs of each socket.", extra_json_schema=_COUNT)] = (
+    vcpus_per_socket: Annotated[int, Meta(description="Virtual CPUs per socket.", extra_json_schema=_COUNT)] = (
         msgspec.field(name="vcpusPerSocket")
     )
-    vcpu_sockets: Annotated[int, Meta(description="Sockets of virtual CPUs, 2 at least.", extra_json_schema=_COUNT)] = (
+    vcpu_sockets: Annotated[int, Meta(description="Virtual CPU sockets, at least 2.", extra_json_schema=_COUNT)] = (
         msgspec.field(name="vcpuSockets")
     )
-    memory_size: Annotated[int | str, Meta(description="Memory, 4Gi at least.", extra_json_schema=_BYTES)]
+    memory_size: Annotated[int | str, Meta(description="Memory, at least 4Gi.", extra_json_schema=_BYTES)]
     system_disk_size: Annotated[
-        int | str, Meta(description="Size of the disk, 40Gi at least.", extra_json_schema=_BYTES)
+        int | str, Meta(description="Size of the disk, at least 40Gi.", extra_json_schema=_BYTES)
     ]
     os_family: Annotated[str, Meta(description="Operating system of the image.", extra_json_schema={"maxLength": 64})]
-    image: Annotated[Identifier, Meta(description="Image that machines start from, with Kubernetes in it.")]
+    image: Annotated[Identifier, Meta(description="Image that machines are created from; it must contain Kubernetes.")]
     cluster: Annotated[Identifier, Meta(description="Prism Element cluster of the machines.")]
-    subnet: Annotated[Identifier, Meta(description="Subnet of the machines, in which DHCP gives addresses.")]
-    project: Annotated[Identifier | None, Meta(description="Project that machines are in.")] = None
+    subnet: Annotated[Identifier, Meta(description="Subnet of the machines; it must have DHCP.")]
+    project: Annotated[Identifier | None, Meta(description="Project of the machines.")] = None
     boot_type: Annotated[
-        Literal["legacy", "uefi"] | None, Meta(description="Firmware of the machines; legacy if left out.")
+        Literal["legacy", "uefi"] | None, Meta(description="Firmware of the machines. Defaults to legacy.")
     ] = None
     additional_categories: Annotated[
-        list[Category], Meta(description="Categories that machines get.", extra_json_schema=ATOMIC | _DOMAINS)
+        list[Category], Meta(description="Categories to assign to machines.", extra_json_schema=ATOMIC | _DOMAINS)
     ] = []
     gpus: Annotated[
-        list[Gpu], Meta(description="GPUs of each machine; workers alone have some.", extra_json_schema=ATOMIC | _FEW)
+        list[Gpu], Meta(description="GPUs of each machine, only for workers.", extra_json_schema=ATOMIC | _FEW)
     ] = []
     users: Users = []
 
@@ -295,7 +295,7 @@ class NutanixMachineConfigSpec(Part, kw_only=True):
     categories=("eks-anywhere",),
     columns=(
         Column("OS", ".spec.osFamily", "string", "Operating system"),
-        Column("Sockets", ".spec.vcpuSockets", "integer", "Sockets of virtual CPUs"),
+        Column("Sockets", ".spec.vcpuSockets", "integer", "Virtual CPU sockets"),
         Column("Memory", ".spec.memorySize", "string", "Memory"),
         Column("Disk", ".spec.systemDiskSize", "string", "Size of the disk", 1),
         VALID,
@@ -304,7 +304,7 @@ class NutanixMachineConfigSpec(Part, kw_only=True):
     status=True,
 )
 class NutanixMachineConfig(KubeObject, kw_only=True):
-    """What the machines of a Nutanix cluster are like."""
+    """The settings of a Nutanix cluster's machines."""
 
     spec: NutanixMachineConfigSpec
     status: CheckedMachines = CheckedMachines()

@@ -1,4 +1,4 @@
-"""The manifest with which a cluster on Nutanix begins."""
+"""The starting manifest of a cluster on Nutanix."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from espalier.clusters.starting_manifest import management_cluster as manager
 
 
 def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
-    """As the CLI of EKS Anywhere generates it, with comments."""
+    """The manifest that the CLI of EKS Anywhere generates, with comments."""
     return f"""\
-# Credentials are not in here. `espalier create cluster` writes Secret nutanix-credentials from EKSA_NUTANIX_USERNAME
-# and EKSA_NUTANIX_PASSWORD, of a user that makes machines, and EKSA_NUTANIX_CP_USERNAME and EKSA_NUTANIX_CP_PASSWORD,
-# of one that may only read (it is known in the cluster); docs/nutanix.md says how to make it by hand.
+# Credentials are kept in a Secret. `espalier create cluster` writes nutanix-credentials from EKSA_NUTANIX_USERNAME and
+# EKSA_NUTANIX_PASSWORD (a user that creates machines), and EKSA_NUTANIX_CP_USERNAME and EKSA_NUTANIX_CP_PASSWORD (a
+# read-only user, which workload clusters use); docs/nutanix.md shows how to create it by hand.
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
@@ -33,7 +33,7 @@ spec:
     machineGroupRef:
       kind: NutanixMachineConfig
       name: {name}-etcd
-  # One minor version at a time; the image of the machines below must be of the same.
+  # Upgrade one minor version at a time; the images of machines below must contain the same version.
   kubernetesVersion: "{kubernetes_version}"
 {manager(management_cluster)}
   workerNodeGroupConfigurations:
@@ -52,8 +52,8 @@ spec:
   # Name or address of Prism Central, without https://. It can't be changed later.
   endpoint: "prism.example.com"
   port: 9440
-  # With true, whoever answers at the address gets the credentials: the Secret must then permit
-  # insecure:ENDPOINT:PORT. For a certificate of your own authority, give additionalTrustBundle instead.
+  # True skips verification of the certificate, so credentials may go to an impostor: the Secret must then permit
+  # insecure:ENDPOINT:PORT. For a certificate of your own authority, set additionalTrustBundle instead.
   insecure: false
   # The Secret in eksa-system.
   credentialRef:
@@ -91,8 +91,8 @@ def _machines(kubernetes_version: str) -> str:
   systemDiskSize: 40Gi
   # ubuntu or redhat. Like cluster, subnet and bootType, it can't be changed later.
   osFamily: ubuntu
-  # What machines start from: with this operating system, and Kubernetes of the cluster's version.
-  # Images, clusters, subnets and projects are named by `type: name` and name, or by `type: uuid` and uuid.
+  # The image must contain this operating system, and Kubernetes of the cluster's version.
+  # Images, clusters, subnets and projects have `type: name` and a name, or `type: uuid` and a uuid.
   image:
     type: name
     name: "ubuntu-{kubernetes_version.replace(".", "-")}"
@@ -100,13 +100,13 @@ def _machines(kubernetes_version: str) -> str:
   cluster:
     type: name
     name: "cluster-1"
-  # DHCP gives addresses to machines there.
+  # DHCP assigns addresses to machines in this subnet.
   subnet:
     type: name
     name: "subnet-1"
   users:
   - name: eksa
     sshAuthorizedKeys:
-    # Your public key; without one, nobody logs in to the machines.
+    # Your public key; without one, nobody can log in to the machines.
     - ""
 """

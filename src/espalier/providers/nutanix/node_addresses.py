@@ -1,4 +1,4 @@
-"""Addresses that are no addresses of nodes: one by one, as the cloud controller of Nutanix asks for them."""
+"""Addresses to exclude from node addresses, listed one by one for the cloud controller of Nutanix."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MOST = 4096
 
 
 def count(given: Iterable[str]) -> int:
-    """How many addresses these are: addresses, ranges and networks. Raises `ValueError` for what is none of these."""
+    """The number of addresses in addresses, ranges and networks. Raises `ValueError` for anything else."""
     return sum(last - first + 1 for first, last, _ in map(_ends, given))
 
 
 def listed(given: Iterable[str]) -> Iterator[str]:
-    """Each address, in the given order, as far as there are no more than `MOST`."""
+    """Each address, in the given order, at most `MOST`."""
     each = (str(kind(number)) for first, last, kind in map(_ends, given) for number in range(first, last + 1))
     return islice(each, MOST)
 
@@ -30,5 +30,5 @@ def _ends(text: str) -> tuple[int, int, type[ipaddress.IPv4Address] | type[ipadd
         first = ipaddress.ip_address(begin)
         last = ipaddress.ip_address(end) if dash else first
     if first.version != last.version or int(first) > int(last):
-        raise ValueError(f"{text} ends before it begins")
+        raise ValueError(f"{text} ends before it starts")
     return int(first), int(last), type(first)

@@ -24,7 +24,7 @@ def _lacks(bundle: VersionsBundle) -> Iterator[str]:
 
 
 def nutanix(look_up: LookUp) -> Provider:
-    """The provider, whose controllers ask Prism Centrals by `look_up`."""
+    """The provider, whose controllers query Prism Centrals through `look_up`."""
     return Provider(
         links=Links(
             NutanixDatacenterConfig.resource,

@@ -1,4 +1,4 @@
-"""What a cluster on Nutanix links: its datacenter, machine configs, and credentials."""
+"""The objects that a cluster on Nutanix references: datacenter, machine configs, and credentials."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CREDENTIALS = "nutanix-credentials"
 """
 
 OF_MACHINES, OF_CLOUD_CONTROLLER = "credentials", "credentialsCP"
-"""Its fields: who makes machines, and who only reads."""
+"""Fields of the Secret: the account that creates machines, and the read-only one."""
 
 BASIC = "basic_auth"
 
@@ -66,7 +66,7 @@ def read_account(content: bytes) -> Account | None:
 
 
 def write_account(username: str, password: str) -> str:
-    """The content of such a field."""
+    """The content of a field of the Secret with an account."""
     entry = _Entry(BASIC, _Data(Account(username, password)))
     return msgspec.json.encode([entry]).decode()
 
@@ -78,7 +78,7 @@ def host_of(spec: NutanixDatacenterConfigSpec) -> str:
 
 
 def permission(spec: NutanixDatacenterConfigSpec) -> str:
-    """The name by which a Secret must permit that its credentials are sent to a Prism Central."""
+    """The name by which a Secret must permit sending its credentials to a Prism Central."""
     return Server(host_of(spec), spec.insecure).permission
 
 
@@ -88,7 +88,7 @@ def datacenter(design: Design) -> NutanixDatacenterConfigSpec:
 
 
 def domain(design: Design, group: WorkerNodeGroupConfiguration | None) -> FailureDomain | None:
-    """The failure domain of a worker node group; of the control plane, whose machines Cluster API spreads, None."""
+    """The failure domain of a worker node group; None for the control plane, which Cluster API spreads."""
     name = design.domains.get(group_name(group)) if group is not None else None
     return next((one for one in datacenter(design).failure_domains if one.name == name), None)
 
@@ -109,7 +109,7 @@ def credentials_of(spec: NutanixDatacenterConfigSpec) -> str:
 
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
-    """The credentials, which go to the Prism Central of the datacenter."""
+    """Dependencies on credentials, to be sent to the Prism Central of the datacenter."""
     for one in linked_objects.of_kind(NutanixDatacenterConfig, children).values():
         name, field = credentials_of(one.spec), f"NutanixDatacenterConfig {one.metadata.name}: spec.credentialRef"
         yield Dependency(SECRET, name, field, permission(one.spec), _Lacks(name))
@@ -117,7 +117,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
 
 @dataclass(frozen=True)
 class _Lacks:
-    """Why a Secret is not enough: a cluster would be made by nobody, or its owner would get to be administrator."""
+    """What a Secret lacks to create a cluster without giving its owner the administrator's account."""
 
     name: str
 
@@ -126,26 +126,26 @@ class _Lacks:
         maker = read_account(data.get(OF_MACHINES, b""))
         if maker is None:
             example = write_account("USER", "PASSWORD")
-            return f"field {OF_MACHINES} {secret}, with the account that makes machines, like {example}"
+            return f"field {OF_MACHINES} {secret}, with the account that creates machines, like {example}"
         reader = read_account(data.get(OF_CLOUD_CONTROLLER, b""))
         is_same = reader is not None and reader.username == maker.username
         if (reader is not None and not is_same) or annotations.get(IN_WORKLOAD_CLUSTERS) == ALLOWED:
             return ""
-        found = "; found the user that makes machines" if is_same else ""
+        found = "; found the user that creates machines" if is_same else ""
         return (
-            f"field {OF_CLOUD_CONTROLLER} {secret}, of another user, that may only read Prism Central{found}: cloud "
-            "controllers have it in workload clusters. To have the user that makes machines there as well, set "
+            f"field {OF_CLOUD_CONTROLLER} {secret}, of another, read-only user of Prism Central{found}: cloud "
+            "controllers in workload clusters use it. To give these the user that creates machines, set "
             f"annotation {IN_WORKLOAD_CLUSTERS}: {ALLOWED} on the Secret"
         )
 
 
 def of_machines(design: Design) -> bytes:
-    """The account that makes machines, as the Secret has it."""
+    """The account that creates machines, as stored in the Secret."""
     return _credentials(design)[OF_MACHINES]
 
 
 def of_cloud_controller(design: Design) -> bytes:
-    """The account that reads Prism Central from within the workload cluster, as the Secret has it."""
+    """The read-only account for the workload cluster, as stored in the Secret."""
     data = _credentials(design)
     own = data.get(OF_CLOUD_CONTROLLER, b"")
     return own if read_account(own) is not None else data[OF_MACHINES]

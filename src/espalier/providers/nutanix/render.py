@@ -68,7 +68,7 @@ _LOGIN = "echo export KUBECONFIG=/etc/kubernetes/admin.conf >> /root/.bashrc"
 
 
 def infrastructure_cluster(design: Design) -> NutanixCluster:
-    """The NutanixCluster: Prism Central, who logs in there, failure domains, and the address of the API server."""
+    """The NutanixCluster: Prism Central, its credentials, failure domains, and the address of the API server."""
     spec, namespace = references.datacenter(design), SYSTEM_NAMESPACE
     bundle = TrustBundle(kind=CONFIG_MAP.kind, name=trust_bundle_name(design.name), namespace=namespace)
     return NutanixCluster(
@@ -131,12 +131,12 @@ def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> Kubead
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: NutanixMachineConfig) -> KubeadmConfigSpec:
-    """The same with users, and the name of the machine."""
+    """A kubeadm configuration with users, and the name of the machine."""
     return replace(config, users=_users(asked), pre_kubeadm_commands=[*config.pre_kubeadm_commands, _NAMED])
 
 
 def _users(asked: NutanixMachineConfig) -> list[BootstrapUser]:
-    """With passwords that are not locked, as in EKS Anywhere: where they are, some images refuse keys as well."""
+    """Users with unlocked passwords, as in EKS Anywhere: with locked ones, some images reject keys, too."""
     return [replace(one, lock_password=False) for one in host_os.users(asked.spec.users)]
 
 
@@ -150,7 +150,7 @@ def machine_template(
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
-    """How a machine becomes a member of etcd."""
+    """The configuration by which a machine becomes an etcd member."""
     return replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
         users=_users(linked_objects.of_etcd(NutanixMachineConfig, design)),
@@ -159,19 +159,19 @@ def etcd_config(design: Design) -> EtcdadmConfigSpec:
 
 
 def etcd_machine_template(design: Design, name: str) -> NutanixMachineTemplate:
-    """What the machines of etcd are made of."""
+    """The template of etcd machines."""
     return _template(design, name, linked_objects.of_etcd(NutanixMachineConfig, design), None)
 
 
 def settings(design: Design) -> Settings:
-    """As in EKS Anywhere; a cloud controller of its own knows the machines."""
+    """Settings as in EKS Anywhere, with an external cloud controller."""
     external = kubeadm.with_cloud_controller(design)
     manager = {**external.controller_manager, "enable-hostpath-provisioner": "true"}
     return replace(external, service_domain="cluster.local", controller_manager=manager)
 
 
 def no_proxy(design: Design) -> Sequence[str]:
-    """Prism Central, and the API server."""
+    """Hosts without proxy: Prism Central, and the API server."""
     return [references.datacenter(design).endpoint, design.spec.endpoint_host]
 
 
@@ -185,7 +185,7 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
 
 
 def extras(design: Design) -> Iterable[KubeObject]:
-    """The same, with content."""
+    """The extra objects, with content."""
     metadata = meta(design, credentials_name(design.name))
     metadata.labels = metadata.labels | MOVED
     yield Secret(metadata=metadata, type="Opaque", data={references.OF_MACHINES: references.of_machines(design)})
@@ -194,17 +194,17 @@ def extras(design: Design) -> Iterable[KubeObject]:
 
 
 def credentials_name(cluster: str) -> str:
-    """Of the Secret by which the machines of a cluster are made, as in EKS Anywhere."""
+    """The name of the Secret with the credentials of a cluster's machines, as in EKS Anywhere."""
     return f"capx-{cluster}"
 
 
 def trust_bundle_name(cluster: str) -> str:
-    """Of the ConfigMap with authorities that are trusted, as in EKS Anywhere."""
+    """The name of the ConfigMap with trusted CAs, as in EKS Anywhere."""
     return f"{cluster}-trust-bundle"
 
 
 def image(design: Design, name: str) -> str:
-    """An image of the release for Nutanix; `lacks` says which there must be."""
+    """An image of the release for Nutanix; `lacks` ensures that there is one."""
     found = getattr(design.of_control_plane.bundle.nutanix, name, None)
     return str(found.uri) if found is not None else ""
 
@@ -233,7 +233,7 @@ def _template(
 
 
 def _identifier(given: Identifier) -> ResourceIdentifier:
-    """By what its type says, whatever else is there."""
+    """The identifier with only the field of its type."""
     name, uuid = (given.name, "") if given.type == "name" else ("", given.uuid)
     return ResourceIdentifier(type=given.type, name=name, uuid=uuid)
 

@@ -1,4 +1,4 @@
-"""Validation of Clusters on Nutanix: by their spec, and together with what they link."""
+"""Validation of Clusters on Nutanix: their spec alone, and together with referenced objects."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _KIND = NutanixMachineConfig.resource.kind
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Fields that are missing or refused."""
+    """Fields that are missing or rejected."""
     yield from endpoint.violations(spec)
     yield from references_to(_KIND, spec)
     for index, group in enumerate(spec.worker_node_group_configurations):
         if group.failure_domains:
             field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
             message = (
-                "failure domains of Nutanix name their groups: remove the field, and add the group to "
+                "on Nutanix, failure domains list their worker node groups; remove the field, and add the group to "
                 "workerMachineGroups of failure domains in the NutanixDatacenterConfig"
             )
             yield Violation(field, found, "nothing", message)
@@ -41,7 +41,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
-    """What only shows together with the datacenter and machine configs."""
+    """Violations that need the datacenter and machine configs."""
     for datacenter in of_kind(NutanixDatacenterConfig, children).values():
         yield from _datacenter(cluster, datacenter)
     configs = of_kind(NutanixMachineConfig, children)
@@ -50,14 +50,14 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
     for one in machine_groups(cluster.spec):
         named = configs.get(one.reference.name) if one.reference is not None else None
         if named is not None and named.spec.gpus and one.role != WORKERS:
-            message = "GPUs are for workers; name a machine config without"
+            message = "only workers can have GPUs; use a machine config without"
             yield Violation(f"{one.field}.machineGroupRef.name", named.metadata.name, "", message)
 
 
 def _datacenter(cluster: eksa.Cluster, config: NutanixDatacenterConfig) -> Iterator[Violation]:
     of, spec = f"{config.kind} {config.metadata.name}: spec", config.spec
     if credentials_of(spec) == credentials_name(cluster.metadata.name):
-        message = "this Secret is written for the cluster; keep the credentials in another one"
+        message = "this Secret is generated for the cluster; keep the credentials in another one"
         yield Violation(f"{of}.credentialRef.name", credentials_of(spec), "the name of another Secret", message)
     if spec.additional_trust_bundle and not connections.is_certificates(spec.additional_trust_bundle):
         message = "not certificates; give those of the authorities that signed the certificate of Prism Central"
@@ -77,11 +77,11 @@ def _excluded(field: str, given: Sequence[str]) -> Iterator[Violation]:
     try:
         found = node_addresses.count(given)
     except ValueError as error:
-        yield Violation(field, ", ".join(given), "ranges that begin with the lower address", str(error))
+        yield Violation(field, ", ".join(given), "ranges that start with the lower address", str(error))
         return
     if found > node_addresses.MOST:
-        message = "they are listed one by one; exclude smaller ranges"
-        yield Violation(field, f"{found} addresses", f"{node_addresses.MOST} addresses at most", message)
+        message = "each address is listed separately; exclude smaller ranges"
+        yield Violation(field, f"{found} addresses", f"at most {node_addresses.MOST} addresses", message)
 
 
 def _sizes(config: NutanixMachineConfig) -> Iterator[Violation]:

@@ -63,13 +63,13 @@ class AWSSnowCluster(KubeObject, kw_only=True):
 
 
 class AWSResource(Part):
-    """Something that a device has."""
+    """A resource of a device."""
 
     id: str
 
 
 class CloudInit(Part):
-    """How machines get what they boot with."""
+    """The delivery of bootstrap data to machines."""
 
     insecure_skip_secrets_manager: bool | None = None
 
@@ -179,7 +179,7 @@ class AWSSnowMachineTemplate(KubeObject, kw_only=True):
 
 
 class AddressRange(Part):
-    """Addresses that follow one another."""
+    """A range of addresses."""
 
     ip_start: str
     ip_end: str
@@ -202,7 +202,7 @@ class AWSSnowIPPoolSpec(Part):
     partly=True,
 )
 class AWSSnowIPPool(KubeObject, kw_only=True):
-    """Addresses that machines of a cluster get."""
+    """Addresses for machines of a cluster."""
 
     spec: AWSSnowIPPoolSpec = msgspec.field(default_factory=AWSSnowIPPoolSpec)
 

@@ -1,4 +1,4 @@
-"""SnowDatacenterConfig, SnowMachineConfig and SnowIPPool: whose devices machines run on, and what they are like."""
+"""SnowDatacenterConfig, SnowMachineConfig and SnowIPPool."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated, ClassVar, Literal
@@ -29,17 +29,17 @@ DEFAULT_INSTANCE_TYPE, DEFAULT_CONNECTOR = "sbe-c.large", "SFP_PLUS"
 _INSTANCE_TYPE = "^sbe-[cg][.][0-9]*x?large$"
 _OS_FAMILIES = (BOTTLEROCKET, UBUNTU)
 
-POOLS_CHANGED = "they can't be changed, because machines have addresses of them; name another SnowIPPool instead"
-KEY_CHANGED = "it can't be changed; create another SnowMachineConfig, and name that in the machineGroupRef"
+POOLS_CHANGED = "they can't be changed, because machines use addresses from them; use another SnowIPPool instead"
+KEY_CHANGED = "it can't be changed; create another SnowMachineConfig and reference it in machineGroupRef"
 
 
 class SnowDatacenterConfigSpec(Part):
-    """Devices, as far as one Secret has credentials for them."""
+    """The credentials for devices."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "!has(self.identityRef) || self.identityRef.kind == 'Secret'",
-            "credentials are in a Secret of namespace eksa-system",
+            "credentials must be in a Secret in namespace eksa-system",
             ".identityRef.kind",
             found="self.identityRef.kind",
             allowed="Secret",
@@ -48,7 +48,7 @@ class SnowDatacenterConfigSpec(Part):
 
     identity_ref: Annotated[
         Ref | None,
-        Meta(description="The Secret in `eksa-system` with the credentials; `snow-credentials` if left out."),
+        Meta(description="The Secret in `eksa-system` with the credentials. Defaults to `snow-credentials`."),
     ] = None
 
 
@@ -63,7 +63,7 @@ class SnowDatacenterConfigSpec(Part):
     status=True,
 )
 class SnowDatacenterConfig(KubeObject):
-    """Where the machines of a Snow cluster run."""
+    """The credentials for devices that the machines of a Snow cluster run on."""
 
     spec: SnowDatacenterConfigSpec = msgspec.field(default_factory=SnowDatacenterConfigSpec)
     status: CheckedDatacenter = CheckedDatacenter()
@@ -73,9 +73,9 @@ class Volume(Part, kw_only=True):
     """A disk of a machine."""
 
     device_name: Annotated[str, Meta(description="Name of the disk on the machine.", extra_json_schema=_NAME)] = ""
-    size: Annotated[int, Meta(description="Size in GiB, 8 at least.", extra_json_schema=_SIZE)]
+    size: Annotated[int, Meta(description="Size in GiB, at least 8.", extra_json_schema=_SIZE)]
     type: Annotated[
-        Literal["sbp1", "sbg1"] | None, Meta(description="sbp1 for SSD, sbg1 for HDD; the device's own if left out.")
+        Literal["sbp1", "sbg1"] | None, Meta(description="sbp1 for SSD, sbg1 for HDD. Defaults to that of the device.")
     ] = None
 
 
@@ -85,14 +85,14 @@ class DirectNetworkInterface(Part, kw_only=True):
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "has(self.dhcp) ? self.dhcp != has(self.ipPoolRef) : has(self.ipPoolRef)",
-            "an address comes from DHCP or from a SnowIPPool",
+            "the address must come from either DHCP or a SnowIPPool",
             ".ipPoolRef",
             found="has(self.ipPoolRef) ? 'both' : 'neither'",
             allowed="dhcp: true, or ipPoolRef",
         ),
         Rule(
             "!has(self.ipPoolRef) || self.ipPoolRef.kind == 'SnowIPPool'",
-            "not a kind of IP pool",
+            "not a supported kind of IP pool",
             ".ipPoolRef.kind",
             found="self.ipPoolRef.kind",
             allowed="SnowIPPool",
@@ -101,7 +101,7 @@ class DirectNetworkInterface(Part, kw_only=True):
 
     index: Annotated[
         int | None,
-        Meta(description="Place of the interface, from 1 on.", extra_json_schema={"minimum": 1, "maximum": 8}),
+        Meta(description="Index of the interface, starting at 1.", extra_json_schema={"minimum": 1, "maximum": 8}),
     ] = None
     vlan_id: Annotated[
         int | None,
@@ -110,9 +110,9 @@ class DirectNetworkInterface(Part, kw_only=True):
             extra_json_schema={"minimum": 0, "maximum": 4095},
         ),
     ] = msgspec.field(default=None, name="vlanID")
-    dhcp: Annotated[bool | None, Meta(description="True if DHCP gives the address.")] = None
-    ip_pool_ref: Annotated[Ref | None, Meta(description="The SnowIPPool that gives the address.")] = None
-    primary: Annotated[bool | None, Meta(description="True of the interface that has the address of the node.")] = None
+    dhcp: Annotated[bool | None, Meta(description="True to get the address from DHCP.")] = None
+    ip_pool_ref: Annotated[Ref | None, Meta(description="The SnowIPPool that provides the address.")] = None
+    primary: Annotated[bool | None, Meta(description="True for the interface with the address of the node.")] = None
 
 
 class SnowNetwork(Part):
@@ -122,7 +122,7 @@ class SnowNetwork(Part):
         Rule(
             "has(self.directNetworkInterfaces)"
             " && self.directNetworkInterfaces.exists_one(one, has(one.primary) && one.primary)",
-            "exactly one interface has the address of the node",
+            "exactly one interface must be primary",
             ".directNetworkInterfaces",
             found="has(self.directNetworkInterfaces)"
             " && self.directNetworkInterfaces.exists(one, has(one.primary) && one.primary) ? 'several' : 'none'",
@@ -143,15 +143,15 @@ class SnowNetwork(Part):
 
 
 class SnowMachineConfigSpec(Part, kw_only=True):
-    """What instances are like."""
+    """The settings of instances."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             f"!has(self.instanceType) || self.instanceType == '' || self.instanceType.matches('{_INSTANCE_TYPE}')",
-            "not an instance type of Snow devices for machines with Kubernetes",
+            "not a supported instance type",
             ".instanceType",
             found="self.instanceType",
-            allowed="sbe-c.large, sbe-c.xlarge and the like, and sbe-g of the same sizes",
+            allowed="sbe-c.large, sbe-c.xlarge and larger, or sbe-g in these sizes",
         ),
         Rule(
             f"!has(self.osFamily) || self.osFamily in {['', *_OS_FAMILIES]}",
@@ -162,7 +162,7 @@ class SnowMachineConfigSpec(Part, kw_only=True):
         ),
         Rule(
             "has(self.devices) && self.devices.size() > 0",
-            "say on which devices machines may run",
+            "set at least one device",
             ".devices",
             found="'nothing'",
             allowed="IP addresses of devices",
@@ -172,17 +172,17 @@ class SnowMachineConfigSpec(Part, kw_only=True):
             "not addresses of devices",
             ".devices",
             found=f"self.devices.filter(one, !isIP(one) || one.lowerAscii().matches('^({LOCAL_HOSTS})$'))[0]",
-            allowed="IP addresses, but those of the manager's own machine and of its link",
+            allowed="IP addresses, except loopback and link-local ones",
         ),
         Rule(
             "!has(self.devices) || self.devices.all(one, self.devices.exists_one(other, other == one))",
-            "a device is named twice",
+            "a device is listed twice",
             ".devices",
         ),
         Rule(
             "has(self.sshKeyName) && self.sshKeyName != ''",
-            "name a key that each device has; EKS Anywhere's command would import one of its own, ours imports none:"
-            " `snowballEdge` or `aws ec2 import-key-pair` does",
+            "name a key pair that each device has; unlike EKS Anywhere's CLI, espalier imports none:"
+            " use `snowballEdge` or `aws ec2 import-key-pair`",
             ".sshKeyName",
             found="'nothing'",
             allowed="the name of a key pair",
@@ -190,7 +190,7 @@ class SnowMachineConfigSpec(Part, kw_only=True):
         Rule(
             "!has(self.nonRootVolumes) || self.nonRootVolumes.all(one, has(one.deviceName) && one.deviceName != ''"
             " && !one.deviceName.startsWith('/dev/sda'))",
-            "a further disk needs a name of its own",
+            "each additional disk needs a device name",
             ".nonRootVolumes",
             found="self.nonRootVolumes.filter(one, !has(one.deviceName) || one.deviceName == ''"
             " || one.deviceName.startsWith('/dev/sda')).map(one, has(one.deviceName) ? one.deviceName : 'nothing')[0]",
@@ -199,7 +199,7 @@ class SnowMachineConfigSpec(Part, kw_only=True):
         Rule(
             "!has(self.nonRootVolumes) || self.nonRootVolumes.all(one, !has(one.deviceName)"
             " || self.nonRootVolumes.exists_one(other, has(other.deviceName) && other.deviceName == one.deviceName))",
-            "two disks have the same name",
+            "two disks have the same device name",
             ".nonRootVolumes",
         ),
         *host_os.SETTINGS_RULES,
@@ -209,33 +209,35 @@ class SnowMachineConfigSpec(Part, kw_only=True):
     ami_id: Annotated[
         str,
         Meta(
-            description="Image that machines start from, with Kubernetes in it; if left out, Cluster API's provider "
-            "looks for one of the Kubernetes version.",
+            description="Image that machines are created from. By default, Cluster API's provider looks for "
+            "one with the Kubernetes version.",
             extra_json_schema=_NAME,
         ),
     ] = msgspec.field(default="", name="amiID")
     instance_type: Annotated[
         str,
-        Meta(description=f"Instance type; {DEFAULT_INSTANCE_TYPE} if left out.", extra_json_schema={"maxLength": 64}),
+        Meta(description=f"Instance type. Defaults to {DEFAULT_INSTANCE_TYPE}.", extra_json_schema={"maxLength": 64}),
     ] = ""
     physical_network_connector: Annotated[
         Literal["SFP_PLUS", "QSFP", "RJ45", ""],
-        Meta(description=f"Connector of the device that machines use; {DEFAULT_CONNECTOR} if left out."),
+        Meta(description=f"Connector of the device that machines use. Defaults to {DEFAULT_CONNECTOR}."),
     ] = ""
     ssh_key_name: Annotated[
-        str, Meta(description="Key pair of the devices by which one logs in to machines.", extra_json_schema=_NAME)
+        str, Meta(description="Key pair on the devices for SSH access to machines.", extra_json_schema=_NAME)
     ] = ""
     devices: Annotated[
         list[Annotated[str, Meta(extra_json_schema=_ADDRESS)]],
         Meta(description="IP addresses of the devices that machines may run on.", extra_json_schema=ATOMIC | _DEVICES),
     ] = []
-    containers_volume: Annotated[Volume | None, Meta(description="A disk of its own for images and containers.")] = None
-    non_root_volumes: Annotated[list[Volume], Meta(description="Further disks.", extra_json_schema=ATOMIC | _FEW)] = []
+    containers_volume: Annotated[Volume | None, Meta(description="Separate disk for images and containers.")] = None
+    non_root_volumes: Annotated[
+        list[Volume], Meta(description="Additional disks.", extra_json_schema=ATOMIC | _FEW)
+    ] = []
     network: Annotated[SnowNetwork, Meta(description="Network interfaces of machines.")]
     os_family: Annotated[
         str,
         Meta(
-            description="Operating system of the image; bottlerocket if left out.", extra_json_schema={"maxLength": 64}
+            description="Operating system of the image. Defaults to bottlerocket.", extra_json_schema={"maxLength": 64}
         ),
     ] = ""
     host_os_configuration: Annotated[
@@ -249,7 +251,7 @@ class SnowMachineConfigSpec(Part, kw_only=True):
 
     @property
     def pools(self) -> list[str]:
-        """The SnowIPPools that their addresses come from."""
+        """The SnowIPPools of its network interfaces."""
         given = (one.ip_pool_ref for one in self.network.direct_network_interfaces)
         return list(dict.fromkeys(one.name for one in given if one is not None))
 
@@ -260,7 +262,7 @@ class SnowMachineConfigSpec(Part, kw_only=True):
     columns=(
         Column("OS", ".spec.osFamily", "string", "Operating system"),
         Column("Type", ".spec.instanceType", "string", "Instance type"),
-        Column("AMI", ".spec.amiID", "string", "Image that machines start from"),
+        Column("AMI", ".spec.amiID", "string", "Image of machines"),
         Column("Devices", ".spec.devices", "string", "Devices that machines may run on", 1),
         VALID,
         AGE,
@@ -268,14 +270,14 @@ class SnowMachineConfigSpec(Part, kw_only=True):
     status=True,
 )
 class SnowMachineConfig(KubeObject, kw_only=True):
-    """What the machines of a Snow cluster are like."""
+    """The settings of a Snow cluster's machines."""
 
     spec: SnowMachineConfigSpec
     status: CheckedMachines = CheckedMachines()
 
 
 class IPPool(Part, kw_only=True):
-    """Addresses that follow one another."""
+    """A range of addresses."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         *(
@@ -290,7 +292,7 @@ class IPPool(Part, kw_only=True):
         ),
         Rule(
             "isCIDR(self.subnet)",
-            "not a network",
+            "not a network in CIDR notation",
             ".subnet",
             found="self.subnet == '' ? 'nothing' : self.subnet",
             allowed="an address and a prefix length, like 192.0.2.0/24",
@@ -311,7 +313,7 @@ class SnowIPPoolSpec(Part):
     """Addresses for machines."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        Rule("has(self.pools) && self.pools.size() > 0", "say which addresses there are", ".pools", found="'nothing'"),
+        Rule("has(self.pools) && self.pools.size() > 0", "set at least one range", ".pools", found="'nothing'"),
         *unchanged(POOLS_CHANGED, "pools"),
     )
 
@@ -329,7 +331,7 @@ class SnowIPPoolSpec(Part):
     status=True,
 )
 class SnowIPPool(KubeObject, kw_only=True):
-    """Addresses that the machines of Snow clusters get."""
+    """Addresses for the machines of Snow clusters."""
 
     spec: SnowIPPoolSpec = msgspec.field(default_factory=SnowIPPoolSpec)
     status: NoStatus = NoStatus()

@@ -1,4 +1,4 @@
-"""The manifest with which a cluster on Snow begins."""
+"""The starting manifest of a cluster on Snow."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from espalier.clusters.starting_manifest import management_cluster as manager
 
 
 def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
-    """As the CLI of EKS Anywhere generates it, with comments."""
+    """The manifest that the CLI of EKS Anywhere generates, with comments."""
     return f"""\
-# Credentials are not in here. `espalier create cluster` writes Secret snow-credentials from the files that
+# Credentials are kept in a Secret. `espalier create cluster` writes snow-credentials from the files named in
 # EKSA_AWS_CREDENTIALS_FILE (a profile for each device, named by its address) and EKSA_AWS_CA_BUNDLES_FILE (the
-# certificates of all devices) name; docs/snow.md says how to make it by hand.
+# certificates of all devices); docs/snow.md shows how to create it by hand.
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
@@ -33,7 +33,7 @@ spec:
     machineGroupRef:
       kind: SnowMachineConfig
       name: {name}-etcd
-  # One minor version at a time; the image of the machines below must be of the same.
+  # Upgrade one minor version at a time; the images of machines below must contain the same version.
   kubernetesVersion: "{kubernetes_version}"
 {manager(management_cluster)}
   workerNodeGroupConfigurations:
@@ -76,7 +76,7 @@ metadata:
 spec:
 {_machines(name)}
 ---
-# Only for interfaces that get no address by DHCP. It can't be changed later; name another one instead.
+# Only for interfaces without DHCP. It can't be changed later; use another one instead.
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: SnowIPPool
 metadata:
@@ -92,25 +92,25 @@ spec:
 
 def _machines(pool: str) -> str:
     return f"""\
-  # What machines start from: with this operating system, and Kubernetes of the cluster's version. Without the field, an
-  # image of that version is looked for on the devices.
+  # The image must contain this operating system, and Kubernetes of the cluster's version. By default, Cluster API's
+  # provider looks for an image of that version on the devices.
   amiID: "s.ami-0123456789abcdef0"
   osFamily: ubuntu
-  # sbe-c.large, sbe-c.xlarge and so on, or sbe-g with a GPU.
+  # sbe-c.large, sbe-c.xlarge and larger, or sbe-g with a GPU.
   instanceType: sbe-c.large
   # SFP_PLUS, QSFP or RJ45.
   physicalNetworkConnector: SFP_PLUS
   # A key pair that each device has. It can't be changed later.
   sshKeyName: "default"
-  # Addresses of the devices that machines may run on. The Secret permits each of them.
+  # Addresses of the devices that machines may run on. The Secret must permit each of them.
   devices:
   - "192.0.2.100"
-  # A disk of its own for images and containers, in GiB.
+  # A separate disk for images and containers, in GiB.
   containersVolume:
     size: 25
   network:
     directNetworkInterfaces:
-    # Either an address of a SnowIPPool, or `dhcp: true` without ipPoolRef. One interface is primary.
+    # Either an address from a SnowIPPool, or `dhcp: true` without ipPoolRef. Exactly one interface is primary.
     - index: 1
       primary: true
       ipPoolRef:

@@ -20,7 +20,7 @@ def _lacks(bundle: VersionsBundle) -> tuple[str, ...]:
 
 
 def snow(look_up: LookUp) -> Provider:
-    """The provider, whose controllers ask devices by `look_up`."""
+    """The provider, whose controllers query devices through `look_up`."""
     return Provider(
         links=Links(
             SnowDatacenterConfig.resource,

@@ -1,4 +1,4 @@
-"""What a cluster on Snow links: its datacenter, machine configs, the IP pools that these name, and credentials."""
+"""The objects that a cluster on Snow references: datacenter, machine configs, their IP pools, and credentials."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def credentials_of(spec: SnowDatacenterConfigSpec) -> str:
 
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
-    """The credentials, which go to each device that a machine config names."""
+    """Dependencies on credentials, to be sent to each device that a machine config names."""
     configs = of_kind(SnowMachineConfig, children)
     of_devices = {device: name for name, one in reversed(configs.items()) for device in one.spec.devices}
     for datacenter in of_kind(SnowDatacenterConfig, children).values():
@@ -70,7 +70,7 @@ def credentials(design: Design) -> Mapping[str, bytes]:
 
 
 def keys_of(data: Mapping[str, bytes], device: str) -> tuple[str, str]:
-    """The access key and the secret key for a device in the data of a Secret; empty where they are not there."""
+    """The access key and the secret key for a device in the data of a Secret; empty if missing."""
     profiles = configparser.RawConfigParser(strict=False, default_section="")
     try:
         profiles.read_string(data.get(OF_DEVICES, b"").decode())

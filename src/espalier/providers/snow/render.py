@@ -71,7 +71,7 @@ _ETCD_ARGS = {"listen-peer-urls": "https://0.0.0.0:2380", "listen-client-urls": 
 
 
 def infrastructure_cluster(design: Design) -> AWSSnowCluster:
-    """The AWSSnowCluster: who makes machines on devices, and the address of the API server."""
+    """The AWSSnowCluster: credentials for devices, and the address of the API server."""
     return AWSSnowCluster(
         metadata=meta(design, design.name),
         spec=AWSSnowClusterSpec(
@@ -121,7 +121,7 @@ def _control_plane_of_bottlerocket(design: Design, asked: SnowMachineConfigSpec)
 
 
 def _containers(bundle: VersionsBundle) -> bottlerocket.Containers:
-    """Containers of Bottlerocket on devices: one sets up network interfaces and disks, whenever the machine boots."""
+    """Bottlerocket's containers on devices: one sets up network interfaces and disks at each boot."""
     host, of_snow = bundle.bottlerocket_host_containers, bundle.snow
     at_boot = bottlerocket.uri(of_snow.bottlerocket_bootstrap_snow if of_snow is not None else None)
     return bottlerocket.Containers(
@@ -134,7 +134,7 @@ def _containers(bundle: VersionsBundle) -> bottlerocket.Containers:
 def _of_machine(
     config: KubeadmConfigSpec, asked: SnowMachineConfigSpec, commands: Sequence[str] = ()
 ) -> KubeadmConfigSpec:
-    """The same with time servers, and with commands that begin with the image's own."""
+    """A kubeadm configuration with time servers, and with the image's own command first."""
     return replace(
         config,
         ntp=host_os.ntp(asked.host_os_configuration),
@@ -143,7 +143,7 @@ def _of_machine(
 
 
 def lacks_images_of_bottlerocket(design: Design) -> Iterator[str]:
-    """The images of Bottlerocket's containers that the release has not."""
+    """The images of Bottlerocket's containers that the release lacks."""
     for one in design.components.values():
         found = _containers(one.bundle)
         if not (found.admin and found.control):
@@ -153,7 +153,7 @@ def lacks_images_of_bottlerocket(design: Design) -> Iterator[str]:
 
 
 def _with_etcd(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
-    """The same, where an etcd beside the API server is reached at all addresses of its machine."""
+    """The configuration with stacked etcd listening at all addresses of its machine."""
     cluster = config.cluster_configuration
     local = cluster.etcd.local if cluster is not None and cluster.etcd is not None else None
     if cluster is None or cluster.etcd is None or local is None:
@@ -171,7 +171,7 @@ def machine_template(
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
-    """How a machine becomes a member of etcd."""
+    """The configuration by which a machine becomes an etcd member."""
     asked = linked_objects.of_etcd(SnowMachineConfig, design).spec
     config = replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"), ntp=host_os.ntp(asked.host_os_configuration)
@@ -183,17 +183,17 @@ def etcd_config(design: Design) -> EtcdadmConfigSpec:
 
 
 def etcd_machine_template(design: Design, name: str) -> AWSSnowMachineTemplate:
-    """What the machines of etcd are made of."""
+    """The template of etcd machines."""
     return _template(design, name, linked_objects.of_etcd(SnowMachineConfig, design).spec)
 
 
 def settings(design: Design) -> Settings:
-    """As in EKS Anywhere."""
+    """Settings as in EKS Anywhere."""
     return Settings(feature_gates=kubeadm.members_at_once(design))
 
 
 def no_proxy(design: Design) -> Sequence[str]:
-    """The API server."""
+    """Hosts without proxy: the API server."""
     return [design.spec.endpoint_host]
 
 
@@ -205,7 +205,7 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
 
 
 def extras(design: Design) -> Iterable[KubeObject]:
-    """The same, with content."""
+    """The extra objects, with content."""
     metadata = meta(design, credentials_name(design.name))
     metadata.labels = metadata.labels | MOVED
     yield Secret(metadata=metadata, type="Opaque", data=dict(references.credentials(design)))
@@ -215,17 +215,17 @@ def extras(design: Design) -> Iterable[KubeObject]:
 
 
 def credentials_name(cluster: str) -> str:
-    """Of the Secret by which the machines of a cluster are made, as in EKS Anywhere."""
+    """The name of the Secret with the credentials of a cluster's machines, as in EKS Anywhere."""
     return f"{cluster}-snow-credentials"
 
 
 def pool_name(cluster: str, pool: str) -> str:
-    """Of the AWSSnowIPPool for a SnowIPPool: of each cluster, for pools of several namespaces have the same name."""
+    """The AWSSnowIPPool of a SnowIPPool, per cluster, because pools of several namespaces may share a name."""
     return f"{cluster}-{pool}"
 
 
 def image(design: Design, name: str) -> str:
-    """An image of the release for Snow; `lacks` says which there must be."""
+    """An image of the release for Snow; `lacks` ensures that there is one."""
     found = getattr(design.of_control_plane.bundle.snow, name, None)
     return str(found.uri) if found is not None else ""
 

@@ -1,4 +1,4 @@
-"""Validation of Clusters on Snow: by their spec, and together with what they link."""
+"""Validation of Clusters on Snow: their spec alone, and together with referenced objects."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _LEAST_OF_BOTTLEROCKET = 25
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Fields that are missing or refused."""
+    """Fields that are missing or rejected."""
     yield from endpoint.violations(spec)
     yield from references_to(_KIND, spec)
     for index, group in enumerate(spec.worker_node_group_configurations):
         if group.failure_domains:
             field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
-            message = "Snow has none; name other devices in a machine config, for a group of its own"
+            message = "Snow has no failure domains; to use other devices, give the group its own machine config"
             yield Violation(field, found, "nothing", message)
 
 
@@ -43,12 +43,12 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
-    """What only shows together with the datacenter, machine configs and IP pools."""
+    """Violations that need the datacenter, machine configs and IP pools."""
     name, configs = cluster.metadata.name, of_kind(SnowMachineConfig, children)
     for datacenter in of_kind(SnowDatacenterConfig, children).values():
         if credentials_of(datacenter.spec) == credentials_name(name):
             field = f"{datacenter.kind} {datacenter.metadata.name}: spec.identityRef.name"
-            message = "this Secret is written for the cluster; keep the credentials in another one"
+            message = "this Secret is generated for the cluster; keep the credentials in another one"
             yield Violation(field, credentials_name(name), "the name of another Secret", message)
     for config in configs.values():
         if config.spec.os == BOTTLEROCKET:
@@ -56,12 +56,12 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
     devices = _devices(configs)
     for device, field in devices.items():
         if addresses.parsed(device) == addresses.parsed(cluster.spec.endpoint_host):
-            message = f"{field} has it: the API server would have the address of a device; choose a free one"
+            message = f"this is the address of a device ({field}); choose a free one"
             yield Violation(endpoint.FIELD, device, "a free address", message)
     for pool in of_kind(SnowIPPool, children).values():
         owners = [one.name for one in pool.metadata.owner_references if one.kind == eksa.Cluster.resource.kind]
         if owners and owners[0] != name:
-            message = f"Cluster {owners[0]} has its addresses, and machines of two clusters would get the same; name "
+            message = f"Cluster {owners[0]} uses this pool, and machines of both would get the same addresses; use "
             yield Violation(f"{pool.kind} {pool.metadata.name}", name, owners[0], f"{message}another SnowIPPool")
         for index, range_ in enumerate(pool.spec.pools):
             of = f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]"
@@ -74,12 +74,12 @@ def _containers_volume(config: SnowMachineConfig) -> Iterator[Violation]:
     volume = config.spec.containers_volume
     if volume is None or volume.size < _LEAST_OF_BOTTLEROCKET:
         field, found = f"{_KIND} {config.metadata.name}: spec.containersVolume", volume.size if volume else "nothing"
-        message = "Bottlerocket keeps images and containers on a disk of its own"
+        message = "Bottlerocket needs a separate disk for images and containers"
         yield Violation(field, str(found), f"{_LEAST_OF_BOTTLEROCKET} GiB or more", message)
 
 
 def _devices(configs: Mapping[str, SnowMachineConfig]) -> dict[str, str]:
-    """Addresses of devices, with a field that names each."""
+    """Addresses of devices, each with the field that names it."""
     return {
         device: f"{_KIND} {name}: spec.devices[{index}]"
         for name, config in configs.items()
@@ -88,7 +88,7 @@ def _devices(configs: Mapping[str, SnowMachineConfig]) -> dict[str, str]:
 
 
 def _overlaps(pool: SnowIPPool) -> Iterator[Violation]:
-    """Ranges that have addresses of a range before them."""
+    """Violations for ranges that overlap with an earlier one."""
     before: list[tuple[Address, Address, int]] = []
     for index, range_ in enumerate(pool.spec.pools):
         first, last = addresses.parsed(range_.ip_start), addresses.parsed(range_.ip_end)
@@ -96,17 +96,17 @@ def _overlaps(pool: SnowIPPool) -> Iterator[Violation]:
             continue  # the rules of the CRD say so
         for start, end, other in before:
             if start.version == first.version and int(start) <= int(last) and int(first) <= int(end):
-                message = f"spec.pools[{other}] has some of these addresses, and two machines would get the same"
+                message = f"overlaps with spec.pools[{other}], so two machines could get the same address"
                 field = f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]"
                 yield Violation(field, f"{first} to {last}", f"addresses outside of {start} to {end}", message)
         before.append((first, last, index))
 
 
 def clashes(mine: Sequence[Object], theirs: Sequence[Object]) -> Iterator[str]:
-    """Addresses that pools of two clusters give to machines in one network.
+    """Addresses that pools of two clusters share in one network.
 
-    A network is one of both if a device is, or if both have devices in it: the manager reaches these by their
-    addresses. Of other networks nobody here knows whether they are one, or two with the same addresses.
+    Two pools are in one network if the clusters share a device, or if both have devices in the subnet: the manager
+    reaches these by their addresses. Other networks may be separate ones with the same addresses.
     """
     my_devices, their_devices = (
         {found for device in _devices(of_kind(SnowMachineConfig, one)) if (found := addresses.parsed(device))}
@@ -121,9 +121,9 @@ def clashes(mine: Sequence[Object], theirs: Sequence[Object]) -> Iterator[str]:
             for other in others:
                 if together and one.overlaps(other):
                     yield (
-                        f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]: found {one.first} to {one.last}, of "
-                        f"which machines of another cluster get {max(one.first, other.first, key=int)} to "
-                        f"{min(one.last, other.last, key=int)}; name another SnowIPPool, with other addresses"
+                        f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]: found {one.first} to {one.last}, but "
+                        f"machines of another cluster use {max(one.first, other.first, key=int)} to "
+                        f"{min(one.last, other.last, key=int)}; use another SnowIPPool, with other addresses"
                     )
 
 
@@ -144,7 +144,7 @@ class _Range(NamedTuple):
 
 
 def _ranges(pool: SnowIPPool) -> Iterator[tuple[int, _Range]]:
-    """Those of a pool that can be read, each with its place."""
+    """The valid ranges of a pool, each with its index."""
     for index, one in enumerate(pool.spec.pools):
         first, last = addresses.parsed(one.ip_start), addresses.parsed(one.ip_end)
         with suppress(ValueError):  # the rules of the CRD say so
@@ -160,13 +160,13 @@ def _range(of: str, pool: IPPool, spec: eksa.ClusterSpec, devices: Mapping[str, 
     first, last = ipaddress.ip_address(pool.ip_start), ipaddress.ip_address(pool.ip_end)
     if first.version != last.version or int(first) >= int(last):
         allowed = f"an address after {pool.ip_start}"
-        yield Violation(f"{of}.ipEnd", pool.ip_end, allowed, "the range ends before it begins, or with its beginning")
+        yield Violation(f"{of}.ipEnd", pool.ip_end, allowed, "the range must end after it starts")
         return
     for field, text, whose in (
-        (endpoint.FIELD, spec.endpoint_host, "the API server would have the address of a machine"),
-        (f"{of}.gateway", pool.gateway, "a machine would have the address of the gateway"),
-        *((field, device, "a machine would have the address of the device") for device, field in devices.items()),
+        (endpoint.FIELD, spec.endpoint_host, "a machine would get the address of the API server"),
+        (f"{of}.gateway", pool.gateway, "a machine would get the address of the gateway"),
+        *((field, device, "a machine would get the address of the device") for device, field in devices.items()),
     ):
         address = addresses.parsed(text)
         if address is not None and address.version == first.version and int(first) <= int(address) <= int(last):
-            yield Violation(field, text, f"an address outside of {first} to {last}", f"{of} gives it out: {whose}")
+            yield Violation(field, text, f"an address outside of {first} to {last}", f"it is in {of}: {whose}")

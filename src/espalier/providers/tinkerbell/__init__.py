@@ -1,1 +1,1 @@
-"""Provider Tinkerbell: machines are bare metal, on whose disks workflows of Tinkerbell write an operating system."""
+"""Provider Tinkerbell: machines are bare metal, provisioned by workflows of Tinkerbell."""

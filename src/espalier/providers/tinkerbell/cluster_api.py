@@ -1,6 +1,6 @@
 """`infrastructure.cluster.x-k8s.io/v1beta1`: the kinds of Cluster API's provider for Tinkerbell (CAPT).
 
-Typed as far as we write or read them. They keep contract v1beta1, which alone CAPT knows.
+Typed as far as we write or read them. They keep contract v1beta1, the only one that CAPT supports.
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
@@ -69,21 +69,21 @@ class HardwareAffinityTerm(Part):
 
 
 class WeightedHardwareAffinityTerm(Part):
-    """Hardware that is taken before other."""
+    """A preference for Hardware with certain labels."""
 
     weight: int
     hardware_affinity_term: HardwareAffinityTerm
 
 
 class HardwareAffinity(Part):
-    """Hardware that may become a machine, and what of it is taken first."""
+    """Selection of Hardware for a machine, and preferences among it."""
 
     required: Annotated[list[HardwareAffinityTerm], Meta(extra_json_schema=ATOMIC)] = []
     preferred: Annotated[list[WeightedHardwareAffinityTerm], Meta(extra_json_schema=ATOMIC)] = []
 
 
 class BootOptions(Part):
-    """What bare metal boots from while it becomes a machine."""
+    """The boot source of bare metal while it is provisioned."""
 
     boot_mode: str = ""
     iso_url: str = msgspec.field(default="", name="isoURL")

@@ -1,6 +1,4 @@
-"""TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig: where bare metal boots from, which
-of it becomes machines, and how.
-"""
+"""TinkerbellDatacenterConfig, TinkerbellMachineConfig and TinkerbellTemplateConfig."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated, ClassVar
@@ -31,7 +29,7 @@ _OS_FAMILIES = (UBUNTU, REDHAT, BOTTLEROCKET)
 DATACENTER_CHANGED = (
     "it can't be changed, because machines boot from there; create another TinkerbellDatacenterConfig for new clusters"
 )
-MACHINE_CHANGED = "it can't be changed; create another TinkerbellMachineConfig, and name that in the machineGroupRef"
+MACHINE_CHANGED = "it can't be changed; create another TinkerbellMachineConfig and reference it in machineGroupRef"
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
@@ -47,12 +45,12 @@ def _url(field: str) -> Rule:
 
 
 class TinkerbellDatacenterConfigSpec(Part, kw_only=True):
-    """A Tinkerbell stack, and what bare metal gets from it."""
+    """A Tinkerbell stack, and the images for bare metal."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "isIP(self.tinkerbellIP)",
-            "say at which address bare metal reaches Tinkerbell",
+            "set the IP address at which bare metal reaches Tinkerbell",
             ".tinkerbellIP",
             found="self.tinkerbellIP == '' ? 'nothing' : self.tinkerbellIP",
             allowed="an IP address",
@@ -60,14 +58,14 @@ class TinkerbellDatacenterConfigSpec(Part, kw_only=True):
         *(_url(name) for name in ("osImageURL", "hookImagesURLPath", "hookIsoURL")),
         Rule(
             "!has(self.hookIsoURL) || self.hookIsoURL == '' || has(self.isoBoot) && self.isoBoot",
-            "machines boot from the network; set isoBoot to true to have them boot from an image of a disk",
+            "machines boot from the network; set isoBoot to true to boot from this ISO image",
             ".hookIsoURL",
             found="self.hookIsoURL",
             allowed="nothing",
         ),
         Rule(
             "!has(self.hookIsoURL) || self.hookIsoURL == '' || self.hookIsoURL.endsWith('.iso')",
-            "not an image of a disk",
+            "not an ISO image",
             ".hookIsoURL",
             found="self.hookIsoURL",
             allowed="a URL that ends with .iso",
@@ -81,34 +79,32 @@ class TinkerbellDatacenterConfigSpec(Part, kw_only=True):
     os_image_url: Annotated[
         str,
         Meta(
-            description="Operating system of all machines; else each machine config names its own.",
+            description="Operating system image of all machines. If empty, each machine config sets its own.",
             extra_json_schema=_LONG,
         ),
     ] = msgspec.field(default="", name="osImageURL")
     hook_images_url_path: Annotated[
         str,
         Meta(
-            description="Folder with the kernel and the initial disk that bare metal boots from the network.",
+            description="URL of the directory with the kernel and the initial RAM disk for network boot.",
             extra_json_schema=_LONG,
         ),
     ] = msgspec.field(default="", name="hookImagesURLPath")
     hook_iso_url: Annotated[
-        str, Meta(description="Image of a disk that bare metal boots from.", extra_json_schema=_LONG)
+        str, Meta(description="URL of the ISO image that bare metal boots from.", extra_json_schema=_LONG)
     ] = msgspec.field(default="", name="hookIsoURL")
-    iso_boot: Annotated[
-        bool, Meta(description="True if bare metal boots from an image of a disk instead of the network.")
-    ] = False
+    iso_boot: Annotated[bool, Meta(description="True to boot from an ISO image instead of the network.")] = False
     load_balancer_interface: Annotated[
         str,
         Meta(description="Network interface that has Tinkerbell's address.", extra_json_schema={"maxLength": 64}),
     ] = ""
     skip_load_balancer_deployment: Annotated[
-        bool, Meta(description="True if something else brings Tinkerbell's address.")
+        bool, Meta(description="True if something else provides Tinkerbell's address.")
     ] = False
 
 
 class TinkerbellDatacenterConfigStatus(Observed, frozen=True):
-    """Nothing is known of a datacenter beside its spec."""
+    """The status, which is empty."""
 
 
 @kind(
@@ -122,7 +118,7 @@ class TinkerbellDatacenterConfigStatus(Observed, frozen=True):
     status=True,
 )
 class TinkerbellDatacenterConfig(KubeObject, kw_only=True):
-    """Where the machines of a cluster on bare metal boot from."""
+    """The Tinkerbell stack that the machines of a cluster boot from."""
 
     spec: TinkerbellDatacenterConfigSpec
     status: TinkerbellDatacenterConfigStatus = TinkerbellDatacenterConfigStatus()
@@ -133,20 +129,20 @@ _WITH_VALUES = "self.operator in ['In', 'NotIn']"
 
 
 class Requirement(Part):
-    """What one label of Hardware must be."""
+    """A requirement for one label of Hardware."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             f"self.key.matches('{LABEL_NAME}')",
-            "not a name of a label",
+            "not a valid label name",
             ".key",
             found="self.key == '' ? 'nothing' : self.key",
             allowed=LABEL_NAMES,
         ),
-        Rule(_OPERATOR, "not an operator", ".operator", found="self.operator", allowed=", ".join(OPERATORS)),
+        Rule(_OPERATOR, "not a valid operator", ".operator", found="self.operator", allowed=", ".join(OPERATORS)),
         Rule(
             f"!({_OPERATOR}) || ({_WITH_VALUES}) == (has(self.values) && self.values.size() > 0)",
-            "In and NotIn compare with values, Exists and DoesNotExist have none",
+            "In and NotIn require values, Exists and DoesNotExist allow none",
             ".values",
             found="has(self.values) ? '%s with %d values'.format([self.operator, self.values.size()]) : self.operator",
         ),
@@ -169,11 +165,11 @@ Matched = Annotated[
 
 
 class LabelSelector(Part):
-    """Labels that Hardware must have: all that is asked for."""
+    """Labels that Hardware must have, all of them."""
 
     match_labels: Matched = {}
     match_expressions: Annotated[
-        list[Requirement], Meta(description="What single labels must be.", extra_json_schema=ATOMIC | _FEW)
+        list[Requirement], Meta(description="Requirements for single labels.", extra_json_schema=ATOMIC | _FEW)
     ] = []
 
 
@@ -184,21 +180,21 @@ class HardwareAffinityTerm(Part):
 
 
 class WeightedHardwareAffinityTerm(Part):
-    """Hardware that is taken before other."""
+    """A preference for Hardware with certain labels."""
 
     weight: Annotated[
-        int, Meta(description="How much it is preferred.", extra_json_schema={"minimum": 1, "maximum": 100})
+        int, Meta(description="Weight of the preference.", extra_json_schema={"minimum": 1, "maximum": 100})
     ]
     hardware_affinity_term: Annotated[HardwareAffinityTerm, Meta(description="The Hardware.")]
 
 
 class HardwareAffinity(Part):
-    """Hardware that may become machines, and what of it is taken first."""
+    """Selection of Hardware for machines, and preferences among it."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.required.size() > 0",
-            "say which hardware machines may be made of; what is only preferred is a choice among it",
+            "select Hardware for the machines; preferred terms only rank it",
             ".required",
             found="'nothing'",
             allowed="at least one term",
@@ -208,13 +204,13 @@ class HardwareAffinity(Part):
     required: Annotated[
         list[HardwareAffinityTerm],
         Meta(
-            description="Hardware that may become machines: what one of the terms selects.",
+            description="Terms that select Hardware for machines; one must match.",
             extra_json_schema=ATOMIC | _FEW,
         ),
     ]
     preferred: Annotated[
         list[WeightedHardwareAffinityTerm],
-        Meta(description="Which of it is taken first.", extra_json_schema=ATOMIC | _FEW),
+        Meta(description="Terms that rank the selected Hardware.", extra_json_schema=ATOMIC | _FEW),
     ] = []
 
 
@@ -229,35 +225,35 @@ _SELECTED = "(has(self.hardwareSelector) && self.hardwareSelector.size() > 0)"
 
 
 class TinkerbellMachineConfigSpec(Part, kw_only=True):
-    """Which bare metal becomes machines, and what is written on it."""
+    """Selection of bare metal for machines, and the operating system to install."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             f"{_SELECTED} || has(self.hardwareAffinity)",
-            "say which hardware machines may be made of, by a label like type: worker",
+            "select Hardware for the machines, by a label like type: worker",
             ".hardwareSelector",
             found="'nothing'",
             allowed="one label with its value, or hardwareAffinity",
         ),
         Rule(
             f"!({_SELECTED} && has(self.hardwareAffinity))",
-            "hardwareAffinity says which hardware machines may be made of; give one of both",
+            "hardwareSelector and hardwareAffinity exclude each other; remove one",
             ".hardwareSelector",
             found="'both'",
             allowed="hardwareSelector or hardwareAffinity",
         ),
         Rule(
             "!has(self.hardwareSelector) || self.hardwareSelector.size() <= 1",
-            "several labels; select by one, or by hardwareAffinity",
+            "only one label is supported; for several, use hardwareAffinity",
             ".hardwareSelector",
             found="self.hardwareSelector.size()",
             allowed="one label with its value",
         ),
-        keys_rule("hardwareSelector", f"!k.matches('{LABEL_NAME}')", "not a name of a label", LABEL_NAMES),
+        keys_rule("hardwareSelector", f"!k.matches('{LABEL_NAME}')", "not a valid label name", LABEL_NAMES),
         keys_rule(
             "hardwareSelector",
             f"!self.hardwareSelector[k].matches('{LABEL_VALUE}')",
-            "not a value of a label",
+            "not a valid label value",
             LABEL_VALUES,
             "self.hardwareSelector[{0}]",
         ),
@@ -272,7 +268,7 @@ class TinkerbellMachineConfigSpec(Part, kw_only=True):
         Rule(
             "!has(self.templateRef) || !has(self.templateRef.name) || self.templateRef.name == ''"
             " || has(self.templateRef.kind) && self.templateRef.kind == 'TinkerbellTemplateConfig'",
-            "not a template of workflows",
+            "not a kind of workflow template",
             ".templateRef.kind",
             found="has(self.templateRef.kind) && self.templateRef.kind != '' ? self.templateRef.kind : 'nothing'",
             allowed="TinkerbellTemplateConfig",
@@ -284,22 +280,22 @@ class TinkerbellMachineConfigSpec(Part, kw_only=True):
     hardware_selector: Annotated[
         dict[str, Annotated[str, Meta(extra_json_schema={"maxLength": 63})]],
         Meta(
-            description="Label of Hardware that may become machines, and its value.",
+            description="Label, with its value, that selects Hardware for machines.",
             extra_json_schema={"maxProperties": 16},
         ),
     ] = {}
     hardware_affinity: Annotated[
-        HardwareAffinity | None, Meta(description="Hardware that may become machines, by several labels.")
+        HardwareAffinity | None, Meta(description="Selection of Hardware by several labels.")
     ] = None
     os_family: Annotated[
         str, Meta(description="Operating system; bottlerocket if empty.", extra_json_schema={"maxLength": 64})
     ]
     os_image_url: Annotated[
         str,
-        Meta(description="Operating system that is written to disks; else the datacenter's.", extra_json_schema=_LONG),
+        Meta(description="Operating system image. Defaults to the datacenter's.", extra_json_schema=_LONG),
     ] = msgspec.field(default="", name="osImageURL")
     template_ref: Annotated[
-        TemplateRef | None, Meta(description="Workflow that makes machines, instead of the usual one.")
+        TemplateRef | None, Meta(description="Workflow that provisions machines, instead of the default.")
     ] = None
     users: Users = []
     host_os_configuration: Annotated[
@@ -313,27 +309,27 @@ class TinkerbellMachineConfigSpec(Part, kw_only=True):
 
     @property
     def template(self) -> str:
-        """Name of the TinkerbellTemplateConfig; empty for the usual workflow."""
+        """Name of the TinkerbellTemplateConfig; empty for the default workflow."""
         return self.template_ref.name if self.template_ref is not None else ""
 
 
 class HardwareOfCluster(Observed, frozen=True):
-    """What was found for one Cluster that uses a machine config."""
+    """The result for one Cluster that uses a machine config."""
 
     name: Annotated[str, Meta(description="Name of the Cluster.")]
     generation: Annotated[int, Meta(description="Generation of the Cluster that was checked.")] = 0
-    machines: Annotated[int, Meta(description="Machines that it asks for.")] = 0
-    spare: Annotated[int, Meta(description="Machines beyond that, while others are replaced.")] = 0
-    reason: Annotated[str, Meta(description="CamelCase word for why it must wait; empty if it need not.")] = ""
+    machines: Annotated[int, Meta(description="Machines that it requests.")] = 0
+    spare: Annotated[int, Meta(description="Additional machines while others are replaced.")] = 0
+    reason: Annotated[str, Meta(description="Reason in CamelCase why it must wait; empty if it need not.")] = ""
     message: Annotated[str, Meta(description="Why it must wait, and what to do.")] = ""
 
 
 class TinkerbellMachineConfigStatus(Checked, frozen=True):
-    """What was found of the Hardware that a machine config selects."""
+    """The result of checking the Hardware that a machine config selects."""
 
     clusters: Annotated[
         list[HardwareOfCluster],
-        Meta(description="What was found for each Cluster that uses it.", extra_json_schema=listing("name")),
+        Meta(description="Results for the Clusters that use it.", extra_json_schema=listing("name")),
     ] = []
 
 
@@ -342,15 +338,15 @@ class TinkerbellMachineConfigStatus(Checked, frozen=True):
     categories=("eks-anywhere",),
     columns=(
         Column("OS", ".spec.osFamily", "string", "Operating system"),
-        Column("Template", ".spec.templateRef.name", "string", "Workflow that makes machines", 1),
-        Column("Image", ".spec.osImageURL", "string", "Operating system that is written to disks", 1),
+        Column("Template", ".spec.templateRef.name", "string", "Workflow that provisions machines", 1),
+        Column("Image", ".spec.osImageURL", "string", "Operating system image", 1),
         VALID,
         AGE,
     ),
     status=True,
 )
 class TinkerbellMachineConfig(KubeObject, kw_only=True):
-    """Which bare metal becomes machines, and with which operating system."""
+    """Selection of bare metal for machines, and their operating system."""
 
     spec: TinkerbellMachineConfigSpec
     status: TinkerbellMachineConfigStatus = TinkerbellMachineConfigStatus()
@@ -369,17 +365,17 @@ class Action(Part):
 
     name: Annotated[str, Meta(description="Name of the action.", extra_json_schema=_NAME)]
     image: Annotated[str, Meta(description="Image of the program.", extra_json_schema=_TEXT)]
-    timeout: Annotated[int, Meta(description="Most seconds that it may take.", extra_json_schema=_SECONDS)]
+    timeout: Annotated[int, Meta(description="Timeout in seconds.", extra_json_schema=_SECONDS)]
     command: Annotated[_Lines, Meta(description="Command, instead of the image's.")] = []
-    on_timeout: Annotated[_Lines, Meta(description="Command after it took too long.")] = msgspec.field(
+    on_timeout: Annotated[_Lines, Meta(description="Command to run after a timeout.")] = msgspec.field(
         default_factory=list, name="on-timeout"
     )
-    on_failure: Annotated[_Lines, Meta(description="Command after it failed.")] = msgspec.field(
+    on_failure: Annotated[_Lines, Meta(description="Command to run after a failure.")] = msgspec.field(
         default_factory=list, name="on-failure"
     )
-    volumes: Annotated[_Lines, Meta(description="Folders of the machine that the program sees.")] = []
+    volumes: Annotated[_Lines, Meta(description="Directories of the machine to mount.")] = []
     environment: _Environment = {}
-    pid: Annotated[str, Meta(description="Namespace of processes, like host.", extra_json_schema=_TEXT)] = ""
+    pid: Annotated[str, Meta(description="PID namespace, like host.", extra_json_schema=_TEXT)] = ""
 
 
 class Task(Part):
@@ -389,33 +385,31 @@ class Task(Part):
     worker: Annotated[str, Meta(description="Machine that runs the actions.", extra_json_schema=_TEXT)]
     actions: Annotated[
         list[Action],
-        Meta(description="Actions, one after the other.", extra_json_schema=ATOMIC | {"maxItems": 50}),
+        Meta(description="Actions, in order.", extra_json_schema=ATOMIC | {"maxItems": 50}),
     ]
-    volumes: Annotated[_Lines, Meta(description="Folders of the machine that all actions see.")] = []
+    volumes: Annotated[_Lines, Meta(description="Directories of the machine to mount in all actions.")] = []
     environment: _Environment = {}
 
 
 class Workflow(Part):
-    """A workflow, as Tinkerbell has it."""
+    """A workflow in Tinkerbell's format."""
 
     name: Annotated[str, Meta(description="Name of the workflow.", extra_json_schema=_NAME)]
     id: Annotated[str, Meta(description="ID of the workflow.", extra_json_schema=_NAME)]
     version: Annotated[str, Meta(description="Version of its format: 0.1.", extra_json_schema={"maxLength": 32})]
     global_timeout: Annotated[
-        int, Meta(description="Most seconds that the workflow may take.", extra_json_schema=_SECONDS)
+        int, Meta(description="Timeout of the workflow in seconds.", extra_json_schema=_SECONDS)
     ] = msgspec.field(name="global_timeout")
-    tasks: Annotated[
-        list[Task], Meta(description="Tasks, one after the other.", extra_json_schema=ATOMIC | {"maxItems": 10})
-    ]
+    tasks: Annotated[list[Task], Meta(description="Tasks, in order.", extra_json_schema=ATOMIC | {"maxItems": 10})]
 
 
 class TinkerbellTemplateConfigSpec(Part):
-    """How bare metal becomes a machine."""
+    """A workflow that provisions bare metal."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.template.tasks.size() > 0 && self.template.tasks.all(task, task.actions.size() > 0)",
-            "a workflow without actions makes no machine",
+            "each task needs at least one action",
             ".template.tasks",
             allowed="tasks with actions",
         ),
@@ -425,7 +419,7 @@ class TinkerbellTemplateConfigSpec(Part):
 
 
 class TinkerbellTemplateConfigStatus(Observed, frozen=True):
-    """Nothing is known of a template beside its spec."""
+    """The status, which is empty."""
 
 
 @kind(
@@ -435,7 +429,7 @@ class TinkerbellTemplateConfigStatus(Observed, frozen=True):
     status=True,
 )
 class TinkerbellTemplateConfig(KubeObject, kw_only=True):
-    """How bare metal becomes a machine, where the usual workflow does not do."""
+    """A workflow that provisions bare metal, instead of the default."""
 
     spec: TinkerbellTemplateConfigSpec
     status: TinkerbellTemplateConfigStatus = TinkerbellTemplateConfigStatus()

@@ -1,4 +1,4 @@
-"""The manifest with which a cluster on bare metal begins."""
+"""The starting manifest of a cluster on bare metal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from espalier.clusters.starting_manifest import management_cluster as manager
 
 
 def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
-    """As the CLI of EKS Anywhere generates it, with comments."""
+    """The manifest that the CLI of EKS Anywhere generates, with comments."""
     return f"""\
-# Tinkerbell runs in the management cluster, and knows the bare metal: before this is applied, there is a Hardware for
-# each machine in eksa-system, with labels by which machines are selected below.
+# Tinkerbell runs in the management cluster. Before you apply this manifest, create a Hardware in eksa-system for each
+# machine, with the labels that are selected below.
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
@@ -24,17 +24,17 @@ spec:
     machineGroupRef:
       kind: TinkerbellMachineConfig
       name: {name}-cp
-    # Without it, machines are replaced one by one, which needs a spare one that is selected like them. With it,
-    # those that run are upgraded where they stand (Ubuntu alone). All groups have the same type.
+    # By default, machines are replaced one by one, which needs a spare one with the same labels. InPlace upgrades
+    # running machines (only Ubuntu). All groups must have the same type.
     # upgradeRolloutStrategy:
     #   type: InPlace
   datacenterRef:
     kind: TinkerbellDatacenterConfig
     name: {name}
-  # One minor version at a time; the URLs of operating systems below contain it.
+  # Upgrade one minor version at a time; the URLs of operating system images below contain it.
   kubernetesVersion: "{kubernetes_version}"
 {manager(management_cluster)}
-  # Without groups, pods run on the machines of the control plane.
+  # Without groups, pods run on the control plane.
   workerNodeGroupConfigurations:
   - count: 1
     name: md-0
@@ -48,10 +48,10 @@ kind: TinkerbellDatacenterConfig
 metadata:
   name: {name}
 spec:
-  # The address at which bare metal reaches Tinkerbell; not the one of the API server. It can't be changed later.
+  # The address at which bare metal reaches Tinkerbell, not that of the API server. It can't be changed later.
   tinkerbellIP: "192.0.2.9"
-  # What is written to the disks of all machines: an image of a disk (.gz) with this operating system, and Kubernetes
-  # of the cluster's version. Machines of different versions have it in their TinkerbellMachineConfigs instead.
+  # The disk image (.gz) for all machines, with this operating system, and Kubernetes of the cluster's version. For
+  # machines of different versions, set it in their TinkerbellMachineConfigs instead.
   osImageURL: "https://images.example.com/ubuntu-{kubernetes_version.replace(".", "-")}.gz"
 
 ---
@@ -72,7 +72,7 @@ spec:
 
 def _machines(label: str) -> str:
     return f"""\
-  # The label of the Hardware that machines are made of: one, with its value.
+  # One label, with its value, that selects Hardware for the machines.
   hardwareSelector:
     type: {label}
   # ubuntu or redhat, the same for all machines. It can't be changed later.
@@ -81,6 +81,6 @@ def _machines(label: str) -> str:
   users:
   - name: ec2-user
     sshAuthorizedKeys:
-    # Your public key; without one, nobody logs in to the machines.
+    # Your public key; without one, nobody can log in to the machines.
     - ""
 """

@@ -1,4 +1,4 @@
-"""What a cluster on bare metal links: its datacenter, machine configs, and the workflows that these name."""
+"""The objects that a cluster on bare metal references: datacenter, machine configs, and their workflows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from espalier.providers.tinkerbell.kinds import (
 
 
 def template(design: Design, config: TinkerbellMachineConfig) -> TinkerbellTemplateConfig | None:
-    """The workflow that a machine config names; None for the usual one."""
+    """The workflow that a machine config names; None for the default."""
     name = config.spec.template
     return of_kind(TinkerbellTemplateConfig, design.children)[name] if name else None
 

@@ -54,7 +54,7 @@ _DELETION = MachineDeletion(node_deletion_timeout_seconds=30)
 
 
 def infrastructure_cluster(design: Design) -> TinkerbellCluster:
-    """The TinkerbellCluster. It names no image of its own: the workflows of machine templates do."""
+    """The TinkerbellCluster, without images: the workflows of machine templates have these."""
     return TinkerbellCluster(
         metadata=meta(design, design.name),
         spec=TinkerbellClusterSpec(
@@ -109,7 +109,7 @@ def machine_template(
 
 
 def complete(design: Design, rendered: Rendered) -> Rendered:
-    """Adds the address of the API server, what nodes that are gone are waited for, and the pools of machines."""
+    """Adds the address of the API server, timeouts for lost nodes, and the pools of machines."""
     cluster, control_plane = rendered.cluster, rendered.control_plane
     endpoint = Endpoint(host=design.spec.endpoint_host, port=API_PORT)
     machines = control_plane.spec.machine_template
@@ -123,22 +123,22 @@ def complete(design: Design, rendered: Rendered) -> Rendered:
 
 
 def settings(design: Design) -> Settings:
-    """As in EKS Anywhere."""
+    """Settings as in EKS Anywhere."""
     return Settings(feature_gates=kubeadm.members_at_once(design))
 
 
 def no_proxy(design: Design) -> Sequence[str]:
-    """The API server, and Tinkerbell."""
+    """Hosts without proxy: the API server, and Tinkerbell."""
     return [design.spec.endpoint_host, datacenter(TinkerbellDatacenterConfig, design).spec.tinkerbell_ip]
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: TinkerbellMachineConfigSpec) -> KubeadmConfigSpec:
-    """The same with users and time servers."""
+    """A kubeadm configuration with users and time servers."""
     return replace(config, users=host_os.users(asked.users), ntp=host_os.ntp(asked.host_os_configuration))
 
 
 def _kube_vip_image(design: Design) -> str:
-    """The image of the release; `lacks` says that there must be one."""
+    """The kube-vip image of the release; `lacks` ensures that there is one."""
     images = design.of_control_plane.bundle.tinkerbell
     return images.kube_vip.uri if images is not None and images.kube_vip is not None else ""
 

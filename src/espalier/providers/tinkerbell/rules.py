@@ -1,4 +1,4 @@
-"""Validation of Clusters on bare metal: by their spec, of a change, and together with what they link."""
+"""Validation of Clusters on bare metal: their spec alone, changes, and together with referenced objects."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ _KIND = TinkerbellMachineConfig.resource.kind
 _ROLLING, _IN_PLACE = "RollingUpdate", "InPlace"
 
 _WORKER = re.compile(r"\{\{ *\.device_1 *\}\}")
-_TOGETHER = "hardware is counted for one of both: change the Kubernetes version first, and machines when that is done"
+_TOGETHER = "it can't be changed together with the Kubernetes version; upgrade first, then change it"
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Fields that are missing or refused."""
+    """Fields that are missing or rejected."""
     yield from endpoint.violations(spec)
     yield from references_to(_KIND, spec)
     for index, group in enumerate(spec.worker_node_group_configurations):
         if group.failure_domains:
             field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
-            message = "bare metal has none; select other hardware for a group of its own"
+            message = "bare metal has no failure domains; to use other hardware, give the group its own machine config"
             yield Violation(field, found, "nothing", message)
     control_plane = spec.control_plane_configuration
     if not spec.worker_node_group_configurations and control_plane is not None and control_plane.taints:
         found = ", ".join(f"{one.key}:{one.effect}" for one in control_plane.taints)
-        message = "without workers, pods run on the machines of the control plane"
+        message = "without worker node groups, pods must run on the control plane"
         yield Violation(f"{_CP}.taints", found, "nothing", message)
     yield from _strategies(spec)
     proxy = spec.proxy_configuration
     for name, url in (("httpProxy", proxy.http_proxy), ("httpsProxy", proxy.https_proxy)) if proxy else ():
         if "@" in url:
-            message = "workflows of Tinkerbell would show the password; let machines use the proxy without one"
-            yield Violation(f"spec.proxyConfiguration.{name}", "user and password", "a URL without both", message)
+            message = "Tinkerbell workflows would expose the password; use a proxy that needs none"
+            yield Violation(f"spec.proxyConfiguration.{name}", "user and password", "a URL without them", message)
 
 
 def warnings(_spec: eksa.ClusterSpec) -> Iterator[str]:
-    """Nothing: each field has an effect, or is refused."""
+    """No warnings: each field has an effect or is rejected."""
     yield from ()
 
 
 def changes(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Machines that are added or removed together with another Kubernetes version, as in EKS Anywhere."""
+    """Violations: machines added or removed together with a new Kubernetes version, as in EKS Anywhere."""
     if old.kubernetes_version == new.kubernetes_version:
         return
     was, wanted = old.control_plane_configuration, new.control_plane_configuration
@@ -80,7 +80,7 @@ def changes(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]
 
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
-    """What only shows together with the datacenter and machine configs."""
+    """Violations that need the datacenter and machine configs."""
     spec, configs = cluster.spec, of_kind(TinkerbellMachineConfig, children)
     named = [
         (group, configs[group.reference.name])
@@ -91,22 +91,22 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
     for name, datacenter in of_kind(TinkerbellDatacenterConfig, children).items():
         ip = datacenter.spec.tinkerbell_ip
         if (address := addresses.parsed(ip)) is not None and address == addresses.parsed(spec.endpoint_host):
-            message = f"it is Tinkerbell's (TinkerbellDatacenterConfig {name}: spec.tinkerbellIP)"
-            yield Violation(endpoint.FIELD, spec.endpoint_host, "an address of its own", message)
+            message = f"this is the address of Tinkerbell (TinkerbellDatacenterConfig {name}: spec.tinkerbellIP)"
+            yield Violation(endpoint.FIELD, spec.endpoint_host, "another address", message)
         yield from _images(name, datacenter.spec.os_image_url, named)
     for name, one in of_kind(TinkerbellTemplateConfig, children).items():
         yield from _workflow(f"{one.kind} {name}: spec.template", one.spec.template)
 
 
 def _workflow(field: str, given: Workflow) -> Iterator[Violation]:
-    """A workflow runs on the machine that it is made for: its author is a tenant, and other machines are others'."""
+    """A tenant's workflow may run only on the machine that it provisions, not on machines of others."""
     for index, task in enumerate(given.tasks):
         if not _WORKER.fullmatch(task.worker):
-            message = "a workflow runs on the machine that it is made for, and on no other"
+            message = "a workflow can run only on the machine that it provisions"
             yield Violation(f"{field}.tasks[{index}].worker", task.worker or "nothing", "{{.device_1}}", message)
     for path, text in _texts((), msgspec.to_builtins(given)):
         if found := templates.refused(text):
-            message = "a template that makes lines could add tasks for other machines; write the text outside of {{ }}"
+            message = "a template that adds lines could add tasks for other machines; write the text outside of {{ }}"
             yield Violation(f"{field}.{paths.render(path)}", found, templates.ALLOWED, message)
 
 
@@ -127,7 +127,7 @@ Named = Sequence[tuple[MachineGroup, TinkerbellMachineConfig]]
 
 
 def _strategies(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """All machines are upgraded in one way: hardware that is spare for one group is so for all."""
+    """All groups must have one upgrade strategy, because they share spare hardware."""
     control_plane = spec.control_plane_configuration
     own = control_plane.upgrade_rollout_strategy if control_plane else None
     expected = (own.type if own else None) or _ROLLING
@@ -136,7 +136,7 @@ def _strategies(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         found = (strategy.type if strategy else None) or _ROLLING
         if found != expected:
             field = f"{_GROUPS}[{index}].upgradeRolloutStrategy.type"
-            message = "on bare metal, control plane and workers are upgraded in the same way"
+            message = "on bare metal, control plane and workers must have the same upgrade strategy"
             yield Violation(field, found, f"{expected}, as {_CP}.upgradeRolloutStrategy.type", message)
 
 
@@ -144,13 +144,13 @@ def _operating_systems(spec: eksa.ClusterSpec, named: Named) -> Iterator[Violati
     families = list(dict.fromkeys(config.spec.os for _, config in named))
     if len(families) > 1:
         places = ", ".join(f"{group.field}: {config.spec.os}" for group, config in named)
-        message = "all machines of a cluster on bare metal have the same operating system"
-        yield Violation(f"{_CP}.machineGroupRef", places, "machine configs with one osFamily", message)
+        message = "all machines of a cluster on bare metal must have the same operating system"
+        yield Violation(f"{_CP}.machineGroupRef", places, "machine configs with the same osFamily", message)
     for group, config in named:
         field = f"{group.field}.machineGroupRef"
         if config.spec.os == BOTTLEROCKET:
             message = (
-                "EKS Anywhere makes no bare metal with Bottlerocket beyond Kubernetes 1.28; name a machine config "
+                "EKS Anywhere supports Bottlerocket on bare metal only up to Kubernetes 1.28; use a machine config "
             )
             yield Violation(field, BOTTLEROCKET, f"{UBUNTU}, {REDHAT}", f"{message}with another osFamily")
     control_plane = spec.control_plane_configuration
@@ -158,24 +158,24 @@ def _operating_systems(spec: eksa.ClusterSpec, named: Named) -> Iterator[Violati
     others = [one for one in families if one != UBUNTU]
     if strategy is not None and strategy.type == _IN_PLACE and others:
         field, found = f"{_CP}.upgradeRolloutStrategy.type", f"{_IN_PLACE}, with {', '.join(others)}"
-        message = "the program that upgrades nodes knows Ubuntu alone"
+        message = "in-place upgrades support only Ubuntu"
         yield Violation(field, found, f"{_ROLLING}, or osFamily {UBUNTU}", message)
 
 
 def _images(datacenter: str, of_all: str, named: Named) -> Iterator[Violation]:
-    """An operating system is named once, and has the Kubernetes version of its machines."""
+    """Each group must have one operating system image, with its Kubernetes version in the URL."""
     of_datacenter = f"TinkerbellDatacenterConfig {datacenter}: spec.osImageURL"
     for group, config in named:
         own, version = config.spec.os_image_url, group.kubernetes_version
         field = f"{_KIND} {config.metadata.name}: spec.osImageURL"
         if own and of_all:
-            message = f"{of_datacenter} names one for all machines; remove either"
+            message = f"{of_datacenter} sets an image for all machines; remove one of the two"
             yield Violation(field, own, "nothing", message)
         elif not own and not of_all and not config.spec.template:
             allowed = f"a URL that contains {version}"
-            message = f"say what is written to disks, here or for all machines in {of_datacenter}"
+            message = f"set the operating system image, here or for all machines in {of_datacenter}"
             yield Violation(field, "nothing", allowed, message)
         elif (own or of_all) and not names_version(own or of_all, version):
-            message = f"{group.field} asks for Kubernetes {version}, which is not in the URL"
+            message = f"{group.field} needs Kubernetes {version}, but the URL does not contain it"
             field = field if own else of_datacenter
             yield Violation(field, own or of_all, f"a URL that contains {version}", message)

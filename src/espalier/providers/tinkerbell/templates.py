@@ -1,6 +1,6 @@
-"""Templates of Go in a tenant's workflow: what they may do, so that they make no lines. Pure.
+"""Go templates in a tenant's workflow: what they may contain, so that they add no lines. Pure.
 
-Tinkerbell reads as YAML what templates make. A line of its own would be a task, on whatever machine it names.
+Tinkerbell parses the output of templates as YAML. An added line could be a task on any machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FUNCTIONS = frozenset(
         "printf",
     ]
 )
-"""None of them makes an end of a line. Tinkerbell has others that do, and gets more."""
+"""Functions that never output a line break. Tinkerbell has others that do, and may add more."""
 
 _OPEN = frozenset(("if", "range", "with"))
 _WORDS = _FUNCTIONS | _OPEN | {"else", "end", "true", "false", "nil"}
@@ -39,7 +39,7 @@ ALLOWED = ", ".join(("fields of Hardware without userData", *sorted(_WORDS - {"p
 """For messages."""
 
 _MAKES_LINES = re.compile("[\\\\`\r\x85\u2028\u2029]|%[^%A-Za-z]*c|(?i:(user|vendor)_?data)")
-"""Constants with escaped or real ends of lines, characters by their numbers, and what a tenant has in Hardware."""
+"""Constants with escaped or real line breaks, characters by number, and tenants' data in Hardware."""
 
 _TEMPLATE = re.compile(
     r"""
@@ -47,7 +47,7 @@ _TEMPLATE = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-"""Braces in constants end nothing. No group gives back what it took: tenants write such texts, and long ones."""
+"""Braces in constants are ignored. Groups are possessive, because tenants may write long texts."""
 
 _CONSTANT = re.compile('"[^"]*"')
 _WORD = re.compile(r"(?<![\w.$])[^\W\d]\w*")
@@ -56,7 +56,7 @@ _FREE_FORMAT = re.compile(r'\bprintf\b(?!\s+"")')
 
 
 def refused(text: str) -> str:
-    """The first thing in the templates of a text that is not allowed; empty if all is."""
+    """The first part of a text's templates that is not allowed; empty if all are."""
     depth = 0
     for template in _templates(text):
         if found := _refused(template):
@@ -64,7 +64,7 @@ def refused(text: str) -> str:
         first = next(iter(_words(template)), "")
         depth += (first in _OPEN) - (first == "end")
         if depth < 0:
-            return "end of what begins in another field"
+            return "end without a beginning in the same field"
     return "if, range or with without end" if depth else ""
 
 
@@ -78,7 +78,7 @@ def _refused(template: str) -> str:
         return "a constant in '"  # in YAML, they are doubled
     if unknown := [word for word in _words(template) if word not in _WORDS]:
         return unknown[0]
-    return "printf with a format that is no constant" if _FREE_FORMAT.search(code) else ""
+    return "printf with a format that is not a constant" if _FREE_FORMAT.search(code) else ""
 
 
 def _words(template: str) -> list[str]:
@@ -87,6 +87,6 @@ def _words(template: str) -> list[str]:
 
 
 def _templates(text: str) -> Iterator[str]:
-    """What is in braces, as Go's templates read it. One that does not end counts as a constant of several lines."""
+    """The content of braces, parsed as Go templates do. One without end counts as a constant of several lines."""
     for found in _TEMPLATE.finditer(text):
         yield found["inner"] if found["end"] else "`"

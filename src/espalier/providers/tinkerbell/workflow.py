@@ -1,6 +1,6 @@
-"""The workflow of Tinkerbell that makes a machine of bare metal, as YAML.
+"""The workflow of Tinkerbell that provisions a machine, as YAML.
 
-Tinkerbell fills it in for each Hardware before it reads it: what stands in double braces is a template of Go.
+Tinkerbell renders it for each Hardware before parsing: double braces enclose Go templates.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _USUAL_PARTITION = 2
 _STREAM_SECONDS, _ACTION_SECONDS, _WORKFLOW_SECONDS = 600, 90, 6000
 
 IMAGE = "IMG_URL"
-"""Environment variable of the first action: what it writes to the disk."""
+"""Environment variable of the first action: the URL of the image to write."""
 
 _METADATA_PORT = 7172
 
@@ -60,7 +60,7 @@ def usual(name: str, os: str, image: str, tinkerbell: str, proxy: Mapping[str, s
 
 
 def with_image(workflow: Workflow, image: str) -> Workflow:
-    """The same for another operating system, if its first action writes one."""
+    """The workflow with another operating system image, if its first action writes one."""
     first, *others = workflow.tasks
     action, *more = first.actions
     if not image or IMAGE not in action.environment:
@@ -70,18 +70,18 @@ def with_image(workflow: Workflow, image: str) -> Workflow:
 
 
 def in_url(address: str) -> str:
-    """An IP address as URLs have it."""
+    """An IP address in the format of URLs."""
     return f"[{address}]" if ":" in address else address
 
 
 def text(workflow: Workflow) -> str:
-    """As YAML; texts of several lines stay readable."""
+    """The workflow as YAML, with multi-line texts as literal blocks."""
     return _yaml(msgspec.json.encode(workflow))
 
 
 @lru_cache(maxsize=1024)
 def _yaml(workflow: bytes) -> str:
-    """Kept, because each reconcile renders it: to write YAML takes longer than all else that is rendered."""
+    """Cached, because each reconcile renders it, and writing YAML takes most of the time."""
     return yaml.dump(
         json_trees.decode(workflow, dict[str, Any]), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**16
     )
@@ -99,7 +99,7 @@ _Dumper.add_representer(str, _text)
 
 
 def _files(os: str, tinkerbell: str) -> Iterator[tuple[str, str, str]]:
-    """Each by the action that writes it, its path, and its content."""
+    """Files, each with the action that writes it, its path, and its content."""
     if os == REDHAT:
         yield "write network manager config", "/etc/NetworkManager/system-connections/machine.nmconnection", _KEY_FILE
     else:
@@ -117,7 +117,7 @@ def _files(os: str, tinkerbell: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _json(content: object) -> str:
-    """JSON is valid YAML."""
+    """Content in JSON, which is valid YAML."""
     return json.dumps(content, indent=2) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The cloud controller manager of vSphere, in the workload cluster: it tells nodes their addresses and their IDs."""
+"""The cloud controller manager of vSphere, in the workload cluster, which sets addresses and provider IDs of nodes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SET = ResourceSet(
 
 
 def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
-    """Those of all extra objects of a cluster."""
+    """The names of all extra objects of a cluster."""
     yield from render.extra_names(name, spec, children)
     yield from SET.names(name)
 
@@ -56,7 +56,7 @@ def extras(design: Design) -> Iterator[KubeObject]:
 
 
 def workload(design: Design) -> Iterator[Manifest]:
-    """Its rights, its configuration, its credentials, and its pods."""
+    """Its RBAC objects, configuration, credentials, and pods."""
     yield from rights(_READS_AUTHENTICATION)
     yield Manifest(SECRET, _credentials(design))
     yield Manifest(CONFIG_MAP, _config(design))
@@ -64,7 +64,7 @@ def workload(design: Design) -> Iterator[Manifest]:
 
 
 def _credentials(design: Design) -> Tree:
-    """Of a user that reads, under the names of the server that the cloud controller looks for."""
+    """The credentials of the read-only user, by the server's names that the cloud controller looks up."""
     login, (server, _) = cloud_controller(design), _server(design)
     data = {f"{server}.username": login.user, f"{server}.password": login.password}
     return object_("v1", "Secret", {"name": CREDENTIALS, "namespace": NAMESPACE}) | {
@@ -74,7 +74,7 @@ def _credentials(design: Design) -> Tree:
 
 
 def _config(design: Design) -> Tree:
-    """JSON is YAML, which the cloud controller reads."""
+    """The configuration in JSON, which is valid YAML."""
     spec, (server, port) = datacenter(VSphereDatacenterConfig, design).spec, _server(design)
     secret = {"secretName": CREDENTIALS, "secretNamespace": NAMESPACE}
     print_ = thumbprint(spec)

@@ -24,7 +24,7 @@ CLUSTER_COLUMN = Column(
 
 
 class IdentityReference(Part):
-    """What has the credentials for the vCenter."""
+    """The object with the credentials for the vCenter."""
 
     kind: str
     name: str
@@ -156,7 +156,7 @@ class VSphereMachineTemplate(KubeObject, kw_only=True):
 
 
 class TaggedPlace(Part):
-    """A place that a tag of the vCenter names."""
+    """A region or zone, named by a tag of the vCenter."""
 
     name: str
     type: str
@@ -164,7 +164,7 @@ class TaggedPlace(Part):
 
 
 class Topology(Part):
-    """What machines in a failure domain use."""
+    """The objects that machines in a failure domain use."""
 
     datacenter: str
     compute_cluster: str = ""
@@ -188,13 +188,13 @@ class VSphereFailureDomainSpec(Part):
     partly=True,
 )
 class VSphereFailureDomain(KubeObject, kw_only=True):
-    """A part of a vCenter that fails as a whole."""
+    """A part of a vCenter that fails as a unit."""
 
     spec: VSphereFailureDomainSpec
 
 
 class PlacementConstraint(Part):
-    """Where machines go in a failure domain."""
+    """The resource pool and folder for machines in a failure domain."""
 
     folder: str = ""
     resource_pool: str = ""

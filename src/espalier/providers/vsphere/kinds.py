@@ -1,4 +1,4 @@
-"""VSphereDatacenterConfig and VSphereMachineConfig: where virtual machines run, and what they are like."""
+"""VSphereDatacenterConfig and VSphereMachineConfig."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
 from typing import Annotated, ClassVar, Literal
@@ -28,12 +28,12 @@ _OS_FAMILIES = (BOTTLEROCKET, UBUNTU, REDHAT)
 DATACENTER_CHANGED = (
     "it can't be changed, because machines run there; create another VSphereDatacenterConfig for new clusters"
 )
-MACHINE_CHANGED = "it can't be changed; create another VSphereMachineConfig, and name that in the machineGroupRef"
+MACHINE_CHANGED = "it can't be changed; create another VSphereMachineConfig and reference it in machineGroupRef"
 
 
 def _given(*fields: str) -> tuple[Rule, ...]:
     """Fields that must not be empty."""
-    return tuple(Rule(f"self.{name} != ''", f"say which {name}", f".{name}", found="'nothing'") for name in fields)
+    return tuple(Rule(f"self.{name} != ''", "must be set", f".{name}", found="'nothing'") for name in fields)
 
 
 LEAST_DISK = 20
@@ -41,15 +41,15 @@ LEAST_DISK = 20
 
 
 class FailureDomain(Part):
-    """A part of a datacenter that fails as a whole: a compute cluster, with what its machines need."""
+    """A part of a datacenter that fails as a unit: a compute cluster, and the objects that its machines use."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-            "names of objects contain it, so it must be a DNS label",
+            "must be a DNS label, because names of objects contain it",
             ".name",
             found="self.name == '' ? 'nothing' : self.name",
-            allowed="at most 63 small letters, digits and dashes",
+            allowed="at most 63 lower-case letters, digits and dashes",
         ),
         *_given("computeCluster", "resourcePool", "datastore", "folder", "network"),
     )
@@ -71,21 +71,21 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
         *_given("server", "datacenter", "network"),
         Rule(
             f"!self.server.lowerAscii().matches('^({LOCAL_HOSTS})[.]?(:[0-9]+)?$')",
-            "a vCenter is not on the machine of the manager, nor on a link-local address",
+            "the vCenter must not be at a loopback or link-local address",
             ".server",
             found="self.server",
             allowed="host name or address of a vCenter",
         ),
         Rule(
             f"self.server == '' || self.server.matches('^({HOST})(:[0-9]+)?$')",
-            "not a host; leave out https:// and what follows the host",
+            "not a host; leave out https:// and any path",
             ".server",
             found="self.server",
             allowed="host name or address of a vCenter, with a port if it is not 443",
         ),
         Rule(
             "!self.network.startsWith('/') || self.network.startsWith('/' + self.datacenter + '/network/')",
-            "the network is not one of the datacenter",
+            "the network is not in the datacenter",
             ".network",
             found="self.network",
             allows="'/%s/network/NAME, or NAME'.format([self.datacenter])",
@@ -96,7 +96,7 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
             " openssl x509 -noout -fingerprint -sha1` prints it",
             ".thumbprint",
             found="self.thumbprint",
-            allowed="20 pairs of hexadecimal digits with colons between them, or nothing",
+            allowed="20 pairs of hexadecimal digits separated by colons, or nothing",
         ),
         Rule(
             "!has(self.failureDomains)"
@@ -107,7 +107,7 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
         Rule(
             "!has(self.failureDomains) || !has(oldSelf.failureDomains) || self.failureDomains.all(one,"
             " oldSelf.failureDomains.all(old, old.name != one.name || old == one))",
-            "a failure domain is where machines run: it can't be changed; add one with another name, and move groups",
+            "a failure domain can't be changed, because machines run there; add another one, and move groups",
             ".failureDomains",
         ),
         *unchanged(DATACENTER_CHANGED, "server", "datacenter", "network"),
@@ -129,7 +129,7 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
     failure_domains: Annotated[
         list[FailureDomain],
         Meta(
-            description="Parts of the datacenter that fail as a whole.",
+            description="Parts of the datacenter that fail independently.",
             extra_json_schema=ATOMIC | {"maxItems": 32},
         ),
     ] = []
@@ -147,14 +147,14 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
     status=True,
 )
 class VSphereDatacenterConfig(KubeObject, kw_only=True):
-    """Where the machines of a vSphere cluster run."""
+    """The datacenter that the machines of a vSphere cluster run in."""
 
     spec: VSphereDatacenterConfigSpec
     status: CheckedDatacenter = CheckedDatacenter()
 
 
 class VSphereMachineConfigSpec(Part, kw_only=True):
-    """What virtual machines are like."""
+    """The settings of virtual machines."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         *_given("datastore", "resourcePool"),
@@ -167,7 +167,7 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
         ),
         Rule(
             f"!({host_os.IS_BOTTLEROCKET}) || !has(self.users) || self.users.all(user, user.name == 'ec2-user')",
-            "Bottlerocket has this user alone",
+            "Bottlerocket supports no other user",
             ".users",
             allowed="ec2-user",
         ),
@@ -182,15 +182,15 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
     ]
     memory_mi_b: Annotated[
         int,
-        Meta(description="Memory in MiB; 8192 if 0, and 2048 at least.", extra_json_schema=_COUNT),
+        Meta(description="Memory in MiB, at least 2048; 0 means 8192.", extra_json_schema=_COUNT),
     ] = msgspec.field(name="memoryMiB")
-    num_cpus: Annotated[int, Meta(description="Virtual CPUs, 2 at least.", extra_json_schema=_COUNT)] = msgspec.field(
+    num_cpus: Annotated[int, Meta(description="Virtual CPUs, at least 2.", extra_json_schema=_COUNT)] = msgspec.field(
         name="numCPUs"
     )
     disk_gi_b: Annotated[
         int | None,
         Meta(
-            description="Size of the disk in GiB, 20 at least; that of the template if left out.",
+            description="Size of the disk in GiB, at least 20. Defaults to the template's.",
             extra_json_schema=_COUNT,
         ),
     ] = msgspec.field(default=None, name="diskGiB")
@@ -210,8 +210,8 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
     clone_mode: Annotated[
         Literal["fullClone", "linkedClone"] | None,
         Meta(
-            description="How a template is cloned; linkedClone if left out, the template has a snapshot, and its disk "
-            "is as large as asked for."
+            description="How to clone the template. Defaults to linkedClone if the template has a snapshot and a disk "
+            "of the requested size."
         ),
     ] = None
     storage_policy_name: Annotated[
@@ -220,13 +220,13 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
     networks: Annotated[
         list[Annotated[str, Meta(extra_json_schema=_PATH)]],
         Meta(
-            description="Networks of workers, instead of the datacenter's; two at most.",
+            description="Networks of workers, instead of the datacenter's; at most two.",
             extra_json_schema=ATOMIC | {"maxItems": 2},
         ),
     ] = []
     tags: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"maxLength": 1024})]],
-        Meta(description="IDs of tags that machines get.", extra_json_schema=ATOMIC | {"maxItems": 128}),
+        Meta(description="IDs of tags to attach to machines.", extra_json_schema=ATOMIC | {"maxItems": 128}),
     ] = []
     users: Users = []
     host_os_configuration: Annotated[
@@ -240,7 +240,7 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
 
 
 class Resolved(Observed, frozen=True):
-    """Inventory paths that were found for what a spec names by a pattern, or not at all."""
+    """Inventory paths of objects that the spec names by a pattern or leaves out."""
 
     datastore: Annotated[str, Meta(description="Path of the datastore.")] = ""
     folder: Annotated[str, Meta(description="Path of the folder.")] = ""
@@ -251,12 +251,12 @@ class Resolved(Observed, frozen=True):
     ] = {}
     clone_mode: Annotated[
         str,
-        Meta(description="fullClone where the spec does not say how, and linked clones would have too small a disk."),
+        Meta(description="fullClone if the spec sets no mode and the disk of linked clones would be too small."),
     ] = ""
 
 
 class VSphereMachineConfigStatus(CheckedMachines, frozen=True):
-    """What the vCenter said of a machine config."""
+    """The result of checking a machine config against the vCenter."""
 
     resolved: Annotated[Resolved, Meta(description="Inventory paths that were found.")] = Resolved()
 
@@ -275,7 +275,7 @@ class VSphereMachineConfigStatus(CheckedMachines, frozen=True):
     status=True,
 )
 class VSphereMachineConfig(KubeObject, kw_only=True):
-    """What the machines of a vSphere cluster are like."""
+    """The settings of a vSphere cluster's machines."""
 
     spec: VSphereMachineConfigSpec
     status: VSphereMachineConfigStatus = VSphereMachineConfigStatus()

@@ -1,4 +1,4 @@
-"""The manifest with which a cluster on vSphere begins."""
+"""The starting manifest of a cluster on vSphere."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from espalier.clusters.starting_manifest import management_cluster as manager
 
 
 def manifest(name: str, *, kubernetes_version: str, management_cluster: str) -> str:
-    """As the CLI of EKS Anywhere generates it, with comments."""
+    """The manifest that the CLI of EKS Anywhere generates, with comments."""
     return f"""\
-# Credentials are not in here: before this is applied, Secret vsphere-credentials in eksa-system has username and
-# password of a user that makes machines, usernameCP and passwordCP of one that may only read (it is known in the
-# cluster), and annotations anywhere.eks.amazonaws.com/credentials-servers with the vCenter's name, as in spec.server
-# below, and anywhere.eks.amazonaws.com/credentials-namespaces with the namespaces whose clusters may use it.
+# Credentials are kept in a Secret. Before you apply this manifest, create vsphere-credentials in eksa-system with
+# username and password of a user that creates machines, usernameCP and passwordCP of a read-only user (which workload
+# clusters use), and annotations anywhere.eks.amazonaws.com/credentials-servers with the vCenter's name, as in
+# spec.server below, and anywhere.eks.amazonaws.com/credentials-namespaces with the namespaces of its clusters.
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
@@ -34,7 +34,7 @@ spec:
     machineGroupRef:
       kind: VSphereMachineConfig
       name: {name}-etcd
-  # One minor version at a time; the template of the machines below must be of the same.
+  # Upgrade one minor version at a time; the templates of machines below must contain the same version.
   kubernetesVersion: "{kubernetes_version}"
 {manager(management_cluster)}
   workerNodeGroupConfigurations:
@@ -54,11 +54,11 @@ spec:
   server: "vcenter.example.com"
   # SHA-1 thumbprint of its certificate. Without it, Cluster API's provider does not verify the certificate.
   thumbprint: ""
-  # With true and without a thumbprint, whoever answers at the address gets the credentials: the Secret must then
-  # permit insecure:SERVER.
+  # True, without a thumbprint, skips verification of the certificate, so credentials may go to an impostor: the
+  # Secret must then permit insecure:SERVER.
   insecure: false
   datacenter: "Datacenter"
-  # A name, or a path like /Datacenter/network/VM Network. DHCP gives addresses to machines there.
+  # A name, or a path like /Datacenter/network/VM Network. DHCP assigns addresses to machines there.
   network: "VM Network"
 
 ---
@@ -90,17 +90,17 @@ def _machines(kubernetes_version: str) -> str:
   datastore: "Datastore"
   folder: "Folder"
   resourcePool: "Resources"
-  # What machines are cloned from: with this operating system, and Kubernetes of the cluster's version.
+  # The template must contain this operating system, and Kubernetes of the cluster's version.
   template: "ubuntu-{kubernetes_version.replace(".", "-")}"
   # ubuntu or redhat. It can't be changed later.
   osFamily: ubuntu
   memoryMiB: 8192
   numCPUs: 2
-  # That of the template, or more.
+  # At least that of the template.
   diskGiB: 25
   users:
   - name: capv
     sshAuthorizedKeys:
-    # Your public key; without one, nobody logs in to the machines.
+    # Your public key; without one, nobody can log in to the machines.
     - ""
 """

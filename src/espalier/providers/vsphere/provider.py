@@ -24,7 +24,7 @@ def _lacks(bundle: VersionsBundle) -> Iterator[str]:
 
 
 def vsphere(look_up: LookUp) -> Provider:
-    """The provider, whose controllers ask vCenters by `look_up`."""
+    """The provider, whose controllers query vCenters through `look_up`."""
     return Provider(
         links=Links(
             VSphereDatacenterConfig.resource,

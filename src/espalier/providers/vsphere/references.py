@@ -1,4 +1,4 @@
-"""What a cluster on vSphere links: its datacenter, machine configs, and credentials."""
+"""The objects that a cluster on vSphere references: datacenter, machine configs, and credentials."""
 
 from __future__ import annotations
 
@@ -37,35 +37,35 @@ class Login(NamedTuple):
 
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
-    """The credentials, which go to the server of the datacenter."""
+    """Dependencies on credentials, to be sent to the server of the datacenter."""
     for one in of_kind(VSphereDatacenterConfig, children).values():
         field = f"VSphereDatacenterConfig {one.metadata.name}: spec.server"
         yield Dependency(SECRET, CREDENTIALS, field, server_of(one.spec).permission, unusable)
 
 
 def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
-    """Why credentials are not enough: a cluster would be made by nobody, or its owner would get to be administrator."""
+    """What credentials lack to create a cluster without giving its owner the administrator's account."""
     if not (data.get(USER) and data.get(PASSWORD)):
         return f"fields {USER} and {PASSWORD} of Secret {SYSTEM_NAMESPACE}/{CREDENTIALS}"
     own = data.get(CP_USER) and data.get(CP_PASSWORD) and data[CP_USER] != data[USER]
     if own or annotations.get(IN_WORKLOAD_CLUSTERS) == ALLOWED:
         return ""
-    found = "; found the user that makes machines" if data.get(CP_USER) == data[USER] else ""
+    found = "; found the user that creates machines" if data.get(CP_USER) == data[USER] else ""
     return (
-        f"fields {CP_USER} and {CP_PASSWORD} of Secret {SYSTEM_NAMESPACE}/{CREDENTIALS}, of another user, that may "
-        f"only read the vCenter{found}: cloud controllers have them in workload clusters. To have the user that makes "
-        f"machines there as well, set annotation {IN_WORKLOAD_CLUSTERS}: {ALLOWED} on the Secret"
+        f"fields {CP_USER} and {CP_PASSWORD} of Secret {SYSTEM_NAMESPACE}/{CREDENTIALS}, of another, read-only user of "
+        f"the vCenter{found}: cloud controllers in workload clusters use them. To give these the user that creates "
+        f"machines, set annotation {IN_WORKLOAD_CLUSTERS}: {ALLOWED} on the Secret"
     )
 
 
 def administrator(design: Design) -> Login:
-    """Who makes machines."""
+    """The user that creates machines."""
     data = _credentials(design)
     return Login(data[USER], data[PASSWORD])
 
 
 def cloud_controller(design: Design) -> Login:
-    """Who reads the vCenter from within the workload cluster."""
+    """The read-only user for the workload cluster."""
     data = _credentials(design)
     own = Login(data.get(CP_USER, b""), data.get(CP_PASSWORD, b""))
     return own if all(own) else administrator(design)
@@ -76,7 +76,7 @@ def _credentials(design: Design) -> Mapping[str, bytes]:
 
 
 def zone_name(cluster: str, datacenter: str, domain: str) -> str:
-    """Of the VSphereFailureDomain and the VSphereDeploymentZone of a failure domain."""
+    """The name of the VSphereFailureDomain and the VSphereDeploymentZone of a failure domain."""
     return f"{cluster}-{datacenter}-{domain}"
 
 
@@ -87,7 +87,7 @@ def zone(cluster: str, group: WorkerNodeGroupConfiguration, children: Sequence[O
 
 
 def value(config: VSphereMachineConfig, field: str) -> str:
-    """The name of a value that the vCenter knows, for messages."""
+    """The name of a value from the vCenter, for messages."""
     return f"VSphereMachineConfig {config.metadata.name}: spec.{field}"
 
 
@@ -97,8 +97,8 @@ def for_version(kubernetes: str) -> str:
 
 
 def resolve(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, str]:
-    """Inventory paths that the vCenter knows: of what a machine config names by a pattern, and of templates that it
-    leaves out. They stay as they were found until the spec changes.
+    """Inventory paths from the vCenter, for objects that a machine config names by a pattern, and for templates that it
+    leaves out. They are kept until the spec changes.
     """
     found: dict[str, str] = {}
     for name, config in of_kind(VSphereMachineConfig, children).items():

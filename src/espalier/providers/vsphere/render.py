@@ -77,7 +77,7 @@ REGION, ZONE = "k8s-region", "k8s-zone"
 
 
 def infrastructure_cluster(design: Design) -> VSphereCluster:
-    """The VSphereCluster: the vCenter, who logs in there, and the address of the API server."""
+    """The VSphereCluster: the vCenter, its credentials, and the address of the API server."""
     spec = linked_objects.datacenter(VSphereDatacenterConfig, design).spec
     return VSphereCluster(
         metadata=meta(design, design.name),
@@ -128,7 +128,7 @@ def worker_config(design: Design, group: WorkerNodeGroupConfiguration) -> Kubead
 
 
 def _of_machine(config: KubeadmConfigSpec, asked: VSphereMachineConfig) -> KubeadmConfigSpec:
-    """The same with users, time servers, and the name of the machine."""
+    """A kubeadm configuration with users, time servers, and the name of the machine."""
     return replace(
         config,
         users=host_os.users(asked.spec.users),
@@ -173,7 +173,7 @@ def _worker_of_bottlerocket(
 
 
 def lacks_images_of_bottlerocket(design: Design) -> Iterator[str]:
-    """The image for a second network, where workers with Bottlerocket have one and the release has no image for it."""
+    """The image for a second network, if workers with Bottlerocket need it and the release lacks it."""
     for group in design.groups:
         asked, bundle = linked_objects.of_group(VSphereMachineConfig, design, group).spec, design.of_group(group).bundle
         if asked.os == BOTTLEROCKET and len(asked.networks) > 1 and not multi_network_image(bundle):
@@ -181,7 +181,7 @@ def lacks_images_of_bottlerocket(design: Design) -> Iterator[str]:
 
 
 def multi_network_image(bundle: VersionsBundle) -> str:
-    """Of the container that sets up the second network interface of Bottlerocket; empty if there is none."""
+    """The image that sets up the second network interface of Bottlerocket; empty if there is none."""
     images = bundle.bottlerocket_bootstrap_containers
     return bottlerocket.uri(images.multi_network_bootstrap if images is not None else None)
 
@@ -194,7 +194,7 @@ def machine_template(
 
 
 def etcd_config(design: Design) -> EtcdadmConfigSpec:
-    """How a machine becomes a member of etcd."""
+    """The configuration by which a machine becomes an etcd member."""
     asked = linked_objects.of_etcd(VSphereMachineConfig, design).spec
     config = replace(
         etcd.config(design, install_dir="/usr/bin", format="cloud-config"),
@@ -207,7 +207,7 @@ def etcd_config(design: Design) -> EtcdadmConfigSpec:
 
 
 def etcd_machine_template(design: Design, name: str) -> VSphereMachineTemplate:
-    """What the machines of etcd are made of."""
+    """The template of etcd machines."""
     return _template(
         design,
         name,
@@ -218,13 +218,13 @@ def etcd_machine_template(design: Design, name: str) -> VSphereMachineTemplate:
 
 
 def settings(design: Design) -> Settings:
-    """As in EKS Anywhere; a cloud controller of its own knows the machines."""
+    """Settings as in EKS Anywhere, with an external cloud controller."""
     external = kubeadm.with_cloud_controller(design)
     return replace(external, feature_gates=kubeadm.members_at_once(design), empty_worker_taints=True)
 
 
 def no_proxy(design: Design) -> Sequence[str]:
-    """The vCenter, and the API server."""
+    """Hosts without proxy: the vCenter, and the API server."""
     return [linked_objects.datacenter(VSphereDatacenterConfig, design).spec.server, design.spec.endpoint_host]
 
 
@@ -238,7 +238,7 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
 
 
 def extras(design: Design) -> Iterable[KubeObject]:
-    """The same, with content."""
+    """The extra objects, with content."""
     login, where = administrator(design), linked_objects.datacenter(VSphereDatacenterConfig, design)
     metadata = meta(design, credentials_name(design.name))
     metadata.labels = metadata.labels | MOVED
@@ -277,18 +277,18 @@ def _failure_domain(
 
 
 def credentials_name(cluster: str) -> str:
-    """Of the Secret by which the machines of a cluster are made, as in EKS Anywhere."""
+    """The name of the Secret with the credentials of a cluster's machines, as in EKS Anywhere."""
     return f"{cluster}-vsphere-credentials"
 
 
 def image(design: Design, name: str) -> str:
-    """An image of the release for vSphere; `lacks` says which there must be."""
+    """An image of the release for vSphere; `lacks` ensures that there is one."""
     found = getattr(design.of_control_plane.bundle.v_sphere, name, None)
     return str(found.uri) if found is not None else ""
 
 
 def thumbprint(spec: VSphereDatacenterConfigSpec) -> str:
-    """Of the vCenter's certificate, as vCenters print it."""
+    """The thumbprint of the vCenter's certificate, in the format of vCenters."""
     return spec.thumbprint.upper()
 
 

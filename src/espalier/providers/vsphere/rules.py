@@ -1,4 +1,4 @@
-"""Validation of Clusters on vSphere: by their spec, and together with what they link."""
+"""Validation of Clusters on vSphere: their spec alone, and together with referenced objects."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _KIND = VSphereMachineConfig.resource.kind
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
-    """Fields that are missing or refused."""
+    """Fields that are missing or rejected."""
     yield from endpoint.violations(spec)
     yield from references_to(_KIND, spec)
     for index, group in enumerate(spec.worker_node_group_configurations):
         if len(group.failure_domains) > 1:
             field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
-            message = "machines of a group on vSphere are in one failure domain; make a group for each"
+            message = "a worker node group on vSphere has only one failure domain; create a group for each"
             yield Violation(field, found, "one failure domain", message)
 
 
@@ -33,14 +33,14 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 
 
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
-    """What only shows together with the datacenter and machine configs."""
+    """Violations that need the datacenter and machine configs."""
     spec, configs = cluster.spec, of_kind(VSphereMachineConfig, children)
     yield from _failure_domains(spec, children)
     yield from _operating_systems(spec, configs)
     for one in machine_groups(spec):
         config = configs.get(one.reference.name) if one.reference is not None else None
         if config is not None and config.spec.networks and one.role != WORKERS:
-            message = "networks are for workers; name a machine config without"
+            message = "only workers can have networks; use a machine config without"
             yield Violation(f"{one.field}.machineGroupRef.name", config.metadata.name, "", message)
 
 
@@ -63,5 +63,5 @@ def _operating_systems(spec: eksa.ClusterSpec, configs: dict[str, VSphereMachine
     ]
     families = sorted(set(found))
     if len(families) > 1 and spec.external_etcd_configuration is not None:
-        message = "with external etcd, all machines of a cluster have the same operating system"
+        message = "with external etcd, all machines of a cluster must have the same operating system"
         yield Violation("spec.externalEtcdConfiguration", ", ".join(families), "one osFamily", message)

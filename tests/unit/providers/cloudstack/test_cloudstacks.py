@@ -165,25 +165,25 @@ def test_too_many_pages_are_not_gone_through(trusted: Trust, monkeypatch: pytest
         return web.json_response({"listzonesresponse": {"count": 10**9, "zone": [{"id": asked["page"]}]}})
 
     said = refusal(trusted, lambda api: setattr(api, "fault", endless))
-    assert str(said).endswith("has more than can be asked for in 9 requests")
+    assert str(said).endswith("needs more than 9 requests to list it")
 
 
 @pytest.mark.parametrize("keys", [Credentials(KEYS.username, "wrong"), Credentials("other", KEYS.password)])
 def test_refused_keys_are_told_and_count(keys: Credentials, trusted: Trust) -> None:
     said = refusal(trusted, credentials=keys)
     assert (said.reason, said.refused) == ("LoginRefused", True)
-    assert str(said).endswith("refuses the keys; correct api-key and secret-key of the Secret")
+    assert str(said).endswith("rejected the keys; correct api-key and secret-key in the Secret")
 
 
 def test_nobody_is_asked_without_keys_for_its_url(trusted: Trust) -> None:
     asked: list[CloudStack] = []
     said = refusal(trusted, asked.append, Credentials("", ""))
     assert (said.reason, said.refused, asked[0].asked) == ("LoginRefused", True, [])
-    assert "it needs api-key, secret-key, and this very api-url" in str(said)
+    assert "set api-key, secret-key, and api-url to this URL" in str(said)
 
 
 CERTIFICATES: dict[str, tuple[bool, dict[str, Any], str]] = {
-    "an unknown authority": (False, {}, "self-signed certificate; have an authority sign it"),
+    "an unknown authority": (False, {}, "self-signed certificate; have it signed by an authority"),
     "another name": (True, {"name": "other.example.com"}, "certificate is not valid for 'cloudstack.example.com'"),
     "expired": (True, {"expired": True}, "certificate has expired"),
 }
@@ -242,11 +242,11 @@ def refusing(code: int, text: str) -> Change:
 
 JSON = "application/json"
 FAULTS: dict[str, tuple[Change, str, str]] = {
-    "500": (answering(status=500, text="a\nb" * 999), "UnexpectedAnswer", "does: HTTP 500 Internal Server Error"),
+    "500": (answering(status=500, text="a\nb" * 999), "UnexpectedAnswer", "response: HTTP 500 Internal Server Error"),
     "elsewhere": (
         answering(status=302, headers={"Location": "https://other.example.com"}),
         "UnexpectedAnswer",
-        "does: HTTP 302 Found",
+        "response: HTTP 302 Found",
     ),
     "its own error": (refusing(530, "x" * 9999), "UnexpectedAnswer", "answered 530 to listZones: xxx"),
     "an error with keys in it": (
@@ -254,22 +254,34 @@ FAULTS: dict[str, tuple[Change, str, str]] = {
         "UnexpectedAnswer",
         "answered 530 to listZones: not for ..., nor for ...",
     ),
-    "an unknown command": (refusing(432, "no"), "UnexpectedAnswer", "may not call listZones of cloudstack.example.com"),
-    "not allowed": (refusing(531, "no"), "UnexpectedAnswer", "give it a role that may (no)"),
+    "an unknown command": (
+        refusing(432, "no"),
+        "UnexpectedAnswer",
+        "the keys do not allow listZones on cloudstack.example.com",
+    ),
+    "not allowed": (refusing(531, "no"), "UnexpectedAnswer", "grant their account a role that does (no)"),
     "a wrong parameter": (refusing(431, "what?"), "UnexpectedAnswer", "answered 431 to listZones: what?"),
-    "no JSON": (answering(text="<html>"), "UnexpectedAnswer", "does: JSON (application/json) was expected"),
-    "broken JSON": (answering(text="{", content_type=JSON), "UnexpectedAnswer", "does not answer as a CloudStack does"),
-    "a list": (answering(text="[]", content_type=JSON), "UnexpectedAnswer", "does not answer as a CloudStack does"),
+    "no JSON": (answering(text="<html>"), "UnexpectedAnswer", "response: JSON (application/json) was expected"),
+    "broken JSON": (
+        answering(text="{", content_type=JSON),
+        "UnexpectedAnswer",
+        "did not return a valid CloudStack response",
+    ),
+    "a list": (
+        answering(text="[]", content_type=JSON),
+        "UnexpectedAnswer",
+        "did not return a valid CloudStack response",
+    ),
     "numbers": (
         answering(text='{"a": {"count": 1, "zone": [7]}}', content_type=JSON),
         "UnexpectedAnswer",
-        "does not answer as a CloudStack does",
+        "did not return a valid CloudStack response",
     ),
     "deep JSON": (answering(text="[" * 5000, content_type=JSON), "UnexpectedAnswer", "more than 128 levels deep"),
     "an error that is none": (
         answering(status=500, text='{"a": [1]}', content_type=JSON),
         "UnexpectedAnswer",
-        "does not answer as a CloudStack does",
+        "did not return a valid CloudStack response",
     ),
 }
 

@@ -87,7 +87,7 @@ def test_what_is_no_file_of_profiles_is_refused(text: str) -> None:
 
 
 def test_what_is_too_long_is_not_read() -> None:
-    with pytest.raises(Unreadable, match=f"at most {MOST} are read"):
+    with pytest.raises(Unreadable, match=f"the limit is {MOST}"):
         list(secrets(given(PROFILES + "#" * MOST), in_two_zones("team-a")))
 
 

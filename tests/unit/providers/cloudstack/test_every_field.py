@@ -195,7 +195,7 @@ def test_groups_and_a_way_to_place_machines_exclude_each_other() -> None:
         of(trees, MACHINE.resource.kind)["affinity"] = "pro"
         return await verdict(await server(KINDS), MACHINE, trees)
 
-    assert "groups say how machines are placed" in asyncio.run(main())
+    assert "affinityGroupIds and affinity exclude each other" in asyncio.run(main())
 
 
 FIRST, SECOND = of(everything(), DATACENTER.resource.kind)["availabilityZones"]
@@ -203,8 +203,12 @@ CHANGES: list[tuple[type[KubeObject], Tree, str]] = [
     (DATACENTER, {"availabilityZones": [FIRST, SECOND, zone("az-3")]}, ""),
     (DATACENTER, {"availabilityZones": [SECOND]}, ""),
     (DATACENTER, {"availabilityZones": [zone("az-3"), FIRST]}, ""),
-    (DATACENTER, {"availabilityZones": [FIRST | {"account": "other"}, SECOND]}, "an availability zone stays as it is"),
-    (DATACENTER, {"availabilityZones": [zone("az-3")]}, "one of the availability zones must stay"),
+    (
+        DATACENTER,
+        {"availabilityZones": [FIRST | {"account": "other"}, SECOND]},
+        "an availability zone can't be changed, because",
+    ),
+    (DATACENTER, {"availabilityZones": [zone("az-3")]}, "at least one of these availability zones must remain"),
     (DATACENTER, {"availabilityZones": None} | OLD, "it can't be changed"),
     (MACHINE, {"affinityGroupIds": ["group-a"]}, "it can't be changed"),
     (MACHINE, {"affinityGroupIds": None}, "it can't be changed"),

@@ -65,7 +65,7 @@ def test_the_example_is_right() -> None:
     assert of_datacenter() == of_datacenter(**DEPRECATED) == of_datacenter(Answers(1, 1, None)) == []
 
 
-CANT = "or the account may not see it; correct the field, or grant the account the right to it"
+CANT = "or the account may not see it; correct the field, or grant the account access to it"
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "offering": (
         {"computeOffering": {"name": "huge"}},
@@ -77,13 +77,13 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an ID and another name": (
         {"computeOffering": {"id": "o1", "name": "huge"}},
-        "spec.computeOffering.name: found huge, and compute offering o1 of availability zone az-1 is called "
-        "4 CPUs, 8 GB; give the ID, or the name",
+        "spec.computeOffering.name: found huge, but compute offering o1 of availability zone az-1 is named "
+        "4 CPUs, 8 GB; set only the ID or only the name",
     ),
     "two of a name": (
         {"computeOffering": {"name": "twice"}},
-        "spec.computeOffering.name: found twice, and availability zone az-1 has 2 compute offerings that are called so "
-        "(o2, o3); name one by its ID",
+        "spec.computeOffering.name: found twice, but availability zone az-1 has 2 compute offerings of this name "
+        "(o2, o3); set the ID",
     ),
     "template": (
         {"template": {"name": "none-1-35"}},
@@ -91,7 +91,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a template that is not ready": (
         {"template": {"id": "t2"}},
-        "spec.template.id: found t2, which is not ready in availability zone az-1; wait, or name another",
+        "spec.template.id: found t2, which is not ready in availability zone az-1; wait, or use another",
     ),
     "disk": (
         {"diskOffering": disk(name="None")},
@@ -99,13 +99,13 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no size": (
         {"diskOffering": disk(customSizeInGB=0)},
-        "spec.diskOffering.customSizeInGB: found nothing, and disk offering Small of availability zone az-1 has no "
-        "size; say how large disks are",
+        "spec.diskOffering.customSizeInGB: found nothing, but disk offering Small of availability zone az-1 has no "
+        "fixed size; set a size",
     ),
     "a size too many": (
         {"diskOffering": disk(name="Fixed")},
-        "spec.diskOffering.customSizeInGB: found 20, and disk offering Fixed of availability zone az-1 has a size of "
-        "its own; remove the field",
+        "spec.diskOffering.customSizeInGB: found 20, but disk offering Fixed of availability zone az-1 has a fixed "
+        "size; remove the field",
     ),
     "affinity group": (
         {"affinityGroupIds": ["group-a", "group-z"]},
@@ -123,7 +123,7 @@ def test_what_machines_lack_is_named(name: str) -> None:
 def test_without_its_zone_the_datacenter_says_what_lacks() -> None:
     for answers in (Answers(0), Answers(1, 0), Answers(1, 1, 0)):
         (sentence,) = of_machines(answers)
-        assert sentence.endswith("lacks its zone, domain or account; see the CloudStackDatacenterConfig")
+        assert sentence.endswith("has no such zone, domain or account; see the CloudStackDatacenterConfig")
 
 
 ZONE = "spec.availabilityZones[0]"
@@ -137,7 +137,7 @@ ZONE = "spec.availabilityZones[0]"
         (
             Answers(2),
             {},
-            f"{ZONE}.zone.name: found zone-1, and CloudStack has 2 zones that are called so; name one by its ID",
+            f"{ZONE}.zone.name: found zone-1, but CloudStack has 2 zones of this name; set the ID",
         ),
         (Answers(1, 0), {}, f"{ZONE}.domain: found ROOT; CloudStack has no such domain, {CANT}"),
         (Answers(1, 0), DEPRECATED, f"spec.domain: found ROOT; CloudStack has no such domain, {CANT}"),

@@ -185,10 +185,10 @@ def at(host: str) -> dict[str, Any]:
 
 
 OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
-    "no endpoint": ({PLANE: {"endpoint": None}}, "say at which address the API server is reached"),
-    "no name": (at("a_b"), "neither an address nor a name"),
+    "no endpoint": ({PLANE: {"endpoint": None}}, "set the address of the API server"),
+    "no name": (at("a_b"), "neither an IP address nor a DNS name"),
     "no port": (at("192.0.2.9:a"), "neither a host nor a host with a port"),
-    "a port that is too high": (at("192.0.2.9:65536"), "there is no such port"),
+    "a port that is too high": (at("192.0.2.9:65536"), "not a valid port"),
     "here": (at("127.0.0.1:6443"), "machines can't be reached there"),
     "here by its name": (at("localhost"), "machines can't be reached there"),
     "a pod's address": (at("192.168.3.4"), "addresses there are given to pods"),
@@ -197,7 +197,7 @@ OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
         {PLANE: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},
         "not a kind of machine config for this datacenter; found VSphereMachineConfig; allowed: CloudStackMachine",
     ),
-    "a domain of a group": ({GROUP: {"failureDomains": ["az-1"]}}, "machines are spread over all availability zones"),
+    "a domain of a group": ({GROUP: {"failureDomains": ["az-1"]}}, "machines are spread across all availability zones"),
 }
 
 
@@ -224,8 +224,8 @@ def test_a_template_of_another_kubernetes_version_stops_the_cluster(name: str) -
     assert stopped is not None
     assert stopped.reason == "ClusterInvalid"
     assert (
-        f"{MACHINES} harbor: spec.template.name: spec.workerNodeGroupConfigurations[0] has machines with Kubernetes "
-        f"1.35; name a template that has it; found {name}; allowed: a name with 1.35 in it" in stopped.message
+        f"{MACHINES} harbor: spec.template.name: machines of spec.workerNodeGroupConfigurations[0] run Kubernetes "
+        f"1.35; use a template with that version; found {name}; allowed: a name that contains 1.35" in stopped.message
     )
     assert refused(trees) == []
 

@@ -63,10 +63,10 @@ def test_what_is_not_there_is_named(sort: Sort) -> None:
 
 
 MACHINES: dict[str, tuple[dict[str, Any], str]] = {
-    "a subnet elsewhere": ({"subnet": named("subnet-2")}, "spec.subnet: found subnet-2, which is a subnet of another"),
+    "a subnet elsewhere": ({"subnet": named("subnet-2")}, "spec.subnet: found subnet-2, which is not a subnet of"),
     "a name twice": (
         {"image": named("twice-1.35")},
-        "spec.image: found twice-1.35, which 2 images are called (i2, i3); name one by its uuid",
+        "spec.image: found twice-1.35, the name of 2 images (i2, i3); use the uuid of one",
     ),
     "no category": (
         {"additionalCategories": [{"key": "stone", "value": "marble"}]},
@@ -74,15 +74,15 @@ MACHINES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no GPU": (
         {"gpus": [{"type": "name", "name": "Volta"}]},
-        "spec.gpus[0]: found 1 of Volta, and cluster cluster-1 has 0; its GPUs are: Ampere 40 (device 8757), Turing",
+        "spec.gpus[0]: found 1 of Volta, but cluster cluster-1 has 0; its GPUs are: Ampere 40 (device 8757), Turing",
     ),
     "too few": (
         {"gpus": [{"type": "deviceID", "deviceID": 8757}] * 3},
-        "spec.gpus[0]: found 3 of device 8757, and cluster cluster-1 has 2",
+        "spec.gpus[0]: found 3 of device 8757, but cluster cluster-1 has 2",
     ),
     "two modes": (
         {"gpus": [{"type": "deviceID", "deviceID": 8757}, {"type": "deviceID", "deviceID": 7864}]},
-        "spec.gpus: GPUs of several modes (PASSTHROUGH_GRAPHICS, VIRTUAL) are in cluster cluster-1; name those of one",
+        "spec.gpus: found several modes in cluster cluster-1 (PASSTHROUGH_GRAPHICS, VIRTUAL); use GPUs of one",
     ),
 }
 
@@ -109,7 +109,7 @@ def test_the_name_of_an_image_has_its_kubernetes_version_in_it(image: str, versi
     there = THERE | {Sort.IMAGE: [Entity("i", image)]}
     said = of_machines(version, there=there, image=named(image))
     assert said == ([] if fits else [said[0]])
-    assert fits or said[0].startswith(f"spec.image: found {image}, of which no part says Kubernetes {version};")
+    assert fits or said[0].startswith(f"spec.image: found {image}, whose name lacks Kubernetes {version};")
 
 
 def test_each_problem_of_failure_domains_is_named() -> None:
@@ -118,6 +118,6 @@ def test_each_problem_of_failure_domains_is_named() -> None:
     assert [one.partition(";")[0] for one in said] == [
         "spec.failureDomains[1].cluster: found cluster-b",
         "spec.failureDomains[1].subnets[0]: found subnet-b",
-        "spec.failureDomains[2].subnets[0]: found subnet-1, which is a subnet of another cluster than cluster-2",
+        "spec.failureDomains[2].subnets[0]: found subnet-1, which is not a subnet of cluster cluster-2",
         "spec.failureDomains[2].subnets[1]: found nowhere",
     ]

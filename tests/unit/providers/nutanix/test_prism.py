@@ -103,7 +103,7 @@ def test_too_many_are_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prism, "MOST_ENTITIES", 4)
     monkeypatch.setattr(prism, "PAGE", 2)
     said = refusal(lambda center: center.entities["clusters"].extend([entity("a", str(n)) for n in range(9)]))
-    assert str(said).endswith("has more than 4 clusters, which are too many to look through")
+    assert str(said).endswith("has more than 4 clusters, the most that can be searched")
 
 
 def test_too_much_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ CERTIFICATES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "an unknown authority": (
         {"authorities": ""},
         {},
-        "self-signed certificate; give the certificates of its authority",
+        "self-signed certificate; add the certificate of its authority",
     ),
     "another name": ({}, {"name": "other.example.com"}, "certificate is not valid for 'prism.example.com'"),
     "expired": ({}, {"expired": True}, "certificate has expired"),
@@ -169,17 +169,29 @@ FAULTS: dict[str, tuple[Callable[[Prism], None], str, str]] = {
     "500": (
         answering(status=500, text="a\nb" * 999),
         "UnexpectedAnswer",
-        "answered 500 when asked to list clusters: a ba",
+        "answered 500 to a request to list clusters: a ba",
     ),
-    "not allowed": (answering(status=403), "UnexpectedAnswer", "maker may not list clusters of prism.example.com"),
-    "not there": (answering(status=404, text="no API"), "UnexpectedAnswer", "answered 404 when asked to list clusters"),
+    "not allowed": (
+        answering(status=403),
+        "UnexpectedAnswer",
+        "maker is not allowed to list clusters on prism.example.com",
+    ),
+    "not there": (
+        answering(status=404, text="no API"),
+        "UnexpectedAnswer",
+        "answered 404 to a request to list clusters",
+    ),
     "elsewhere": (
         answering(status=302, headers={"Location": "https://other.example.com"}),
         "UnexpectedAnswer",
         "answered 302",
     ),
-    "no JSON": (answering(text="<html>"), "UnexpectedAnswer", "does not answer as a Prism Central does"),
-    "another JSON": (answering(text='{"entities": {}}'), "UnexpectedAnswer", "does not answer as a Prism Central does"),
+    "no JSON": (answering(text="<html>"), "UnexpectedAnswer", "did not return a valid Prism Central response"),
+    "another JSON": (
+        answering(text='{"entities": {}}'),
+        "UnexpectedAnswer",
+        "did not return a valid Prism Central response",
+    ),
     "deep JSON": (answering(text="[" * 5000), "UnexpectedAnswer", "nested more than 128 levels deep"),
 }
 
@@ -197,7 +209,7 @@ def test_a_server_that_is_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(prism, "CONNECT", 0.1)
     said = refusal(lambda center: setattr(center, "fault", never))
     assert said.reason == "Unreachable"
-    assert "did not answer in time: it was silent for 0.1 s" in str(said)
+    assert "timed out: no response within 0.1 s" in str(said)
 
 
 def test_a_server_that_is_away_is_told() -> None:

@@ -84,7 +84,7 @@ def test_the_administrator_is_in_workload_clusters_by_consent_alone(cp: str) -> 
     assert waits is not None
     assert waits.reason == "CredentialsNotPermitted"
     assert f"set annotation {IN_WORKLOAD_CLUSTERS}: allowed on the Secret" in waits.message
-    assert ("found the user that makes machines" in waits.message) is (cp == "same")
+    assert ("found the user that creates machines" in waits.message) is (cp == "same")
     consented = seen(manifest(), credentials(data, **{IN_WORKLOAD_CLUSTERS: "allowed"}))
     assert consented.design is not None
     login = next(one for one in rendered(consented.design).workload if one.resource.kind == "Secret").body["data"]
@@ -178,14 +178,17 @@ OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
         {PLANE: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},
         "not a kind of machine config for this datacenter; found VSphereMachineConfig; allowed: NutanixMachineConfig",
     ),
-    "a domain of a group": ({GROUP: {"failureDomains": ["east"]}}, "failure domains of Nutanix name their groups"),
+    "a domain of a group": (
+        {GROUP: {"failureDomains": ["east"]}},
+        "on Nutanix, failure domains list their worker node groups",
+    ),
 }
 DATACENTER, MACHINES = "NutanixDatacenterConfig", "NutanixMachineConfig"
 OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
     "its own credentials": (
         DATACENTER,
         {"credentialRef": {"kind": "Secret", "name": "capx-quarry"}},
-        "this Secret is written for the cluster; keep the credentials in another one",
+        "this Secret is generated for the cluster; keep the credentials in another one",
     ),
     "no certificates": (
         DATACENTER,
@@ -201,12 +204,13 @@ OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a range that ends first": (
         DATACENTER,
         {"ccmExcludeNodeIPs": ["192.0.2.9-192.0.2.1"]},
-        "spec.ccmExcludeNodeIPs: 192.0.2.9-192.0.2.1 ends before it begins",
+        "spec.ccmExcludeNodeIPs: 192.0.2.9-192.0.2.1 ends before it starts",
     ),
     "too many addresses": (
         DATACENTER,
         {"ccmExcludeNodeIPs": ["10.0.0.0/8", "fd00::/8"]},
-        "they are listed one by one; exclude smaller ranges; found 1329227995784915872903807060297121792 addresses",
+        "each address is listed separately; exclude smaller ranges; found 1329227995784915872903807060297121792 "
+        "addresses",
     ),
     "little memory": (MACHINES, {"memorySize": "4095Mi"}, "spec.memorySize: too small to run Kubernetes"),
     "a small disk": (MACHINES, {"systemDiskSize": 42949672959}, "spec.systemDiskSize: too small to run Kubernetes"),
@@ -245,5 +249,5 @@ def test_gpus_are_for_workers() -> None:
     of(trees, MACHINES)["gpus"] = [{"type": "name", "name": "Ampere 40"}]
     stopped = problem(seen(trees))
     assert stopped is not None
-    assert "spec.externalEtcdConfiguration.machineGroupRef.name: GPUs are for workers" in stopped.message
+    assert "spec.externalEtcdConfiguration.machineGroupRef.name: only workers can have GPUs" in stopped.message
     assert "workerNodeGroupConfigurations" not in stopped.message

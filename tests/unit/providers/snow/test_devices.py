@@ -97,7 +97,7 @@ def test_pages_are_gone_through_and_counted(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert len(answers(many).images or ()) == 7
     monkeypatch.setattr(devices, "MOST_PAGES", 2)
-    assert str(refusal(many)).endswith("(there are more than 2 pages)")
+    assert str(refusal(many)).endswith("(it has more than 2 pages)")
 
 
 def test_too_much_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,13 +122,13 @@ def test_a_locked_device_is_asked_for_nothing_more() -> None:
 def test_refused_keys_are_told_and_count(keys: tuple[str, str]) -> None:
     said = refusal(account=lambda found: Credentials(*keys, found.authorities))
     assert (said.reason, said.refused) == ("LoginRefused", True)
-    assert "refuses the keys of its profile; correct the Secret" in str(said)
+    assert "rejected the keys of its profile; correct the Secret" in str(said)
 
 
 def test_keys_that_may_not_ask_are_told() -> None:
     said = refusal(on(IMAGES, lambda: failed(403, "UnauthorizedOperation")))
     assert (said.reason, said.refused) == ("LoginRefused", True)
-    assert str(said) == "the keys for device 127.0.0.1 may not DescribeImages; allow it, or take other keys"
+    assert str(said) == "the keys for device 127.0.0.1 do not allow DescribeImages; allow it, or use other keys"
 
 
 @pytest.mark.parametrize("keys", [("", SECRET_KEY), (ACCESS_KEY, "")])
@@ -143,8 +143,8 @@ CERTIFICATES: dict[str, tuple[str | None, dict[str, Any], str]] = {
     "of another device": ("other", {}, "self-signed certificate; put the certificate of the device"),
     "for another address": (None, {"name": "192.0.2.1"}, "IP address mismatch, certificate is not valid"),
     "expired": (None, {"expired": True}, "certificate has expired"),
-    "none": ("", {}, "field ca-bundle of the Secret has no certificates that can be read"),
-    "no certificate": ("MIIB", {}, "field ca-bundle of the Secret has no certificates that can be read"),
+    "none": ("", {}, "field ca-bundle of the Secret has no valid certificates"),
+    "no certificate": ("MIIB", {}, "field ca-bundle of the Secret has no valid certificates"),
 }
 
 
@@ -217,8 +217,8 @@ FAULTS: dict[str, tuple[Change, str, str]] = {
         "UnexpectedAnswer",
         "RequestExpired too old",
     ),
-    "no XML": (on(IMAGES, text("hello")), "UnexpectedAnswer", "does not answer DescribeImages as a Snow device does"),
-    "other XML": (on(IMAGES, text("<html/>")), "UnexpectedAnswer", "there are no Images"),
+    "no XML": (on(IMAGES, text("hello")), "UnexpectedAnswer", "did not return a valid response to DescribeImages"),
+    "other XML": (on(IMAGES, text("<html/>")), "UnexpectedAnswer", "it has no Images"),
     "half of it": (on(IMAGES, text("<a><imagesSet>")), "UnexpectedAnswer", "(ResponseParserError)"),
     "entities": (on(IMAGES, text(BOMB)), "UnexpectedAnswer", "the document defines a type of its own"),
     "entities in UTF-16": (on(IMAGES, text(BOMB.encode("utf-16"))), "UnexpectedAnswer", "the document defines a type"),
@@ -227,10 +227,10 @@ FAULTS: dict[str, tuple[Change, str, str]] = {
     "no number": (
         on("DescribeInstanceTypes", lambda: listed("a", "instanceTypeSet", ["<vCpuInfo><defaultVCpus/></vCpuInfo>"])),
         "UnexpectedAnswer",
-        "does not answer DescribeInstanceTypes",
+        "did not return a valid response to DescribeInstanceTypes",
     ),
-    "no JSON": (on(DEVICE, text("<html>")), "UnexpectedAnswer", "does not answer DescribeDevice as a Snow device does"),
-    "other JSON": (on(DEVICE, text("[]")), "UnexpectedAnswer", "does not answer DescribeDevice as a Snow device does"),
+    "no JSON": (on(DEVICE, text("<html>")), "UnexpectedAnswer", "did not return a valid response to DescribeDevice"),
+    "other JSON": (on(DEVICE, text("[]")), "UnexpectedAnswer", "did not return a valid response to DescribeDevice"),
     "deep JSON": (on(DEVICE, text('{"a":' * 999)), "UnexpectedAnswer", "nested more than 128 levels"),
 }
 
@@ -252,7 +252,7 @@ def test_a_device_that_is_silent_is_not_waited_for_forever(monkeypatch: pytest.M
         await never(request)
 
     said = refusal(lambda device: setattr(device, "fault", fault))
-    assert (said.reason, "did not answer in time" in str(said)) == ("Unreachable", True)
+    assert (said.reason, "timed out" in str(said)) == ("Unreachable", True)
 
 
 def test_a_device_that_is_not_there_is_told() -> None:

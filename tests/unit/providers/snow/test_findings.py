@@ -45,8 +45,12 @@ def test_the_example_is_right() -> None:
 @pytest.mark.parametrize(
     ("field", "answer", "sentence"),
     [
-        ("amiID", "images", "has no such image, but s.ami-other; correct the field, or bring the image to each device"),
-        ("instanceType", "instance_types", "has no such instance type, but sbe-c.small; name one that each device"),
+        (
+            "amiID",
+            "images",
+            "has no such image, but s.ami-other; correct the field, or import the image on each device",
+        ),
+        ("instanceType", "instance_types", "has no such instance type, but sbe-c.small; use one that all devices"),
         ("sshKeyName", "key_pairs", "has no such key pair; correct the field, or import the key pair on each device"),
     ],
 )
@@ -79,7 +83,7 @@ def test_the_default_instance_type_must_be_there() -> None:
 def test_machines_need_two_cpus(number: int, *, right: bool) -> None:
     found = said(lacking(instance_types={SPEC["instanceType"]: number}))
     assert (found == []) is right
-    assert right or f"which has 1 virtual CPU on device {DEVICE}; machines with Kubernetes need 2" in found[0]
+    assert right or f"which has 1 virtual CPU on device {DEVICE}; nodes of Kubernetes need 2" in found[0]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,9 @@ def test_machines_need_two_cpus(number: int, *, right: bool) -> None:
 def test_the_software_of_a_device_must_be_new_enough(version: str, *, right: bool) -> None:
     found = said(THERE, lacking(software=version))
     assert (found == []) is right
-    assert right or found[0].startswith(f"spec.devices[1]: found {OTHER_DEVICE}, whose software has version {version};")
+    assert right or found[0].startswith(
+        f"spec.devices[1]: found {OTHER_DEVICE}, which runs software version {version};"
+    )
 
 
 def test_a_device_that_said_nothing_lacks_nothing() -> None:

@@ -144,25 +144,25 @@ OF_CLUSTER: dict[str, tuple[dict[str, Any], str]] = {
         {PLANE: {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "a"}}},
         "not a kind of machine config for this datacenter; found VSphereMachineConfig; allowed: SnowMachineConfig",
     ),
-    "a failure domain": ({GROUP: {"failureDomains": ["east"]}}, "Snow has none; name other devices"),
+    "a failure domain": ({GROUP: {"failureDomains": ["east"]}}, "Snow has no failure domains; to use other devices"),
 }
 RANGE = {"ipStart": "192.0.2.20", "ipEnd": "192.0.2.60", "subnet": "192.0.2.0/24", "gateway": "192.0.2.1"}
 OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
     "its own credentials": (
         DATACENTER,
         {"identityRef": {"kind": "Secret", "name": "glacier-snow-credentials"}},
-        "this Secret is written for the cluster; keep the credentials in another one",
+        "this Secret is generated for the cluster; keep the credentials in another one",
     ),
     "Bottlerocket without a disk": (
         MACHINES,
         {"osFamily": "bottlerocket", "containersVolume": {"size": 24}},
-        "spec.containersVolume: Bottlerocket keeps images and containers on a disk of its own; found 24; "
+        "spec.containersVolume: Bottlerocket needs a separate disk for images and containers; found 24; "
         "allowed: 25 GiB or more",
     ),
     "Bottlerocket, unsaid": (
         MACHINES,
         {"osFamily": "", "containersVolume": None},
-        "SnowMachineConfig glacier: spec.containersVolume: Bottlerocket keeps images",
+        "SnowMachineConfig glacier: spec.containersVolume: Bottlerocket needs a separate disk",
     ),
     "a first address elsewhere": (
         POOL,
@@ -174,32 +174,32 @@ OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a range that ends first": (
         POOL,
         {"pools": [RANGE | {"ipEnd": "192.0.2.20"}]},
-        "spec.pools[0].ipEnd: the range ends before it begins, or with its beginning",
+        "spec.pools[0].ipEnd: the range must end after it starts",
     ),
     "the gateway given out": (
         POOL,
         {"pools": [RANGE | {"gateway": "192.0.2.30"}]},
-        "spec.pools[0] gives it out: a machine would have the address of the gateway",
+        "it is in SnowIPPool glacier: spec.pools[0]: a machine would get the address of the gateway",
     ),
     "the API server's address given out": (
         POOL,
         {"pools": [RANGE | {"ipStart": "192.0.2.2"}]},
-        "spec.pools[0] gives it out: the API server would have the address of a machine",
+        "it is in SnowIPPool glacier: spec.pools[0]: a machine would get the address of the API server",
     ),
     "a device's address given out": (
         POOL,
         {"pools": [RANGE | {"ipEnd": "192.0.2.100"}]},
-        "SnowMachineConfig glacier: spec.devices[0]: SnowIPPool glacier: spec.pools[0] gives it out: a machine",
+        "SnowMachineConfig glacier: spec.devices[0]: it is in SnowIPPool glacier: spec.pools[0]: a machine",
     ),
     "an address given out twice": (
         POOL,
         {"pools": [RANGE, RANGE | {"ipStart": "192.0.2.60", "ipEnd": "192.0.2.90"}]},
-        "SnowIPPool glacier: spec.pools[1]: spec.pools[0] has some of these addresses, and two machines would get the",
+        "SnowIPPool glacier: spec.pools[1]: overlaps with spec.pools[0], so two machines could get the same",
     ),
     "the API server on a device": (
         MACHINES,
         {"devices": ["192.0.2.101", "192.0.2.10"]},
-        "spec.controlPlaneConfiguration.endpoint.host: SnowMachineConfig glacier: spec.devices[1] has it: the API",
+        "spec.controlPlaneConfiguration.endpoint.host: this is the address of a device (SnowMachineConfig",
     ),
 }
 
@@ -244,7 +244,7 @@ def test_two_clusters_do_not_give_out_the_same_addresses(owners: tuple[str, ...]
     stopped = problem(seen(trees))
     assert (stopped is not None) is refuses
     if stopped is not None:
-        assert "SnowIPPool glacier: Cluster moraine has its addresses" in stopped.message
+        assert "SnowIPPool glacier: Cluster moraine uses this pool" in stopped.message
 
 
 def linked(trees: list[Tree], **of_pool: str) -> list[Object]:
@@ -274,5 +274,5 @@ def test_pools_of_two_clusters_in_one_network_exclude_each_other(
     for name in (GLACIER, "glacier-cp"):
         of(theirs, MACHINES, name)["devices"] = [device]
     said = list(clashes(linked(manifest()), linked(theirs, **of_pool)))
-    assert [one.partition("another cluster get ")[2].partition(";")[0] for one in said] == ([common] if common else [])
+    assert [one.partition("another cluster use ")[2].partition(";")[0] for one in said] == ([common] if common else [])
     assert all("team-b" not in one for one in said)

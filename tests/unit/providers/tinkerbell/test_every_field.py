@@ -262,8 +262,8 @@ def test_one_way_to_select_hardware_is_given() -> None:
         return await verdict(client, MACHINE, both), await verdict(client, MACHINE, none)
 
     both, none = asyncio.run(main())
-    assert "hardwareAffinity says which hardware machines may be made of; give one of both" in both
-    assert "say which hardware machines may be made of, by a label like type: worker; found nothing" in none
+    assert "hardwareSelector and hardwareAffinity exclude each other; remove one" in both
+    assert "select Hardware for the machines, by a label like type: worker; found nothing" in none
 
 
 @pytest.mark.parametrize("kind", KINDS)

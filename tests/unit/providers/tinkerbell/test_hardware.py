@@ -56,8 +56,8 @@ def test_hardware_of_an_inventory_is_as_it_must_be() -> None:
             {"interfaces": [{"dhcp": {"mac": "3c:ec:ef:00:00:01", "ip": {"address": "::ffff:10.0.0.98"}}}]},
             'dhcp.ip.address: found "10.0.0.98", which other',
         ),
-        ({"bmcRef": {"kind": "Machine", "name": "x" * 500}}, f'found "Machine" "{"x" * 100}", and there is no such'),
-        ({"bmcRef": {"kind": "Node", "name": "bmc"}}, 'spec.bmcRef: found "Node" "bmc", and there is no such Machine'),
+        ({"bmcRef": {"kind": "Machine", "name": "x" * 500}}, f'found "Machine" "{"x" * 100}", but there is no such'),
+        ({"bmcRef": {"kind": "Node", "name": "bmc"}}, 'spec.bmcRef: found "Node" "bmc", but there is no such Machine'),
     ],
 )
 def test_what_is_wrong_with_hardware_is_named(changes: Tree, message: str) -> None:
@@ -79,10 +79,10 @@ AWAY = {"status": {"conditions": [{"type": "Contactable", "status": "False"}]}}
     ("bmc", "message"),
     [
         (reached(name="s", namespace="team-a"), 'namespace: found "team-a"; allowed: eksa-system'),
-        (reached(name="none"), 'found "none", and there is no such Secret'),
-        (reached(name="empty"), 'found "empty", and there is no such Secret'),
+        (reached(name="none"), 'found "none", but there is no such Secret'),
+        (reached(name="empty"), 'found "empty", but there is no such Secret'),
         ({"spec": {}}, "can't be read"),
-        (reached(name="s") | AWAY, "is out of reach"),
+        (reached(name="s") | AWAY, "can't be reached"),
     ],
 )
 def test_what_is_wrong_with_a_bmc_is_named(bmc: Tree, message: str) -> None:
@@ -207,17 +207,17 @@ def test_hardware_of_other_namespaces_counts_for_nobody_else() -> None:
     mine, theirs = frozenset({"team-a"}), frozenset({"team-b"})
     slots = [slot("one", "", mine), slot("two", "", theirs)]
     found = verdicts(slots, customer("a", 2))["a"]
-    assert "2 Hardware is needed; found 0 of this cluster, 1 free, 0 in use by others" in found.clusters[0].message
-    assert "type=worker: selects 1 Hardware that Clusters of namespace team-a may not use" in found.wrong[0]
+    assert "2 Hardware is needed; found 0 used by this cluster, 1 free, 0 used by others" in found.clusters[0].message
+    assert "type=worker: selects 1 Hardware that namespace team-a is not permitted to use" in found.wrong[0]
     assert NAMESPACES in found.wrong[0]
 
 
 def test_what_is_promised_to_others_is_told_as_a_number() -> None:
     found = verdicts(FREE, customer("a", 2), customer("b", 2, spare=1))["b"].clusters[0]
     assert found.message == (
-        "spec.hardwareSelector type=worker: 3 Hardware is needed, 1 of it while machines are replaced; found 0 of this "
-        "cluster, 1 free, 2 more needed by other clusters, 0 in use by others; add Hardware with these labels, release "
-        "some, or ask for fewer machines, or upgrade in place"
+        "spec.hardwareSelector type=worker: 3 Hardware is needed, 1 of it while machines are replaced; found 0 used by "
+        "this cluster, 1 free, 2 more needed by other clusters, 0 used by others; add Hardware with these labels, "
+        "release some, or request fewer machines, or upgrade in place"
     )
 
 
@@ -239,13 +239,13 @@ def test_hardware_of_others_that_two_selections_share_has_no_name() -> None:
     slots = [slot("free"), slot("own", "a-1"), slot("other", "b-1"), slot("reserved", "", frozenset({"team-b"}))]
     assert verdicts(slots, mine)["a"].clusters[0].message == (
         "spec.hardwareSelector type=worker: selects 4 Hardware (free, own) that TinkerbellMachineConfig x selects, "
-        "too, so that machines of either may get it; tell them apart by labels"
+        "too, so that machines of either could get it; use different labels"
     )
 
 
 def test_very_many_faults_are_counted() -> None:
     many = [slot(f"w-{n}", "", None, "no disk") for n in range(MOST_SHOWN + 3)]
-    assert verdicts(many, customer("a", 1))["a"].wrong[-1] == "and 3 more problems of Hardware"
+    assert verdicts(many, customer("a", 1))["a"].wrong[-1] == "and 3 more problems with Hardware"
 
 
 needs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 2)), max_size=6)

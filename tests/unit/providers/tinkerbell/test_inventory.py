@@ -145,7 +145,7 @@ def test_all_wrong_cells_are_named_at_once() -> None:
 def test_what_two_machines_can_not_share_is_named(name: str, kind: str) -> None:
     (found,) = wrong(file({}, OTHER | {name: CELLS[name]}))
     assert found.startswith("hardware.csv:3:")
-    assert f"{name}: line 2 has the same {kind}; each machine has its own" in found
+    assert f"{name}: line 2 has the same {kind}; it must be unique" in found
 
 
 def test_a_mac_in_capitals_is_the_same() -> None:
@@ -171,16 +171,16 @@ def test_passwords_are_in_no_message(cell: str, others: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "the file is empty; expected names of columns (hostname, mac"),
+        (b"", "the file is empty; expected a header (hostname, mac"),
         (b"\n\n , \n", "the file is empty"),
         (b"\xff", "not text in UTF-8"),
-        (file(), "no machine in the file"),
-        (b" " * (MOST_BYTES + 1), f"allowed are {MOST_BYTES}"),
-        (b"a\n" * (MOST_LINES + 2), f"allowed are {MOST_LINES} machines"),
-        (b"hostname,hostname\n", "hostname: this column is there twice"),
-        (b"hostname,macs\n", "mac: there is no such column; rename macs to it; found hostname, macs"),
-        (file({}) + b"\nworker-2,x", "not as many cells as columns"),
-        (file({}) + b'\n"worker-2', "a quotation mark without another"),
+        (file(), "the file has no machines"),
+        (b" " * (MOST_BYTES + 1), f"the limit is {MOST_BYTES}"),
+        (b"a\n" * (MOST_LINES + 2), f"the limit is {MOST_LINES} machines"),
+        (b"hostname,hostname\n", "hostname: duplicate column"),
+        (b"hostname,macs\n", "mac: missing column; rename macs to it; found hostname, macs"),
+        (file({}) + b"\nworker-2,x", "wrong number of cells"),
+        (file({}) + b'\n"worker-2', "unmatched quotation mark"),
     ],
 )
 def test_a_file_that_is_no_inventory_is_refused(data: bytes, message: str) -> None:
@@ -195,15 +195,15 @@ def test_a_line_that_can_not_be_read_hides_no_other() -> None:
 def test_very_many_wrong_cells_are_counted() -> None:
     found = wrong(file(*[{"disk": "sda"}] * MOST_SHOWN))
     assert len(found) == MOST_SHOWN + 1
-    assert found[-1].endswith("more cells are wrong")
+    assert found[-1].endswith("more cells are invalid")
 
 
 def test_columns_that_nobody_reads_are_named() -> None:
     head, _, line = file({}).partition(b"\n")
     data = head + b",vendor,color,bmc_pasword\n" + line + b",dell,red,x"
     assert read(data, "hardware.csv").unread == (
-        'column "color" is not read',
-        'column "bmc_pasword" is not read; should it be bmc_password?',
+        'column "color" is ignored',
+        'column "bmc_pasword" is ignored; did you mean bmc_password?',
     )
 
 

@@ -46,14 +46,14 @@ AT_ONCE: dict[str, tuple[dict[str, Any], str]] = {
         {"externalEtcdConfiguration": {"count": 3, "machineGroupRef": {"kind": MACHINES, "name": FORGE}}},
         "the provider has no machines for etcd",
     ),
-    "failure domains": ({GROUP: {"failureDomains": ["east"]}}, "bare metal has none"),
+    "failure domains": ({GROUP: {"failureDomains": ["east"]}}, "bare metal has no failure domains"),
     "two ways": (
         {PLANE: IN_PLACE},
-        "control plane and workers are upgraded in the same way; found RollingUpdate; allowed: InPlace, as",
+        "control plane and workers must have the same upgrade strategy; found RollingUpdate; allowed: InPlace, as",
     ),
     "two ways the other way round": (
         {GROUP: IN_PLACE},
-        "control plane and workers are upgraded in the same way; found InPlace; allowed: RollingUpdate, as",
+        "control plane and workers must have the same upgrade strategy; found InPlace; allowed: RollingUpdate, as",
     ),
     "autoscaling in place": (
         {PLANE: IN_PLACE, GROUP: IN_PLACE | {"autoscalingConfiguration": {"minCount": 1, "maxCount": 2}}},
@@ -61,11 +61,11 @@ AT_ONCE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "taints without workers": (
         {PLANE: {"taints": [{"key": "a", "effect": "NoSchedule"}]}, "without": GROUP},
-        "without workers, pods run on the machines of the control plane; found a:NoSchedule; allowed: nothing",
+        "without worker node groups, pods must run on the control plane; found a:NoSchedule; allowed: nothing",
     ),
     "a password of a proxy": (
         {"proxyConfiguration": {"httpProxy": "http://a:b@proxy:3128", "httpsProxy": "http://proxy:3128"}},
-        "spec.proxyConfiguration.httpProxy: workflows of Tinkerbell would show the password",
+        "spec.proxyConfiguration.httpProxy: Tinkerbell workflows would expose the password",
     ),
 }
 
@@ -95,12 +95,12 @@ def test_what_the_cluster_itself_says_is_refused_at_once(name: str) -> None:
 TOGETHER: dict[str, tuple[dict[tuple[str, str], dict[str, Any]], str]] = {
     "Tinkerbell's address": (
         {(DATACENTER, FORGE): {"tinkerbellIP": "192.0.2.10"}},
-        "spec.controlPlaneConfiguration.endpoint.host: it is Tinkerbell's (TinkerbellDatacenterConfig forge: "
-        "spec.tinkerbellIP); found 192.0.2.10",
+        "spec.controlPlaneConfiguration.endpoint.host: this is the address of Tinkerbell (TinkerbellDatacenterConfig "
+        "forge: spec.tinkerbellIP); found 192.0.2.10",
     ),
     "the same in other letters": (
         {(DATACENTER, FORGE): {"tinkerbellIP": "::ffff:192.0.2.10"}},
-        "it is Tinkerbell's",
+        "this is the address of Tinkerbell",
     ),
     "two systems": (
         {(MACHINES, FORGE): {"osFamily": "redhat"}},
@@ -109,7 +109,7 @@ TOGETHER: dict[str, tuple[dict[tuple[str, str], dict[str, Any]], str]] = {
     ),
     "bottlerocket": (
         {(MACHINES, name): {"osFamily": "bottlerocket"} for name in (FORGE, CP)},
-        "EKS Anywhere makes no bare metal with Bottlerocket beyond Kubernetes 1.28",
+        "EKS Anywhere supports Bottlerocket on bare metal only up to Kubernetes 1.28",
     ),
     "bottlerocket by default": (
         {(MACHINES, name): {"osFamily": ""} for name in (FORGE, CP)},
@@ -117,16 +117,16 @@ TOGETHER: dict[str, tuple[dict[tuple[str, str], dict[str, Any]], str]] = {
     ),
     "two images": (
         {(MACHINES, FORGE): {"osImageURL": "https://images.example.com/1-35.gz"}},
-        "TinkerbellMachineConfig forge: spec.osImageURL: TinkerbellDatacenterConfig forge: spec.osImageURL names one",
+        "TinkerbellMachineConfig forge: spec.osImageURL: TinkerbellDatacenterConfig forge: spec.osImageURL sets an",
     ),
     "no image": (
         {(DATACENTER, FORGE): {"osImageURL": ""}},
-        "TinkerbellMachineConfig forge-cp: spec.osImageURL: say what is written to disks, here or for all machines in "
-        "TinkerbellDatacenterConfig forge: spec.osImageURL; found nothing; allowed: a URL that contains 1.35",
+        "TinkerbellMachineConfig forge-cp: spec.osImageURL: set the operating system image, here or for all machines "
+        "in TinkerbellDatacenterConfig forge: spec.osImageURL; found nothing; allowed: a URL that contains 1.35",
     ),
     "an image of another version": (
         {(DATACENTER, FORGE): {"osImageURL": "https://images.example.com/ubuntu-1-34.gz"}},
-        "TinkerbellDatacenterConfig forge: spec.osImageURL: spec.controlPlaneConfiguration asks for Kubernetes 1.35",
+        "TinkerbellDatacenterConfig forge: spec.osImageURL: spec.controlPlaneConfiguration needs Kubernetes 1.35",
     ),
 }
 
@@ -157,7 +157,7 @@ def test_groups_of_another_version_have_an_image_of_their_own() -> None:
     trees[0]["spec"][GROUP][0]["kubernetesVersion"] = "1.35"
     stopped = problem(seen(trees))
     assert stopped is not None
-    assert "spec.controlPlaneConfiguration asks for Kubernetes 1.36, which is not in the URL" in stopped.message
+    assert "spec.controlPlaneConfiguration needs Kubernetes 1.36, but the URL does not contain it" in stopped.message
     assert problem(seen(everything())) is None
 
 
@@ -169,7 +169,7 @@ def test_machines_with_other_systems_than_ubuntu_are_not_upgraded_in_place(famil
         of(trees, MACHINES, name)["osFamily"] = family
     stopped = problem(seen(trees))
     assert stopped is not None
-    sentence = f"knows Ubuntu alone; found InPlace, with {family}; allowed: RollingUpdate, or osFamily ubuntu"
+    sentence = f"upgrades support only Ubuntu; found InPlace, with {family}; allowed: RollingUpdate, or osFamily ubuntu"
     assert sentence in stopped.message
 
 
@@ -190,7 +190,7 @@ def test_a_workflow_runs_on_no_other_machine(worker: str) -> None:
     of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["worker"] = worker
     stopped = problem(seen(trees))
     assert stopped is not None
-    assert "TinkerbellTemplateConfig forge: spec.template.tasks[0].worker: a workflow runs on" in stopped.message
+    assert "TinkerbellTemplateConfig forge: spec.template.tasks[0].worker: a workflow can run" in stopped.message
     of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["worker"] = "{{ .device_1 }}"
     assert problem(seen(trees)) is None
 
@@ -229,11 +229,11 @@ def test_a_template_in_a_workflow_makes_no_lines_of_its_own(text: str) -> None:
     stopped = problem(seen(trees))
     assert stopped is not None
     where = "TinkerbellTemplateConfig forge: spec.template.tasks[0].actions[1].environment.TEXT"
-    assert f"{where}: a template that makes lines could add tasks" in stopped.message
+    assert f"{where}: a template that adds lines could add tasks" in stopped.message
     of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["actions"][1]["environment"] = {text: "name"}
     stopped = problem(seen(trees))
     assert stopped is not None
-    assert "a template that makes lines could add tasks" in stopped.message
+    assert "a template that adds lines could add tasks" in stopped.message
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_refused_template_is_named_with_what_is_allowed() -> None:
     stopped = problem(seen(trees))
     assert stopped is not None
     assert stopped.message == (
-        "TinkerbellTemplateConfig forge: spec.template.name: a template that makes lines could add tasks for other "
+        "TinkerbellTemplateConfig forge: spec.template.name: a template that adds lines could add tasks for other "
         "machines; write the text outside of {{ }}; found println; allowed: fields of Hardware without userData, "
         "and, contains, else, end, eq, false, formatPartition, ge, gt, hasPrefix, hasSuffix, if, index, le, len, lt, "
         "ne, nil, not, or, print, printf with its format, range, true, with"
@@ -312,6 +312,6 @@ def test_machines_and_the_kubernetes_version_are_changed_one_after_the_other(nam
     trees = changed(changes)
     trees[0]["spec"] |= UPGRADED
     of(trees, DATACENTER)["osImageURL"] = "https://images.example.com/1-36.gz"
-    assert f"{field}: hardware is counted for one of both" in refused(trees, copy.deepcopy(old))
+    assert f"{field}: it can't be changed together with the Kubernetes version" in refused(trees, copy.deepcopy(old))
     alone = manifest(**UPGRADED)
     assert refused(alone, copy.deepcopy(old)) == ""

@@ -120,14 +120,14 @@ def test_a_missing_datacenter_is_all_that_is_told() -> None:
 def test_what_is_missing_is_told_with_its_field() -> None:
     named = findings.of_datacenter(DATACENTER)
     assert list(findings.judge(named, answers(named, network=()))) == [
-        "spec.network: found VM Network, and datacenter DC0 has no such network; correct the field, "
+        "spec.network: found VM Network, but datacenter DC0 has no such network; correct the field, "
         "or create it in vSphere"
     ]
     named = findings.of_machines(MACHINES, "DC0")
     assert list(findings.judge(named, answers(named, template=(), datastore=()))) == [
-        "spec.datastore: found ssd, and datacenter DC0 has no such datastore; correct the field, "
+        "spec.datastore: found ssd, but datacenter DC0 has no such datastore; correct the field, "
         "or create it in vSphere",
-        "spec.template: found /DC0/vm/ubuntu-1.35, and datacenter DC0 has no such template; correct the field, "
+        "spec.template: found /DC0/vm/ubuntu-1.35, but datacenter DC0 has no such template; correct the field, "
         "or import it",
     ]
 
@@ -150,8 +150,8 @@ def test_several_matches_are_told_unless_one_was_taken_before() -> None:
     named = findings.of_machines(MACHINES, "DC0")
     several = answers(named, resource_pool=POOLS)
     assert list(findings.judge(named, several)) == [
-        "spec.resourcePool: found */Resources, which is 2 of the datacenter "
-        "(/DC0/host/a/Resources, /DC0/host/b/Resources); name one by its path"
+        "spec.resourcePool: found */Resources, which matches 2 in the datacenter "
+        "(/DC0/host/a/Resources, /DC0/host/b/Resources); give the path of one"
     ]
     assert list(findings.judge(named, several, [POOLS[1]])) == []
 
@@ -171,7 +171,7 @@ def test_missing_privileges_are_told_with_the_object() -> None:
     named = findings.of_machines(MACHINES, "DC0")
     lacking = msgspec.structs.replace(answers(named), lacking={"/DC0/datastore/ssd": ("Datastore.Browse",)})
     assert list(findings.judge(named, lacking)) == [
-        "spec.datastore: the account lacks privileges on /DC0/datastore/ssd: Datastore.Browse; grant them to it"
+        "spec.datastore: the account lacks privileges on /DC0/datastore/ssd: Datastore.Browse; grant them"
     ]
 
 
@@ -188,23 +188,23 @@ def test_missing_privileges_are_told_with_the_object() -> None:
         (
             msgspec.structs.replace(TEMPLATE, has_snapshot=False),
             {"cloneMode": "linkedClone"},
-            "spec.cloneMode: found linkedClone, and /DC0/vm/ubuntu-1.35 has no snapshot",
+            "spec.cloneMode: found linkedClone, but /DC0/vm/ubuntu-1.35 has no snapshot",
         ),
         (TEMPLATE, {"diskGiB": 20}, ""),
-        (TEMPLATE, {"diskGiB": 19}, "spec.diskGiB: found 19, and the disk of /DC0/vm/ubuntu-1.35 has 20"),
+        (TEMPLATE, {"diskGiB": 19}, "spec.diskGiB: found 19, but the disk of /DC0/vm/ubuntu-1.35 has 20 GiB"),
         (of_bottlerocket(22), {"osFamily": "", "diskGiB": 22}, ""),
         (of_bottlerocket(20, 2), {"osFamily": "bottlerocket"}, ""),
         (
             of_bottlerocket(20, 20),
             {"osFamily": "bottlerocket"},
-            "spec.template: /DC0/vm/ubuntu-1.35 has disks of 20 GiB and 20 GiB, and Bottlerocket has one of 22 GiB, "
-            "or one of 2 and one of 20",
+            "spec.template: /DC0/vm/ubuntu-1.35 has disks of 20 GiB and 20 GiB, but Bottlerocket has one of 22 GiB, "
+            "or two of 2 and 20 GiB",
         ),
         (
             of_bottlerocket(25),
             {"osFamily": ""},
-            "spec.template: /DC0/vm/ubuntu-1.35 has disks of 25 GiB, and Bottlerocket has one of 22 GiB, or one of "
-            "2 and one of 20",
+            "spec.template: /DC0/vm/ubuntu-1.35 has disks of 25 GiB, but Bottlerocket has one of 22 GiB, or two of "
+            "2 and 20 GiB",
         ),
         (TEMPLATE, {"osFamily": "redhat"}, "spec.template: /DC0/vm/ubuntu-1.35 lacks tag os:redhat"),
         (
@@ -246,8 +246,8 @@ def test_a_template_that_is_left_out_is_found_by_its_tags_and_stays() -> None:
     assert chosen(of("a1-35"), ["1.36"], Resolved()) == (
         {},
         [
-            "spec.template: found nothing, and folder Templates of datacenter DC0 has no template with tags os:ubuntu "
-            "and eksdRelease:kubernetes-1-36-..., for Kubernetes 1.36; import one, or name one"
+            "spec.template: found nothing, but folder Templates of datacenter DC0 has no template with tags os:ubuntu "
+            "and eksdRelease:kubernetes-1-36-..., for Kubernetes 1.36; import one, or set the field"
         ],
     )
     named = findings.of_machines(BY_TAGS, "DC0")

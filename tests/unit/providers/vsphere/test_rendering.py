@@ -112,7 +112,7 @@ def test_the_administrator_is_in_workload_clusters_by_consent_alone(missing: str
     assert waits is not None
     assert waits.reason == "CredentialsNotPermitted"
     assert f"set annotation {IN_WORKLOAD_CLUSTERS}: allowed on the Secret" in waits.message
-    assert ("found the user that makes machines" in waits.message) is (missing == "same")
+    assert ("found the user that creates machines" in waits.message) is (missing == "same")
     consented = seen(manifest(), credentials(data, **{IN_WORKLOAD_CLUSTERS: "allowed"}))
     assert consented.design is not None
     login = next(one for one in rendered(consented.design).workload if one.resource.kind == "Secret").body["data"]
@@ -214,9 +214,9 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {},
         "spec.externalEtcdConfiguration.machineGroupRef: say what the machines are like",
     ),
-    "two domains": ({GROUP: {"failureDomains": ["east", "west"]}}, {}, "machines of a group on vSphere are in one"),
+    "two domains": ({GROUP: {"failureDomains": ["east", "west"]}}, {}, "a worker node group on vSphere has only one"),
     "an unknown domain": ({GROUP: {"failureDomains": ["west"]}}, {}, "has no such failure domain; found west"),
-    "networks of a control plane": ({}, {"vineyard-cp": {"networks": ["Rows"]}}, "networks are for workers"),
+    "networks of a control plane": ({}, {"vineyard-cp": {"networks": ["Rows"]}}, "only workers can have networks"),
     "several systems": (
         {
             "externalEtcdConfiguration": {
@@ -225,7 +225,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
             }
         },
         {"vineyard": {"osFamily": "redhat"}},
-        "with external etcd, all machines of a cluster have the same operating system",
+        "with external etcd, all machines of a cluster must have the same operating system",
     ),
 }
 

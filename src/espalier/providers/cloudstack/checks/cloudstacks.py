@@ -1,7 +1,7 @@
-"""Answers from CloudStacks over the network: their API through `cs`, which signs requests and goes through pages.
+"""Answers from CloudStacks over the network, through library `cs`, which signs requests and reads all pages.
 
-The library blocks, so it runs in threads; it sends by connections of our own. A CloudStack is somebody else's program,
-which a tenant names: what it sends is bounded in size, number and time, and nothing is sent before its certificate was
+The library blocks, so it runs in threads, over connections that this module opens. Tenants name the CloudStack, so it
+is not trusted: its answers are limited in size, number and time, and nothing is sent before its certificate is
 verified.
 """
 
@@ -33,22 +33,22 @@ from espalier.clusters.checks.threads import Threads
 from espalier.providers.cloudstack.checks.questions import Answers, Asked, Entity, Question, Server, Sort
 
 CONNECT = 10.0
-"""Seconds until a connection stands, and that a CloudStack may be silent in an answer."""
+"""Timeout in seconds for connecting, and for each read of a response."""
 LONGEST = 60.0
-"""Seconds for all answers of a session."""
+"""Timeout in seconds for a whole session."""
 LARGEST = 64 * 1024 * 1024
-"""Bytes that a session reads."""
+"""The maximum bytes that a session reads."""
 MOST_REQUESTS = 200
-"""In a session: pages as well."""
+"""The maximum requests of a session, including pages."""
 
 _UNAUTHORIZED = 401
 _NOT_THERE = 431
-"""The error of CloudStack for an ID that nothing has, among other parameters that are wrong."""
+"""CloudStack's error for invalid parameters, such as an unknown ID."""
 _NOT_ALLOWED = frozenset({432, 531})
-"""Errors of CloudStack: the command is not one of this role, or what is asked for belongs to somebody else."""
+"""CloudStack's errors for a command that the role lacks, and for objects of another account."""
 
 _BY_KEYWORD = {"listNetworks": "keyword"}
-"""Where not all versions know parameter `name`."""
+"""Commands whose parameter `name` some versions lack."""
 
 T = TypeVar("T")
 
@@ -61,10 +61,10 @@ class CloudStacks:
         self._threads = Threads("cloudstack")
 
     async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
-        """All answers, in one session that ends with this."""
+        """Ask all questions in one session."""
         server = asked.server
         if not credentials.username:
-            message = f"the Secret has no keys for {server.url}: it needs api-key, secret-key, and this very api-url"
+            message = f"the Secret has no keys for {server.url}: set api-key, secret-key, and api-url to this URL"
             raise LookUpError(LOGIN_REFUSED, message, refused=True)
         session = _Session(server, self._resolve, is_verified=not credentials.insecure)
         ask = partial(_ask, session, asked, credentials)
@@ -72,7 +72,7 @@ class CloudStacks:
 
 
 def _ask(session: _Session, asked: Asked, credentials: Credentials) -> Answers:
-    """All answers. Blocks. Raises `LookUpError`."""
+    """Ask all questions. Blocks. Raises `LookUpError`."""
     host = asked.server.host
     try:
         return _CloudStack(session, asked, credentials).answers()
@@ -85,13 +85,13 @@ def _ask(session: _Session, asked: Asked, credentials: Credentials) -> Answers:
         raise LookUpError(UNREACHABLE, f"{host} can't be reached: {brief(error)}") from error
     except Exception as error:  # whatever the library makes of an answer of somebody else's program
         what = f"{type(error).__name__}: {brief(error)}"
-        raise LookUpError(UNEXPECTED, f"{host} does not answer as a CloudStack does ({what})") from error
+        raise LookUpError(UNEXPECTED, f"{host} did not return a valid CloudStack response ({what})") from error
     finally:
         session.close()
 
 
 class _Response(NamedTuple):
-    """An answer, as the library reads it."""
+    """A response with the attributes that the library reads."""
 
     status_code: int
     reason: str
@@ -104,7 +104,7 @@ class _Response(NamedTuple):
 
 
 class _Session:
-    """Sends requests for the library, over one connection to an address that was checked. Not to be used twice."""
+    """Sends requests for the library, over one connection to a checked address. Can't be reused."""
 
     def __init__(self, server: Server, resolve: Resolve, *, is_verified: bool) -> None:
         self._host = server.host
@@ -124,10 +124,10 @@ class _Session:
             raise LookUpError(UNREACHABLE, f"{server.url} can't be reached: {brief(error)}") from error
 
     def send(self, request: Any, **_: object) -> _Response:
-        """The answer to a prepared request; what the library says of certificates and time does not count."""
+        """The response to a prepared request. The library's arguments for certificates and timeouts are ignored."""
         self._requests += 1
         if self._requests > MOST_REQUESTS:
-            raise LookUpError(UNEXPECTED, f"{self._host} has more than can be asked for in {MOST_REQUESTS} requests")
+            raise LookUpError(UNEXPECTED, f"{self._host} needs more than {MOST_REQUESTS} requests to list it")
         connection = self._connection = self._connection or self._connected()
         connection.request(request.method, request.path_url, request.body, dict(request.headers))
         response = connection.getresponse()
@@ -142,14 +142,14 @@ class _Session:
         return _Response(response.status, response.reason, response.headers, b"".join(parts))
 
     def abort(self) -> None:
-        """End the connection. From any thread."""
+        """End the connection. Thread-safe."""
         self._aborted = True
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Leave nothing open."""
+        """Close the connection and the socket."""
         for one in (self._connection, self._socket):
             if one is not None:
                 one.close()
@@ -172,7 +172,7 @@ class _Session:
         return made
 
     def _take(self, taken: socket.socket) -> socket.socket:
-        """From now on this is what ends with the session."""
+        """Let the socket end with the session."""
         self._socket = taken
         if self._aborted:
             taken.close()
@@ -186,7 +186,7 @@ class _Session:
 
 
 class _Listed(msgspec.Struct):
-    """An item of a list of CloudStack, of any sort."""
+    """An item of any list of CloudStack."""
 
     id: str = ""
     name: str = ""
@@ -211,7 +211,7 @@ class _Error(msgspec.Struct):
 
 
 class _CloudStack:
-    """The API, as one session reads it."""
+    """The API in one session."""
 
     def __init__(self, session: _Session, asked: Asked, credentials: Credentials) -> None:
         self._host = asked.server.host
@@ -228,7 +228,7 @@ class _CloudStack:
         )
 
     def answers(self) -> Answers:
-        """All answers. Raises `LookUpError`."""
+        """Ask all questions. Raises `LookUpError`."""
         place = self._asked.place
         zones = self._matching("listZones", place.zone.id, place.zone.name)
         if len(zones) != 1:
@@ -247,7 +247,7 @@ class _CloudStack:
         return Answers(1, 1, accounts, entities, dict(self._holders(zone, entities)))
 
     def _domains(self, domain: str) -> list[_Listed]:
-        """Those of a path, which begins with ROOT, said or not."""
+        """The domains at a path, which may leave out ROOT."""
         parts = domain.strip("/").split("/")
         path = "/".join(parts if parts[0].upper() == "ROOT" else ["ROOT", *parts])
         found = self._list("listDomains", name=path.rpartition("/")[2], listall=True)
@@ -283,7 +283,7 @@ class _CloudStack:
                 yield from (((address, port), held) for held in self._held(address, port, zone, network))
 
     def _held(self, address: str, port: int, zone: str, network: str) -> Iterator[str]:
-        """Who has a public address: isolated networks get some."""
+        """The user of a public address, such as those of isolated networks."""
         public = self._list("listPublicIpAddresses", ipaddress=address, zoneid=zone, listall=True, allocatedonly=True)
         for one in public:
             if one.ipaddress != address:
@@ -298,7 +298,7 @@ class _CloudStack:
                     return
 
     def _matching(self, command: str, id_: str, name: str, **where: Any) -> list[_Listed]:
-        """The one of an ID, or those of a name, letter by letter."""
+        """The object with an ID, or those with exactly this name."""
         by = {"id": id_} if id_ else {_BY_KEYWORD.get(command, "name"): name}
         found = {one.id: one for one in self._list(command, **by, **where)}
         return [one for one in found.values() if (one.id == id_ if id_ else one.name == name)]
@@ -313,12 +313,14 @@ class _CloudStack:
                 return []
             raise self._refusal(command, told, error.response.status_code) from error
         except api.CloudStackException as error:
-            message = f"{self._host} does not answer as a CloudStack does: {brief('; '.join(map(str, error.args)))}"
+            message = (
+                f"{self._host} did not return a valid CloudStack response: {brief('; '.join(map(str, error.args)))}"
+            )
             raise LookUpError(UNEXPECTED, message) from error
         return _converted(found, list[_Listed])
 
     def _said(self, told: _Error) -> str:
-        """The words of an error, without keys that it repeats."""
+        """The text of an error, without the keys."""
         said = told.errortext
         for key in self._keys:
             said = said.replace(key, "...")
@@ -327,10 +329,10 @@ class _CloudStack:
     def _refusal(self, command: str, told: _Error, status: int) -> LookUpError:
         code = told.errorcode or status
         if code == _UNAUTHORIZED:
-            message = f"{self._host} refuses the keys; correct api-key and secret-key of the Secret"
+            message = f"{self._host} rejected the keys; correct api-key and secret-key in the Secret"
             return LookUpError(LOGIN_REFUSED, message, refused=True)
         if code in _NOT_ALLOWED:
-            message = f"the user of the keys may not call {command} of {self._host}; give it a role that may"
+            message = f"the keys do not allow {command} on {self._host}; grant their account a role that does"
             return LookUpError(UNEXPECTED, f"{message} ({self._said(told)})", is_there=True)
         message = f"{self._host} answered {code} to {command}: {self._said(told)}"
         return LookUpError(UNEXPECTED, message, is_there=True)
@@ -340,4 +342,4 @@ def _converted(found: Any, type_: type[T]) -> T:
     return msgspec.convert(json_trees.without_nulls(found), type_, strict=False)
 
 
-_HOW_TO_VERIFY = "have an authority sign it that this machine trusts, or correct the managementApiEndpoint"
+_HOW_TO_VERIFY = "have it signed by an authority that this machine trusts, or correct managementApiEndpoint"

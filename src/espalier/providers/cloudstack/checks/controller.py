@@ -20,7 +20,7 @@ from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackData
 
 
 def configs(look_up: LookUp) -> Configs[CloudStackDatacenterConfig, CloudStackMachineConfig, Asked, Answers]:
-    """The configs that CloudStacks are asked about."""
+    """The configs to check against CloudStacks."""
     return Configs(
         "cloudstack",
         CloudStackDatacenterConfig,
@@ -34,9 +34,9 @@ def configs(look_up: LookUp) -> Configs[CloudStackDatacenterConfig, CloudStackMa
 
 
 def _credentials(data: Mapping[str, bytes], asked: Asked) -> Credentials:
-    """The keys, if they are for this very URL: Cluster API's provider uses them at the one that the Secret has.
+    """The keys, if the Secret has this URL: Cluster API's provider uses them at the URL in the Secret.
 
-    Without them, nobody is asked: that is told as a refusal.
+    Without keys, nothing is sent, and the login counts as refused.
     """
     url, key, secret, verify = (
         data.get(field, b"").decode("utf-8", "replace")
@@ -88,14 +88,14 @@ def _of_datacenter(config: CloudStackDatacenterConfig, new: Sequence[NewEndpoint
 
 
 def _address(place: ip.Place) -> tuple[str, int] | None:
-    """The address and the port of an endpoint; None for a name: it may stand for any address."""
+    """The address and the port of an endpoint; None for a name, which may resolve to any address."""
     return (place.host, int(place.port)) if ip.parsed(place.host) is not None else None
 
 
 def _of_machines(
     config: CloudStackMachineConfig, uses: Sequence[Use[CloudStackDatacenterConfig]]
 ) -> Inquiry[Asked, Answers]:
-    """In each availability zone of the datacenter of the Clusters that name it."""
+    """Check a machine config in each availability zone of the datacenter of its Clusters."""
     zones = references.availability_zones(uses[0].datacenter.spec)
     versions = versions_of(config.metadata.name, uses)
     questions: frozenset[Question] = frozenset(findings.of_machines(config.spec).values())

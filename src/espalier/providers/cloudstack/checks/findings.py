@@ -1,4 +1,4 @@
-"""Judgement of a CloudStack's answers: what a spec names and an availability zone lacks. Pure."""
+"""Problems in a CloudStack's answers: objects that a spec names and an availability zone lacks. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_SHOWN = 5
 
 
 class ZoneFields(NamedTuple):
-    """An availability zone, and the fields that say what is in it."""
+    """An availability zone, and the fields that describe it."""
 
     zone: AvailabilityZone
     zones: str
@@ -41,12 +41,12 @@ def zones_of(spec: CloudStackDatacenterConfigSpec) -> list[ZoneFields]:
 
 
 def network_of(zone: AvailabilityZone) -> Question:
-    """Asks for the network of an availability zone."""
+    """The question for the network of an availability zone."""
     return Question.of(Sort.NETWORK, zone.zone.network)
 
 
 def judge_zone(fields: ZoneFields, answers: Answers) -> Iterator[str]:
-    """What an availability zone of a datacenter lacks."""
+    """Problems of an availability zone of a datacenter."""
     zone = fields.zone
     place, network = Question.of(Sort.ZONE, zone.zone), network_of(zone)
     if answers.zones != 1:
@@ -67,13 +67,13 @@ _SORTS = {
 
 
 def _named(spec: CloudStackMachineConfigSpec) -> dict[str, Named]:
-    """What a machine config names in each zone."""
+    """The objects that a machine config names in each zone."""
     found: dict[str, Named] = {"spec.computeOffering": spec.compute_offering, "spec.template": spec.template}
     return found | ({"spec.diskOffering": spec.disk} if spec.disk is not None else {})
 
 
 def of_machines(spec: CloudStackMachineConfigSpec) -> dict[str, Question]:
-    """All that a machine config names, by fields."""
+    """Questions for all objects that a machine config names, by field."""
     found = {field: Question.of(_SORTS[field], named) for field, named in _named(spec).items()}
     groups = {
         f"spec.affinityGroupIds[{index}]": Question(Sort.AFFINITY_GROUP, one, "")
@@ -83,10 +83,10 @@ def of_machines(spec: CloudStackMachineConfigSpec) -> dict[str, Question]:
 
 
 def judge_machines(spec: CloudStackMachineConfigSpec, zone: AvailabilityZone, answers: Answers) -> Iterator[str]:
-    """What machines lack in an availability zone."""
+    """Problems of a machine config in an availability zone."""
     where = f"availability zone {zone.name}"
     if answers.zones != 1 or answers.domains != 1 or answers.accounts not in (None, 1):
-        yield f"{where}: CloudStack lacks its zone, domain or account; see the CloudStackDatacenterConfig"
+        yield f"{where}: CloudStack has no such zone, domain or account; see the CloudStackDatacenterConfig"
         return
     for field, question in of_machines(spec).items():
         yield from _one(field, question, where, answers)
@@ -95,12 +95,12 @@ def judge_machines(spec: CloudStackMachineConfigSpec, zone: AvailabilityZone, an
         for one in answers.entities.get(question, ()):
             if named.id and named.name and one.name not in ("", named.name):
                 yield (
-                    f"{field}.name: found {named.name}, and {question.sort.value} {named.id} of {where} is called "
-                    f"{one.name}; give the ID, or the name"
+                    f"{field}.name: found {named.name}, but {question.sort.value} {named.id} of {where} is named "
+                    f"{one.name}; set only the ID or only the name"
                 )
     template = Question.of(Sort.TEMPLATE, spec.template)
     if [one for one in answers.entities.get(template, ()) if not one.is_ready]:
-        yield f"spec.template.{template.field}: found {template}, which is not ready in {where}; wait, or name another"
+        yield f"spec.template.{template.field}: found {template}, which is not ready in {where}; wait, or use another"
     if spec.disk is not None:
         offerings = answers.entities.get(Question.of(Sort.DISK_OFFERING, spec.disk), ())
         if len(offerings) == 1:
@@ -111,13 +111,13 @@ def _size(disk: DiskOffering, offering: Entity, where: str) -> Iterator[str]:
     field, size = "spec.diskOffering.customSizeInGB", disk.custom_size_in_gb
     called = offering.name or offering.id
     if offering.is_customized and size == 0:
-        yield f"{field}: found nothing, and disk offering {called} of {where} has no size; say how large disks are"
+        yield f"{field}: found nothing, but disk offering {called} of {where} has no fixed size; set a size"
     elif size and offering.is_customized is False:
-        yield f"{field}: found {size}, and disk offering {called} of {where} has a size of its own; remove the field"
+        yield f"{field}: found {size}, but disk offering {called} of {where} has a fixed size; remove the field"
 
 
 def _one(field: str, question: Question, where: str, answers: Answers) -> Iterator[str]:
-    """Exactly one is asked for."""
+    """A problem unless there is exactly one."""
     found = answers.entities.get(question, ())
     if len(found) != 1:
         place = field if question.sort is Sort.AFFINITY_GROUP else f"{field}.{question.field}"
@@ -128,9 +128,9 @@ def _counted(field: str, named: str, where: str, label: str, count: int, found: 
     if not count:
         return (
             f"{field}: found {named}; {where} has no such {label}, or the account may not see it; "
-            "correct the field, or grant the account the right to it"
+            "correct the field, or grant the account access to it"
         )
     shown = ", ".join(one.id for one in found[:MOST_SHOWN]) + (", ..." if len(found) > MOST_SHOWN else "")
     ids = f" ({shown})" if shown else ""
-    advice = "name one by its ID" if label not in ("domain", "account") else "give the whole path of the domain"
-    return f"{field}: found {named}, and {where} has {count} {label}s that are called so{ids}; {advice}"
+    advice = "set the ID" if label not in ("domain", "account") else "give the full path of the domain"
+    return f"{field}: found {named}, but {where} has {count} {label}s of this name{ids}; {advice}"

@@ -17,7 +17,7 @@ REACHABLE = "CloudStackReachable"
 
 
 class Sort(enum.Enum):
-    """A sort of thing that CloudStack has: its name in messages."""
+    """A kind of object in CloudStack; the value is its name in messages."""
 
     ZONE = "zone"
     NETWORK = "network"
@@ -28,7 +28,7 @@ class Sort(enum.Enum):
 
 
 class Question(NamedTuple):
-    """Asks for the one of an ID, or for those of a name."""
+    """Asks for the object with an ID, or for those with a name."""
 
     sort: Sort
     id: str
@@ -36,7 +36,7 @@ class Question(NamedTuple):
 
     @classmethod
     def of(cls, sort: Sort, named: Named) -> Question:
-        """For what a spec names: the ID counts if both are given."""
+        """The question for an object in a spec. The ID takes precedence over the name."""
         return cls(sort, named.id, "" if named.id else named.name)
 
     def __str__(self) -> str:
@@ -44,28 +44,28 @@ class Question(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The field that says it."""
+        """The field that names the object."""
         return "id" if self.id else "name"
 
 
 class Entity(NamedTuple):
-    """Something that CloudStack has."""
+    """An object in CloudStack."""
 
     id: str
     name: str
     is_customized: bool | None = None
-    """Of a disk offering: whoever makes a disk says how large it is. None: nothing was told."""
+    """True for a disk offering with custom size; None if unknown."""
     is_ready: bool = True
-    """Of a template: machines can be made of it."""
+    """False for a template that is not ready to use."""
 
 
 class Place(NamedTuple):
-    """Where machines are, and whose they are."""
+    """The zone of machines, and the account that owns them."""
 
     zone: Question
     domain: str
     account: str
-    """Empty: that of the keys."""
+    """Empty for the account of the keys."""
 
 
 class Server(questions.Server, frozen=True):
@@ -75,30 +75,30 @@ class Server(questions.Server, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """All that is asked in one session: about one availability zone."""
+    """All questions of one session, about one availability zone."""
 
     server: Server
     place: Place
     questions: frozenset[Question] = frozenset()
     network: Question | None = None
-    """The network in which `addresses` are looked for."""
+    """The network to search for `addresses`."""
     addresses: frozenset[tuple[str, int]] = frozenset()
-    """IP addresses with ports that nothing may have yet."""
+    """IP addresses with ports that must be unused."""
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """What a CloudStack said."""
+    """Answers of a CloudStack."""
 
     zones: int = 0
-    """How many it has that are called so."""
+    """The number of zones with the name or ID."""
     domains: int | None = None
-    """Likewise; None: not asked, as there is no zone."""
+    """The number of domains; None if not asked, because there is no zone."""
     accounts: int | None = None
-    """Likewise; None: not asked."""
+    """The number of accounts; None if not asked."""
     entities: Mapping[Question, tuple[Entity, ...]] = {}
-    """What it has; those that are not in here were not asked for."""
+    """Objects by question. Missing questions were not asked."""
     holders: Mapping[tuple[str, int], str] = {}
-    """Who has an address."""
+    """The user of each address that is in use."""
 
 
 LookUp: TypeAlias = questions.LookUp[Asked, Answers]
@@ -106,10 +106,10 @@ LookUp: TypeAlias = questions.LookUp[Asked, Answers]
 
 
 def api_of(zone: AvailabilityZone) -> Server:
-    """The API of an availability zone. Its Secret says whether certificates are verified."""
+    """The API of an availability zone. Its Secret sets whether certificates are verified."""
     return Server(server_of(zone.management_api_endpoint), url=zone.management_api_endpoint)
 
 
 def place_of(zone: AvailabilityZone) -> Place:
-    """Where machines of an availability zone are."""
+    """The zone and account for machines of an availability zone."""
     return Place(Question.of(Sort.ZONE, zone.zone), zone.domain, zone.account)

@@ -1,4 +1,4 @@
-"""A CloudStack for simulated machines: it has whatever specs name, once."""
+"""A CloudStack for simulated machines, with exactly one object for each name in specs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from espalier.providers.cloudstack.checks.questions import Answers, Asked, Entit
 
 
 async def everything_is_there(asked: Asked, _credentials: Credentials, /) -> Answers:
-    """Answers by which every spec is valid. Nothing is told of sizes of disks: simulated machines have none."""
+    """Answers that make every spec valid. Disk sizes are unknown, because simulated machines have no disks."""
     return Answers(
         zones=1,
         domains=1,

@@ -26,7 +26,7 @@ from espalier.providers.nutanix.kinds import (
 
 
 def configs(look_up: LookUp) -> Configs[NutanixDatacenterConfig, NutanixMachineConfig, Asked, Answers]:
-    """The configs that Prism Centrals are asked about."""
+    """The configs to check against Prism Centrals."""
     return Configs(
         "nutanix",
         NutanixDatacenterConfig,
@@ -40,7 +40,7 @@ def configs(look_up: LookUp) -> Configs[NutanixDatacenterConfig, NutanixMachineC
 
 
 def _credentials(data: Mapping[str, bytes], _asked: Asked) -> Credentials:
-    """Of who makes machines. Without an account, nobody logs in: that is told as a refusal."""
+    """The account that creates machines. Without one, nothing is sent, and the login counts as refused."""
     account = references.read_account(data.get(references.OF_MACHINES, b""))
     return Credentials(account.username, account.password) if account is not None else Credentials("", "")
 
@@ -61,7 +61,7 @@ def _of_datacenter(config: NutanixDatacenterConfig, new: Sequence[NewEndpoint]) 
 
 
 def _of_machines(config: NutanixMachineConfig, uses: Sequence[Use[NutanixDatacenterConfig]]) -> Inquiry[Asked, Answers]:
-    """Against the Prism Central of the Clusters that name it."""
+    """Check a machine config against the Prism Central of its Clusters."""
     datacenter, asked_for, name = uses[0].datacenter.spec, config.spec, config.metadata.name
     versions = versions_of(name, uses)
     places = {str(one): one for cluster, of in uses for one in _places(cluster, of.spec, name, asked_for.cluster)}
@@ -78,7 +78,7 @@ def _of_machines(config: NutanixMachineConfig, uses: Sequence[Use[NutanixDatacen
 def _places(
     cluster: eksa.Cluster, datacenter: NutanixDatacenterConfigSpec, config: str, own: Identifier
 ) -> Iterator[Identifier]:
-    """The Prism Element clusters in which workers with a machine config are."""
+    """The Prism Element clusters for workers with a machine config."""
     for group in cluster.spec.worker_node_group_configurations:
         if group.machine_group_ref is not None and group.machine_group_ref.name == config:
             name = group_name(group)

@@ -1,4 +1,4 @@
-"""Judgement of a Prism Central's answers: what a spec names and Prism Central lacks. Pure."""
+"""Problems in a Prism Central's answers: objects that a spec names and Prism Central lacks. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_SHOWN = 5
 
 
 def of_datacenter(spec: NutanixDatacenterConfigSpec) -> frozenset[Question]:
-    """All that the failure domains of a datacenter name."""
+    """Questions for all entities that the failure domains of a datacenter name."""
     return frozenset(
         question
         for domain in spec.failure_domains
@@ -24,7 +24,7 @@ def of_datacenter(spec: NutanixDatacenterConfigSpec) -> frozenset[Question]:
 
 
 def of_machines(spec: NutanixMachineConfigSpec, places: Iterable[Identifier]) -> frozenset[Question]:
-    """All that a machine config names, with the clusters in which its machines are."""
+    """Questions for all entities that a machine config names, with the clusters of its machines."""
     project = [Question.of(Sort.PROJECT, spec.project)] if spec.project is not None else []
     return frozenset(
         (
@@ -43,7 +43,7 @@ def categories(spec: NutanixMachineConfigSpec) -> frozenset[CategoryValue]:
 
 
 def judge_datacenter(spec: NutanixDatacenterConfigSpec, answers: Answers) -> Iterator[str]:
-    """What failure domains lack."""
+    """Problems of failure domains."""
     for index, domain in enumerate(spec.failure_domains):
         field = f"spec.failureDomains[{index}]"
         yield from _cluster_and_subnets(
@@ -56,7 +56,7 @@ def judge_datacenter(spec: NutanixDatacenterConfigSpec, answers: Answers) -> Ite
 def judge_machines(
     spec: NutanixMachineConfigSpec, places: Sequence[Identifier], answers: Answers, versions: Iterable[str]
 ) -> Iterator[str]:
-    """What machines lack, which run these Kubernetes versions; GPUs are in the clusters of `places`."""
+    """Problems of machines with these Kubernetes versions. GPUs must be in the clusters of `places`."""
     yield from _cluster_and_subnets(("spec.cluster", spec.cluster), [("spec.subnet", spec.subnet)], answers)
     images = answers.entities.get(Question.of(Sort.IMAGE, spec.image), ())
     yield from _one("spec.image", Sort.IMAGE, spec.image, images)
@@ -64,7 +64,7 @@ def judge_machines(
         for version in versions:
             if image.name and not names_version(image.name, version):
                 yield (
-                    f"spec.image: found {image.name}, of which no part says Kubernetes {version}; name an image with "
+                    f"spec.image: found {image.name}, whose name lacks Kubernetes {version}; use an image of "
                     f"that version, like ubuntu-{version}"
                 )
     if spec.project is not None:
@@ -93,22 +93,22 @@ def _cluster_and_subnets(
         found = answers.entities.get(Question.of(Sort.SUBNET, subnet), ())
         here = tuple(one for one in found if not one.cluster or one.cluster in uuids)
         if found and uuids and not here:
-            yield f"{place}: found {subnet}, which is a subnet of another cluster than {identifier}; name one of it"
+            yield f"{place}: found {subnet}, which is not a subnet of cluster {identifier}; use one that is"
         else:
             yield from _one(place, Sort.SUBNET, subnet, here or found)
 
 
 def _one(field: str, sort: Sort, identifier: Identifier, found: Sequence[Entity]) -> Iterator[str]:
-    """Exactly one entity is asked for."""
+    """A problem unless there is exactly one entity."""
     if not found:
         yield (
             f"{field}: found {identifier}; Prism Central has no such {sort.label}, or the account may not read it; "
-            "correct the field, or grant the account the right to it"
+            "correct the field, or grant the account access to it"
         )
     elif len(found) > 1:
         shown = ", ".join(one.uuid for one in found[:MOST_SHOWN]) + (", ..." if len(found) > MOST_SHOWN else "")
-        called = f"which {len(found)} {sort.label}s are called ({shown})"
-        yield f"{field}: found {identifier}, {called}; name one by its uuid"
+        called = f"the name of {len(found)} {sort.label}s ({shown})"
+        yield f"{field}: found {identifier}, {called}; use the uuid of one"
 
 
 def _gpus(asked: Sequence[Gpu], place: Identifier, there: Sequence[GpuModel]) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _gpus(asked: Sequence[Gpu], place: Identifier, there: Sequence[GpuModel]) ->
         if count < wanted and asked.index(gpu) == index:
             has = ", ".join(sorted({f"{one.name} (device {one.device_id})" for one in there})[:MOST_SHOWN]) or "none"
             yield (
-                f"spec.gpus[{index}]: found {wanted} of {called}, and cluster {place} has {count}; its GPUs are: {has}"
+                f"spec.gpus[{index}]: found {wanted} of {called}, but cluster {place} has {count}; its GPUs are: {has}"
             )
     if len(modes) > 1:
-        yield f"spec.gpus: GPUs of several modes ({', '.join(sorted(modes))}) are in cluster {place}; name those of one"
+        yield f"spec.gpus: found several modes in cluster {place} ({', '.join(sorted(modes))}); use GPUs of one"

@@ -1,7 +1,7 @@
 """Answers from a Prism Central over the network: its REST API, version 3.
 
-A Prism Central is somebody else's program, which a tenant names: what it sends is bounded in size, number and time, and
-nothing is sent before its certificate was verified.
+Tenants name the Prism Central, so it is not trusted: its answers are limited in size, number and time, and nothing is
+sent before its certificate is verified.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from espalier.providers.nutanix.checks.questions import (
 )
 
 CONNECT = 10.0
-"""Seconds until a connection stands, and that a Prism Central may be silent in an answer."""
+"""Timeout in seconds for connecting, and for each read of a response."""
 LONGEST = 60.0
-"""Seconds for all answers of a session."""
+"""Timeout in seconds for a whole session."""
 LARGEST = 64 * 1024 * 1024
-"""Bytes that a session reads."""
+"""The maximum bytes that a session reads."""
 PAGE = 500
 MOST_ENTITIES = 20_000
-"""Entities of a sort that are gone through."""
+"""The maximum entities of a kind to search."""
 
 _API = "/api/nutanix/v3"
 _NO_PATH = frozenset({".", ".."})
-"""Names that mean something else in a path; nobody calls a category so."""
+"""Names with a special meaning in paths; no category has them."""
 _ELEMENT = "AOS"
 """The service of Prism Element clusters; that of Prism Central itself is another."""
 
@@ -100,12 +100,12 @@ class _Entity(msgspec.Struct):
 
     @property
     def cluster(self) -> str:
-        """UUID of the cluster that it is in."""
+        """UUID of its cluster; empty without one."""
         return self.status.cluster_reference.uuid if self.status.cluster_reference is not None else ""
 
     @property
     def is_element(self) -> bool:
-        """False of a cluster that runs no machines: Prism Central is listed as one."""
+        """False for Prism Central itself, which is listed as a cluster without machines."""
         config = self.status.resources.config if self.status.resources is not None else None
         services = config.service_list if config is not None else None
         return not services or _ELEMENT in services
@@ -122,16 +122,16 @@ class PrismCentrals:
         self._resolve = resolve
 
     async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
-        """All answers, in one session that ends with this."""
+        """Ask all questions in one session."""
         host = asked.server.host
         if not credentials.username or ":" in credentials.username:
-            message = "the Secret has no account whose name Prism Central could have; correct it"
+            message = "the Secret has no valid user name for Prism Central; correct it"
             raise LookUpError(LOGIN_REFUSED, message, refused=True)
         try:
             async with asyncio.timeout(LONGEST), _Session(asked.server, credentials, self._resolve) as session:
                 return await _Prism(session, asked.server, credentials).answers(asked)
         except TimeoutError as error:
-            message = f"{host} did not answer in time: it was silent for {CONNECT:g} s, or needed {LONGEST:g} s in all"
+            message = f"{host} timed out: no response within {CONNECT:g} s, or more than {LONGEST:g} s in total"
             raise LookUpError(UNREACHABLE, message) from error
         except aiohttp.ClientConnectorCertificateError as error:
             why = getattr(error.certificate_error, "verify_message", "") or brief(error.certificate_error)
@@ -142,7 +142,7 @@ class PrismCentrals:
 
 
 class _Session:
-    """A session of HTTP with one server, to the addresses that were checked."""
+    """An HTTP session with one server, at its checked addresses."""
 
     def __init__(self, server: Server, credentials: Credentials, resolve: Resolve) -> None:
         self._server = server
@@ -176,7 +176,7 @@ class _Session:
 
 
 class _Resolved(AbstractResolver):
-    """The addresses that were found before, and no others."""
+    """A resolver that returns only addresses found before."""
 
     def __init__(self, found: Sequence[Address]) -> None:
         self._found = found
@@ -184,7 +184,7 @@ class _Resolved(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """As connections ask for them."""
+        """The addresses, in the format of aiohttp."""
         return [
             ResolveResult(
                 hostname=host,
@@ -198,7 +198,7 @@ class _Resolved(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def _tls(server: Server) -> ssl.SSLContext:
@@ -212,7 +212,7 @@ def _tls(server: Server) -> ssl.SSLContext:
 
 
 class _Prism:
-    """The API, as one session reads it."""
+    """The API in one session."""
 
     def __init__(self, session: aiohttp.ClientSession, server: Server, credentials: Credentials) -> None:
         self._session = session
@@ -221,7 +221,7 @@ class _Prism:
         self._left = LARGEST
 
     async def answers(self, asked: Asked) -> Answers:
-        """All answers. Raises `LookUpError`."""
+        """Ask all questions. Raises `LookUpError`."""
         await self._get("users/me", "the account")  # also where nothing else is asked: the account is right
         entities: dict[Question, tuple[Entity, ...]] = {}
         for sort in Sort:
@@ -242,7 +242,7 @@ class _Prism:
             if len(page) < PAGE:
                 return found
             if len(found) >= MOST_ENTITIES:
-                message = f"{self._host} has more than {MOST_ENTITIES} {collection}, which are too many to look through"
+                message = f"{self._host} has more than {MOST_ENTITIES} {collection}, the most that can be searched"
                 raise LookUpError(UNEXPECTED, message)
 
     async def _has(self, category: CategoryValue) -> bool:
@@ -255,20 +255,20 @@ class _Prism:
         return await self._request("GET", f"{_API}/{path}", f"read {what}")
 
     async def _request(self, method: str, path: str, doing: str, body: Mapping[str, Any] | None = None) -> bytes | None:
-        """The content of an answer; None for what is not there."""
+        """The content of a response; None for a GET with status 404."""
         url = URL(path, encoded=True)
         async with self._session.request(method, url, json=body, allow_redirects=False) as response:
             if response.status == 401:
                 message = f"{self._user} can't log in; correct the Secret with the credentials"
                 raise LookUpError(LOGIN_REFUSED, message, refused=True)
             if response.status == 403:
-                message = f"{self._user} may not {doing} of {self._host}; grant it a role that may, like Prism Viewer"
+                message = f"{self._user} is not allowed to {doing} on {self._host}; grant it a role like Prism Viewer"
                 raise LookUpError(UNEXPECTED, message)
             if response.status == 404 and method == "GET":
                 return None
             content = await self._read(response)
             if response.status != 200:
-                message = f"{self._host} answered {response.status} when asked to {doing}: {_said(content)}"
+                message = f"{self._host} answered {response.status} to a request to {doing}: {_said(content)}"
                 raise LookUpError(UNEXPECTED, message)
             return content
 
@@ -285,7 +285,7 @@ class _Prism:
         try:
             return json_trees.decode(content, type_)
         except msgspec.MsgspecError as error:
-            message = f"{self._host} does not answer as a Prism Central does ({brief(error)})"
+            message = f"{self._host} did not return a valid Prism Central response ({brief(error)})"
             raise LookUpError(UNEXPECTED, message) from error
 
 
@@ -310,4 +310,4 @@ def _said(content: bytes) -> str:
     return brief(content[:1000].decode("utf-8", "replace"))
 
 
-_HOW_TO_VERIFY = "give the certificates of its authority in spec.additionalTrustBundle, or correct the endpoint"
+_HOW_TO_VERIFY = "add the certificate of its authority to spec.additionalTrustBundle, or correct the endpoint"

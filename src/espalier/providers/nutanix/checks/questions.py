@@ -17,7 +17,7 @@ REACHABLE = "PrismCentralReachable"
 
 
 class Sort(enum.Enum):
-    """A sort of entity: its collection in the API, and its name in messages."""
+    """A kind of entity: its collection in the API, and its name in messages."""
 
     CLUSTER = ("clusters", "cluster")
     SUBNET = ("subnets", "subnet")
@@ -30,7 +30,7 @@ class Sort(enum.Enum):
 
 
 class Question(NamedTuple):
-    """Asks for the entities of a name, in any letter case, or for the one of a UUID."""
+    """Asks for the entities with a name, ignoring case, or for the one with a UUID."""
 
     sort: Sort
     by_uuid: bool
@@ -38,17 +38,17 @@ class Question(NamedTuple):
 
     @classmethod
     def of(cls, sort: Sort, identifier: Identifier) -> Question:
-        """For what a spec names."""
+        """The question for an entity in a spec."""
         return cls(sort, identifier.type == "uuid", str(identifier))
 
     def matches(self, entity: Entity) -> bool:
-        """True of an entity that is asked for."""
+        """True if the entity is asked for."""
         found = entity.uuid if self.by_uuid else entity.name
         return found.casefold() == self.value.casefold()
 
 
 class Entity(NamedTuple):
-    """Something that a Prism Central has."""
+    """An entity in Prism Central."""
 
     uuid: str
     name: str
@@ -90,7 +90,7 @@ def server_of(spec: NutanixDatacenterConfigSpec) -> Server:
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """All that is asked in one session."""
+    """All questions of one session."""
 
     server: Server
     questions: frozenset[Question] = frozenset()
@@ -100,13 +100,13 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """What a Prism Central said."""
+    """Answers of a Prism Central."""
 
     entities: Mapping[Question, tuple[Entity, ...]] = {}
     categories: frozenset[CategoryValue] = frozenset()
-    """Those that there are, of the ones that were asked for."""
+    """The requested values that exist."""
     gpus: tuple[GpuModel, ...] | None = None
-    """None: nothing was told of GPUs."""
+    """None if GPUs are unknown."""
 
 
 LookUp: TypeAlias = questions.LookUp[Asked, Answers]

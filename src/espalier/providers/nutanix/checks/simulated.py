@@ -1,4 +1,4 @@
-"""A Prism Central for simulated machines: it has whatever specs name, once."""
+"""A Prism Central for simulated machines, with exactly one entity for each name in specs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from espalier.providers.nutanix.checks.questions import Answers, Asked, Entity
 
 
 async def everything_is_there(asked: Asked, _credentials: Credentials, /) -> Answers:
-    """Answers by which every spec is valid. Nothing is told of names of images, nor of GPUs: simulated machines have
+    """Answers that make every spec valid. Names of images, and GPUs, are unknown: simulated machines have
     neither.
     """
     return Answers(

@@ -19,7 +19,7 @@ from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowMachineConfi
 
 
 def configs(look_up: LookUp) -> Configs[SnowDatacenterConfig, SnowMachineConfig, Asked, Answers]:
-    """The configs that devices are asked about."""
+    """The configs to check against devices."""
     return Configs(
         "snow",
         SnowDatacenterConfig,
@@ -33,7 +33,7 @@ def configs(look_up: LookUp) -> Configs[SnowDatacenterConfig, SnowMachineConfig,
 
 
 def _credentials(data: Mapping[str, bytes], asked: Asked) -> Credentials:
-    """The keys for a device. Without a profile nothing is sent: that is told as a refusal."""
+    """The keys for a device. Without a profile, nothing is sent, and the login counts as refused."""
     return Credentials(*references.keys_of(data, asked.server.host), authorities=references.authorities(data))
 
 
@@ -42,7 +42,7 @@ def _account(config: SnowDatacenterConfig) -> Key:
 
 
 def _of_datacenter(config: SnowDatacenterConfig, new: Sequence[NewEndpoint]) -> Inquiry[Asked, Answers]:
-    """No device is asked: they know nothing of the addresses of direct network interfaces."""
+    """Nothing to ask: devices do not know the addresses of direct network interfaces."""
     addresses = {one.key: one.holder for one in new}
 
     def judge(_told: Sequence[Answers | None]) -> Judgement:
@@ -52,7 +52,7 @@ def _of_datacenter(config: SnowDatacenterConfig, new: Sequence[NewEndpoint]) -> 
 
 
 def _of_machines(config: SnowMachineConfig, uses: Sequence[Use[SnowDatacenterConfig]]) -> Inquiry[Asked, Answers]:
-    """Against each device: machines may be made on any of them."""
+    """Check a machine config against each device, because machines may run on any of them."""
     spec, account = config.spec, _account(uses[0].datacenter)
     versions = versions_of(config.metadata.name, uses)
 

@@ -1,7 +1,7 @@
 """Answers from Snow devices over the network: the API of the device, and its EC2-compatible one.
 
-A tenant names devices: what they send is bounded in size, number and time. Nothing is sent before the certificate was
-verified, and signatures instead of keys after it.
+Tenants name the devices, so they are not trusted: their answers are limited in size, number and time. Nothing is sent
+before the certificate is verified, and then only signatures, never keys.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from espalier.providers.snow.checks import signed
 from espalier.providers.snow.checks.questions import Answers, Asked
 
 CONNECT = 10.0
-"""Seconds until a connection stands, and that a device may be silent in an answer."""
+"""Timeout in seconds for connecting, and for each read of a response."""
 LONGEST = 60.0
-"""Seconds for all answers of a session."""
+"""Timeout in seconds for a whole session."""
 LARGEST = 2 * 1024 * 1024
-"""Bytes that a session reads."""
+"""The maximum bytes that a session reads."""
 MOST_PAGES = 20
-"""Pages of a list; devices have few images, and are not known to make pages."""
+"""The maximum pages of a list. Devices have few images, and are not known to paginate."""
 
 LOCKED = "DeviceLocked"
-"""The reason of a device that answers, and gives nothing away: after a restart each is locked."""
+"""The reason for a locked device, as each is after a restart."""
 
 _UNLOCKED = "UNLOCKED"
 _TARGET = "SnowballDevice_20171127"
 _FORBIDDEN = frozenset({"UnauthorizedOperation", "AccessDenied", "AccessDeniedException"})
-"""Codes of a known account that may not do something."""
+"""Codes for a known account without permission."""
 _REFUSED = frozenset(
     {
         "AuthFailure",
@@ -58,14 +58,14 @@ _REFUSED = frozenset(
         "UnrecognizedClientException",
     }
 )
-"""Codes of keys that are not right."""
+"""Codes for invalid keys."""
 
 
 T = TypeVar("T")
 
 
 class Ports(NamedTuple):
-    """Where the APIs of a device are."""
+    """The ports of the APIs of a device."""
 
     ec2: int = 8243
     device: int = 9092
@@ -100,7 +100,7 @@ class SnowDevices:
         self._ports = ports
 
     async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
-        """All answers, in one session that ends with this."""
+        """Ask all questions in one session."""
         device = asked.server.host
         if not credentials.username or not credentials.password:
             message = (
@@ -112,8 +112,8 @@ class SnowDevices:
             async with asyncio.timeout(LONGEST), await self._session(device, credentials) as session:
                 return await _Apis(session, device, self._ports, credentials).answers(asked)
         except TimeoutError as error:
-            limits = f"it was silent for {CONNECT:g} s, or needed {LONGEST:g} s in all"
-            message = f"device {device} did not answer in time: {limits}"
+            limits = f"no response within {CONNECT:g} s, or more than {LONGEST:g} s in total"
+            message = f"device {device} timed out: {limits}"
             raise LookUpError(UNREACHABLE, message) from error
         except aiohttp.ClientConnectorCertificateError as error:
             why = getattr(error.certificate_error, "verify_message", "") or brief(error.certificate_error)
@@ -123,16 +123,14 @@ class SnowDevices:
             raise LookUpError(UNREACHABLE, f"device {device} can't be reached: {brief(error)}") from error
 
     async def _session(self, device: str, credentials: Credentials) -> aiohttp.ClientSession:
-        """A session of HTTP. Devices are named by addresses, so there is no name that is resolved again later."""
+        """An HTTP session. Devices are named by addresses, so no name can be resolved to something else later."""
         if addresses.parsed(device) is None:
             raise ValueError("its name is not an IP address")
         await asyncio.to_thread(self._resolve, device, self._ports.ec2)
         try:
             context = await asyncio.to_thread(_tls, credentials.authorities)
         except (ssl.SSLError, ValueError) as error:
-            message = (
-                f"field {references.AUTHORITIES} of the Secret has no certificates that can be read: {brief(error)}"
-            )
+            message = f"field {references.AUTHORITIES} of the Secret has no valid certificates: {brief(error)}"
             raise LookUpError(NOT_VERIFIED, message, refused=True) from error
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=context, limit=1),
@@ -143,7 +141,7 @@ class SnowDevices:
 
 
 def _tls(authorities: str) -> ssl.SSLContext:
-    """A context that trusts these certificates and no others: each device makes its own, which signs itself."""
+    """A context that trusts only these certificates, which devices sign themselves."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=authorities)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # those of several devices may have one name
@@ -151,7 +149,7 @@ def _tls(authorities: str) -> ssl.SSLContext:
 
 
 class _Apis:
-    """The APIs of a device, as one session reads them."""
+    """The APIs of a device in one session."""
 
     def __init__(self, session: aiohttp.ClientSession, device: str, ports: Ports, credentials: Credentials) -> None:
         self._session = session
@@ -161,7 +159,7 @@ class _Apis:
         self._left = LARGEST
 
     async def answers(self, asked: Asked) -> Answers:
-        """All answers. Raises `LookUpError`."""
+        """Ask all questions. Raises `LookUpError`."""
         state = (await self._of_device("DescribeDevice", _Device)).unlock_status.state
         if state != _UNLOCKED:
             found = brief(state) or "nothing"
@@ -197,18 +195,18 @@ class _Apis:
             raise self._unexpected(action, brief(error)) from error
 
     async def _all(self, action: str, member: str) -> Sequence[Mapping[str, Any]]:
-        """A list of EC2."""
+        """All items of a list of the EC2 API."""
         found: list[Mapping[str, Any]] = []
         token = ""
         for _ in range(MOST_PAGES):
             page = await self._of_ec2(action, {"NextToken": token} if token else {})
             if member not in page:
-                raise self._unexpected(action, f"there are no {member}")
+                raise self._unexpected(action, f"it has no {member}")
             found += page[member]
             token = page.get("NextToken") or ""
             if not token:
                 return found
-        raise self._unexpected(action, f"there are more than {MOST_PAGES} pages")
+        raise self._unexpected(action, f"it has more than {MOST_PAGES} pages")
 
     async def _of_ec2(self, action: str, fields: Mapping[str, str]) -> Mapping[str, Any]:
         headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
@@ -243,18 +241,18 @@ class _Apis:
             return response.status, b"".join(parts)
 
     def _raise(self, action: str, status: int, code: str, message: str) -> NoReturn:
-        """What an error of one of the APIs means."""
+        """Raise the `LookUpError` for an error of one of the APIs."""
         if code in _FORBIDDEN:
-            what = f"the keys for device {self._host} may not {action}; allow it, or take other keys"
+            what = f"the keys for device {self._host} do not allow {action}; allow it, or use other keys"
             raise LookUpError(LOGIN_REFUSED, what, refused=True)
         if code in _REFUSED or status in (401, 403):
-            what = f"device {self._host} refuses the keys of its profile; correct the Secret with the credentials"
+            what = f"device {self._host} rejected the keys of its profile; correct the Secret with the credentials"
             raise LookUpError(LOGIN_REFUSED, what, refused=True)
         said = brief(f"{code} {message}") or "no reason"
         raise LookUpError(UNEXPECTED, f"device {self._host} answered {status} to {action}: {said}")
 
     def _unexpected(self, action: str, why: str) -> LookUpError:
-        return LookUpError(UNEXPECTED, f"device {self._host} does not answer {action} as a Snow device does ({why})")
+        return LookUpError(UNEXPECTED, f"device {self._host} did not return a valid response to {action} ({why})")
 
 
 _HOW_TO_VERIFY = (

@@ -1,4 +1,4 @@
-"""Judgement of the answers of Snow devices: what a spec names and a device lacks. Pure."""
+"""Problems in the answers of Snow devices: objects that a spec names and a device lacks. Pure."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ MOST_SHOWN = 5
 
 
 def judge_machines(spec: SnowMachineConfigSpec, answers: Sequence[Answers | None]) -> Iterator[str]:
-    """What devices lack, whose answers are in the order of `spec.devices`; None: this one gave none."""
+    """Problems of devices. `answers` are in the order of `spec.devices`, None for a device without one."""
     told = {device: one for device, one in zip(spec.devices, answers, strict=True) if one is not None}
     for index, device in enumerate(spec.devices):
         version = re.match("[0-9]{1,9}", told[device].software) if device in told else None
         if version is not None and int(version[0]) < LEAST_SOFTWARE:
             yield (
-                f"spec.devices[{index}]: found {device}, whose software has version {version[0]}; it must have "
-                f"{LEAST_SOFTWARE} or later; update the device, or name another one"
+                f"spec.devices[{index}]: found {device}, which runs software version {version[0]}; Kubernetes needs "
+                f"{LEAST_SOFTWARE} or later; update the device, or use another one"
             )
     if spec.ami_id:
         images = {device: one.images for device, one in told.items()}
-        advice = "correct the field, or bring the image to each device"
+        advice = "correct the field, or import the image on each device"
         yield from _lacking("spec.amiID", spec.ami_id, "image", images, advice)
     wanted = spec.instance_type or DEFAULT_INSTANCE_TYPE
     types = {device: one.instance_types for device, one in told.items()}
-    yield from _lacking("spec.instanceType", wanted, "instance type", types, "name one that each device offers")
+    yield from _lacking("spec.instanceType", wanted, "instance type", types, "use one that all devices offer")
     for device, offered in types.items():
         if 0 < (number := (offered or {}).get(wanted, 0)) < LEAST_CPUS:
             yield (
-                f"spec.instanceType: found {wanted}, which has {number} virtual CPU on device {device}; machines with "
-                f"Kubernetes need {LEAST_CPUS}; name a larger one"
+                f"spec.instanceType: found {wanted}, which has {number} virtual CPU on device {device}; nodes of "
+                f"Kubernetes need {LEAST_CPUS}; use a larger type"
             )
     pairs = {device: one.key_pairs for device, one in told.items()}
     advice = "correct the field, or import the key pair on each device"
@@ -47,7 +47,7 @@ def judge_machines(spec: SnowMachineConfigSpec, answers: Sequence[Answers | None
 def _lacking(
     field: str, wanted: str, sort: str, there: Mapping[str, Collection[str] | None], advice: str
 ) -> Iterator[str]:
-    """One sentence for all devices that lack it, with what they have in common."""
+    """One message for all devices that lack an object, with the objects that they have in common."""
     without = {device: found for device, found in there.items() if found is not None and wanted not in found}
     if not without:
         return

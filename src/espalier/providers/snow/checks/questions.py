@@ -15,25 +15,25 @@ REACHABLE = "SnowDevicesReachable"
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """All that is asked of a device in one session."""
+    """All questions to a device in one session."""
 
     server: Server
     """The device, by its IP address."""
     images: bool = False
-    """True if it is asked for its images."""
+    """True to ask for its images."""
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """What an unlocked device said."""
+    """Answers of an unlocked device."""
 
     software: str
-    """The version of its software."""
+    """Software version."""
     instance_types: Mapping[str, int] | None
-    """Instance types that it offers, and how many virtual CPUs each has; 0: it did not say. None: nothing was told."""
+    """Virtual CPUs by offered instance type, 0 if unknown; None if the types are unknown."""
     key_pairs: frozenset[str] | None
-    """Names of its key pairs. None: nothing was told."""
+    """Names of its key pairs; None if unknown."""
     images: frozenset[str] | None = None
-    """Identifiers of its images. None: nothing was told."""
+    """IDs of its images; None if unknown."""
 
 
 LookUp: TypeAlias = questions.LookUp[Asked, Answers]

@@ -1,4 +1,4 @@
-"""Requests to a Snow device as AWS signs them, and answers of its EC2-compatible API. Pure.
+"""Requests to a Snow device, signed as AWS does, and answers of its EC2-compatible API. Pure.
 
 botocore makes signatures and reads answers; it sends nothing itself. The model has the part of EC2's API that is asked:
 botocore's own one of EC2 takes 36 MiB of memory.
@@ -24,7 +24,7 @@ ACTIONS = (IMAGES, INSTANCE_TYPES, KEY_PAIRS)
 
 
 class NotReadable(ValueError):
-    """An answer is not one of EC2."""
+    """The response is not valid for EC2."""
 
 
 def signed(
@@ -38,8 +38,7 @@ def signed(
 
 
 def read(action: str, status: int, content: bytes) -> Mapping[str, Any]:
-    """An answer of EC2, by the names of its members; an error has `Error` with `Code` and `Message`. Raises
-    `NotReadable`."""
+    """A response of EC2, by member; errors have `Error` with `Code` and `Message`. Raises `NotReadable`."""
     if b"<!DOCTYPE" in content.replace(b"\0", b""):  # entities would be replaced; in UTF-16, too
         raise NotReadable("the document defines a type of its own")
     shape = _library("model").ServiceModel(_MODEL, EC2).operation_model(action).output_shape
@@ -63,7 +62,7 @@ def _list(of: str) -> dict[str, Any]:
 
 
 def _structure(**members: tuple[str, str]) -> dict[str, Any]:
-    """A shape whose members have these names in XML, and these shapes."""
+    """A shape with members of these names in XML, and these shapes."""
     named = {name: {"shape": shape, "locationName": at} for name, (at, shape) in members.items()}
     return {"type": "structure", "members": named}
 

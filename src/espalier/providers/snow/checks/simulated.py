@@ -1,4 +1,4 @@
-"""Snow devices for simulated machines: they have whatever specs name."""
+"""Snow devices for simulated machines, with all objects that specs name."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from espalier.providers.snow.checks.questions import Answers, Asked
 
 
 async def everything_is_there(_asked: Asked, _credentials: Credentials, /) -> Answers:
-    """Answers by which every spec is valid: nothing is told."""
+    """Answers that make every spec valid, because all is unknown."""
     return Answers(software="", instance_types=None, key_pairs=None)

@@ -1,1 +1,1 @@
-"""Bare metal of a management cluster: its kinds, the file it comes from, and what machine configs select of it."""
+"""Bare metal of a management cluster: its kinds, its inventory file, and its selection by machine configs."""

@@ -1,7 +1,7 @@
-"""The controller that keeps in the status of TinkerbellMachineConfigs what was found of the Hardware that they select.
+"""The controller that reports the selected Hardware in the status of TinkerbellMachineConfigs.
 
-Who gets which Hardware depends on all Clusters and all Hardware, so all configs are judged at once: at each change,
-once a second at most. Nothing is asked for elsewhere, and nothing is checked again without a change.
+The allocation of Hardware depends on all Clusters and all Hardware, so all configs are judged at once: at each change,
+at most once a second. There are no requests to other systems, and no periodic checks.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from espalier.runtime.predicates import change_of
 from espalier.runtime.writer import Precondition, Writer
 
 RIGHTS = tuple(Right((kind.resource,), FOLLOW) for kind in (Hardware, BMCMachine, TinkerbellMachine))
-"""What is read in the system's namespace, besides what all Clusters need."""
+"""Kinds to read in the system's namespace, besides those that all Clusters need."""
 
 NOT_INSTALLED = "HardwareNotInstalled"
 AVAILABLE = "HardwareAvailable"
@@ -66,7 +66,7 @@ def controller(host: Host) -> Controller:
 
 
 class _Seen(NamedTuple):
-    """All that is read."""
+    """All objects that are read."""
 
     configs: Sequence[tuple[Object, TinkerbellMachineConfig]]
     unreadable: Sequence[tuple[Object, msgspec.ValidationError]]
@@ -74,7 +74,7 @@ class _Seen(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """What there is of a Cluster."""
+    """The existing objects of a Cluster."""
 
     machines: set[str]
     """Its TinkerbellMachines."""
@@ -122,7 +122,7 @@ class _Checks:
         return (ALL,) if self._bmcs.list() else ()
 
     async def reconcile(self, _all: Key) -> Outcome:
-        """Write what differs. A config that can't be written keeps no other from it."""
+        """Write statuses that differ. A failed write does not stop the others."""
         if not len(self._configs):
             return Done()
         failed: Fault | None = None
@@ -146,7 +146,7 @@ class _Checks:
             self._host.manager.recorder.event(found, "Warning", status.failure_reason, status.failure_message)
 
     def _statuses(self) -> Iterator[tuple[Object, msgspec.Struct | dict[str, object]]]:
-        """What each config is told."""
+        """The new status of each config."""
         seen = self._seen()
         yield from ((found, unreadable(found, error)) for found, error in seen.unreadable)
         for found, config in seen.configs:
@@ -223,7 +223,7 @@ class _Checks:
         return customers
 
     def _made(self) -> Mapping[Key, _Made]:
-        """What there is of each Cluster. Of Clusters of one name, one has the control plane, and with it all else."""
+        """The existing objects of each Cluster. Of Clusters with one name, the owner of the control plane has all."""
         found: dict[Key, _Made] = {}
         clusters: dict[str, Key] = {}
         for plane in self._planes.list():
@@ -241,7 +241,7 @@ class _Checks:
         return found
 
     def _reserved(self, cluster: eksa.Cluster) -> Iterator[tuple[str, str]]:
-        """Addresses that belong to no machine, by their fields."""
+        """Addresses that no machine may have, by field."""
         if host := cluster.spec.endpoint_host:
             yield endpoint.FIELD, host
         name = cluster.spec.datacenter_ref.name if cluster.spec.datacenter_ref is not None else ""
@@ -263,7 +263,7 @@ def _not_installed() -> str:
 
 
 def _asked(one: Object) -> tuple[object, ...]:
-    """All but what is reported."""
+    """Identity, generation, labels and annotations: everything but the status."""
     metadata = one.metadata
     return metadata.uid, metadata.generation, metadata.labels, metadata.annotations
 
@@ -278,7 +278,7 @@ def _selection(machine: Object) -> Iterator[bytes]:
 
 
 def _owner(found: Object, selections: frozenset[bytes] = frozenset()) -> Owner:
-    """What a KubeadmControlPlane or a MachineDeployment is asked for, and how far it is."""
+    """The requested and the current state of a KubeadmControlPlane or a MachineDeployment."""
     status: KubeadmControlPlaneStatus | MachineDeploymentStatus
     if found.kind == KubeadmControlPlane.resource.kind:
         plane = found.decode(KubeadmControlPlane)

@@ -1,4 +1,4 @@
-"""Demand for Hardware: how many pieces of which selection each Cluster needs, and which it has. Pure."""
+"""Demand for Hardware: how many of each selection every Cluster needs and has. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig, Tinkerb
 
 
 class Owner(NamedTuple):
-    """The KubeadmControlPlane or MachineDeployment of a group, and what it has."""
+    """The KubeadmControlPlane or MachineDeployment of a group, and the state of its machines."""
 
     machines: int
-    """How many it is asked for."""
+    """The number of requested machines."""
     kubernetes_version: str
     """A minor version."""
     selections: frozenset[bytes] = frozenset()
-    """Of the machines that there are."""
+    """Those of the existing machines."""
     is_rolling: bool = False
     """True while machines are replaced."""
 
@@ -36,7 +36,7 @@ class Selection(NamedTuple):
     """Hardware by its labels. Equal selections select the same."""
 
     text: str
-    """The field, and what it selects, for messages."""
+    """The field and its selector, for messages."""
     terms: bytes
 
     def selects(self, labels: Mapping[str, str]) -> bool:
@@ -58,23 +58,23 @@ def selection(spec: TinkerbellMachineConfigSpec) -> Selection:
 
 
 def canonical(terms: Sequence[LabelSelector | kinds.LabelSelector]) -> bytes:
-    """Terms as they are compared."""
+    """Terms in canonical form, for comparison."""
     return msgspec.json.encode(terms, order="deterministic")
 
 
 class Demand(NamedTuple):
-    """What a Cluster needs of one selection."""
+    """The Hardware of one selection that a Cluster needs."""
 
     selection: Selection
     machines: int = 0
     spare: int = 0
     """Machines beyond the count, while others are replaced."""
     is_new: bool = False
-    """True if Cluster API was not asked for all of it. What it was asked for is needed, and nobody waits for it."""
+    """True if Cluster API was not asked for all of it yet: only then must the Cluster wait for Hardware."""
 
     @property
     def whole(self) -> int:
-        """All that it needs at the same time."""
+        """The number that it needs at the same time."""
         return self.machines + self.spare
 
 
@@ -89,11 +89,11 @@ class Customer(NamedTuple):
     machines: frozenset[str] = frozenset()
     """Its TinkerbellMachines."""
     reserved: Mapping[str, str] = {}
-    """Addresses that no Hardware may have, with their fields."""
+    """Addresses that no Hardware may have, by field."""
 
     @property
     def turn(self) -> tuple[bool, tuple[str, str]]:
-        """The order in which Clusters are served: first those that run, then the older ones."""
+        """The order in which Clusters get Hardware: running ones first, then by age."""
         return not self.machines, self.born
 
 
@@ -151,7 +151,7 @@ def _demand(group: _Group, chosen: Selection, owner: Owner | None) -> Demand:
 
 
 def _surge(group: _Group) -> int:
-    """Machines beyond the count while others are replaced."""
+    """The number of additional machines while others are replaced."""
     if group.strategy is None:
         return 1
     if group.strategy.type == "InPlace":

@@ -1,4 +1,4 @@
-"""The inventory: a CSV file with a line for each machine of bare metal, as the CLI of EKS Anywhere reads it."""
+"""The inventory: a CSV file with one line per machine, in the format of EKS Anywhere's CLI."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IGNORED = ("id", "vendor")
 
 
 class BMC(NamedTuple):
-    """The way to a baseboard management controller."""
+    """The address and credentials of a baseboard management controller."""
 
     host: str
     username: str
@@ -68,13 +68,13 @@ _Row = Sequence[_Cell]
 def read(data: bytes, source: str) -> Inventory:
     """The machines of a file. Raises `ManifestError` that names each wrong cell with line and column."""
     if len(data) > MOST_BYTES:
-        raise error_in(source, f"the file has {len(data)} bytes; allowed are {MOST_BYTES}")
+        raise error_in(source, f"the file has {len(data)} bytes; the limit is {MOST_BYTES}")
     file = _File(source)
     rows = [row for row in _rows(decoded(data, source), file) if any(cell.text for cell in row)]
     if len(rows) > MOST_LINES + 1:
-        raise error_in(source, f"the file has {len(rows)} lines; allowed are {MOST_LINES} machines")
+        raise error_in(source, f"the file has {len(rows)} lines; the limit is {MOST_LINES} machines")
     if not rows:
-        raise error_in(source, f"the file is empty; expected names of columns ({', '.join(_REQUIRED)}), then machines")
+        raise error_in(source, f"the file is empty; expected a header ({', '.join(_REQUIRED)}), then machines")
     head, *lines = rows
     seen: dict[tuple[str, str], int] = {}
     names = _names(head, file)
@@ -82,12 +82,12 @@ def read(data: bytes, source: str) -> Inventory:
     if file.problems:
         raise ManifestError(file.told)
     if not lines:
-        raise error_in(source, "no machine in the file; expected a line for each below the names of columns")
+        raise error_in(source, "the file has no machines; expected a line for each below the header")
     return Inventory(tuple(filter(None, entries)), tuple(_unread(names)))
 
 
 class _File:
-    """A file, and what is wrong with it."""
+    """A file, and its problems."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -99,11 +99,11 @@ class _File:
 
     @property
     def told(self) -> Sequence[Problem]:
-        """In the order of the file."""
+        """The problems in the order of the file."""
         found = sorted(self.problems, key=lambda one: (one.line, one.column))
         if len(found) <= MOST_SHOWN:
             return found
-        more = Violation("", "", "", f"{len(found) - MOST_SHOWN} more cells are wrong")
+        more = Violation("", "", "", f"{len(found) - MOST_SHOWN} more cells are invalid")
         return [*found[:MOST_SHOWN], Problem(self._source, more)]
 
 
@@ -111,7 +111,7 @@ class _File:
 
 _CELL = re.compile(r'[ \t]*+(?:"(?P<quoted>(?:[^"]|"")*+)"[ \t]*+|(?P<plain>[^",\r\n]*+))(?P<end>,|\r?\n|\r|\Z)')
 _LINE_END = re.compile(r"\r?\n|\r")
-_QUOTED = 'a quotation mark without another; put the whole cell between quotation marks, and write "" for one within'
+_QUOTED = 'unmatched quotation mark; quote the whole cell, and write "" for a quotation mark in it'
 
 
 def _rows(text: str, file: _File) -> Iterator[_Row]:
@@ -143,17 +143,17 @@ def _rows(text: str, file: _File) -> Iterator[_Row]:
 
 
 def _names(head: _Row, file: _File) -> list[str]:
-    """The names of columns; none if lines can't be understood by them."""
+    """The names of columns; empty if they are invalid."""
     before = len(file.problems)
     names = [cell.text.lower() for cell in head]
     for index, (name, cell) in enumerate(zip(names, head, strict=True)):
         if name and name in names[:index]:
-            file.wrong(cell, name, "this column is there twice; remove one")
+            file.wrong(cell, name, "duplicate column; remove one")
     for name in _REQUIRED:
         if name not in names:
             near = nearest_name(name, [one for one in names if one not in _COLUMNS])
             advice = f"rename {near} to it" if near else "add it"
-            file.wrong(head[0], name, f"there is no such column; {advice}", ", ".join(filter(None, names))[:200])
+            file.wrong(head[0], name, f"missing column; {advice}", ", ".join(filter(None, names))[:200])
     return names if len(file.problems) == before else []
 
 
@@ -161,7 +161,7 @@ def _unread(names: Sequence[str]) -> Iterator[str]:
     for name in names:
         if name and name not in _COLUMNS and name not in IGNORED:
             near = nearest_name(name, list(_COLUMNS))
-            yield f"column {shown(name)} is not read" + (f"; should it be {near}?" if near else "")
+            yield f"column {shown(name)} is ignored" + (f"; did you mean {near}?" if near else "")
 
 
 # Values: each reader gives None for what is not allowed.
@@ -245,17 +245,17 @@ class _Column(NamedTuple):
 _COLUMNS: Mapping[str, _Column] = {
     "hostname": _Column(
         _hostname,
-        f"a DNS name of at most {_LONGEST_HOSTNAME} small letters, digits, dashes and dots",
+        f"a DNS name of at most {_LONGEST_HOSTNAME} lower-case letters, digits, dashes and dots",
         is_unique=True,
     ),
     "mac": _Column(_mac, "the MAC address of one machine, like 3c:ec:ef:45:67:89", is_unique=True),
     "ip_address": _Column(_address, "an IPv4 address like 192.0.2.11", is_unique=True),
     "netmask": _Column(_netmask, "a mask like 255.255.255.0"),
     "gateway": _Column(_address, "an IPv4 address like 192.0.2.1"),
-    "nameservers": _Column(_addresses, "IPv4 addresses with | between them, like 192.0.2.2|192.0.2.3"),
+    "nameservers": _Column(_addresses, "IPv4 addresses separated by |, like 192.0.2.2|192.0.2.3"),
     "labels": _Column(
         _labels,
-        f"labels with | between them, like type=worker|rack=7, each name once, and none of {_RESERVED}",
+        f"labels separated by |, like type=worker|rack=7, without duplicates or names in {_RESERVED}",
     ),
     "disk": _Column(_disk, "a device like /dev/sda"),
     "bmc_ip": _Column(_address, "an IPv4 address like 192.0.2.111", is_required=False, is_unique=True),
@@ -272,10 +272,10 @@ _HIDDEN = ("bmc_password",)
 
 
 def _entry(row: _Row, names: Sequence[str], seen: dict[tuple[str, str], int], file: _File) -> Entry | None:
-    """One machine; None if something is wrong with it. `seen` has what must be unique, with its line."""
+    """One machine; None if it is invalid. `seen` maps unique values to their lines."""
     before = len(file.problems)
     if len(row) != len(names):
-        message = "not as many cells as columns; put a cell that has a comma in it between quotation marks"
+        message = "wrong number of cells; quote cells that contain a comma"
         file.wrong(row[0], "", message, f"{len(row)} cells", str(len(names)))
         return None
     cells = dict(zip(names, row, strict=True))
@@ -305,10 +305,10 @@ def _entry(row: _Row, names: Sequence[str], seen: dict[tuple[str, str], int], fi
 
 
 def _value(name: str, column: _Column, cell: _Cell, file: _File) -> Any:
-    """The value of a cell; None if there is none, or it is wrong."""
+    """The value of a cell; None if it is empty or invalid."""
     if not cell.text:
         if column.is_required:
-            file.wrong(cell, name, "say it of each machine", "nothing", column.allowed)
+            file.wrong(cell, name, "must be set for each machine", "nothing", column.allowed)
         return None
     found = "(hidden)" if name in _HIDDEN else shown(cell.text)
     if len(cell.text) > LONGEST_CELL:
@@ -323,12 +323,12 @@ def _value(name: str, column: _Column, cell: _Cell, file: _File) -> Any:
 def _once(name: str, value: str, cell: _Cell, seen: dict[tuple[str, str], int], file: _File) -> None:
     kind = "address" if name in ("ip_address", "bmc_ip") else name
     if first := seen.get((kind, value)):
-        file.wrong(cell, name, f"line {first} has the same {kind}; each machine has its own", value)
+        file.wrong(cell, name, f"line {first} has the same {kind}; it must be unique", value)
     seen.setdefault((kind, value), cell.line)
 
 
 def _judge_network(values: Mapping[str, Any], cells: Mapping[str, _Cell], file: _File) -> None:
-    """The gateway is a neighbour: Linux accepts no other."""
+    """The gateway must be in the network of the address: Linux accepts no other."""
     if not values.keys() >= {"ip_address", "netmask", "gateway"}:
         return
     network = ipaddress.IPv4Interface(f"{values['ip_address']}/{values['netmask']}").network
@@ -340,12 +340,12 @@ def _judge_network(values: Mapping[str, Any], cells: Mapping[str, _Cell], file: 
 
 
 def _judge_bmc(values: Mapping[str, Any], cells: Mapping[str, _Cell], file: _File) -> None:
-    """All of a BMC, or nothing."""
+    """The fields of a BMC must be set all together, or not at all."""
     given = [name for name in _BMC if name in cells and cells[name].text]
     if not given:
         return
     for name in _BMC:
         if name not in given:
             place = cells.get(name, cells[given[0]])
-            message = f"the line has {' and '.join(given)}; give all three, or none where there is no BMC"
+            message = f"the line has {' and '.join(given)}; set all three, or none if there is no BMC"
             file.wrong(place, name, message, "nothing", _COLUMNS[name].allowed)

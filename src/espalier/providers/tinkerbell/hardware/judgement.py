@@ -1,6 +1,6 @@
-"""Judgement of machine configs: is there the Hardware that their Clusters need, and is it as it must be? Pure.
+"""The result for machine configs: whether there is enough valid Hardware for their Clusters. Pure.
 
-Tenants see in messages the names of Hardware that is free or their own. Of all other they are told numbers.
+Messages name only Hardware that is free or the tenant's own; other Hardware is only counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_SHOWN = 5
 
 
 class _Selected(NamedTuple):
-    """What a selection selects, as it is asked for by many Clusters."""
+    """The Hardware of a selection, computed once for all Clusters."""
 
     slots: Sequence[Slot]
     free: Sequence[Slot]
@@ -45,10 +45,10 @@ class Config(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What is found of a machine config."""
+    """The result for a machine config."""
 
     wrong: tuple[str, ...]
-    """What is wrong with the Hardware that it selects."""
+    """Problems with the selected Hardware."""
     clusters: tuple[HardwareOfCluster, ...]
     """For each Cluster that uses it, is there enough?"""
 
@@ -87,12 +87,12 @@ def judge(rack: Sequence[Slot], customers: Iterable[Customer], configs: Iterable
 
 
 class _Lack(NamedTuple):
-    """Too little of a selection."""
+    """A lack of Hardware of a selection."""
 
     own: int
     free: int
     promised: int
-    """Free ones that Clusters get whose turn is earlier."""
+    """Free Hardware for Clusters with an earlier turn."""
     held: int
 
 
@@ -100,8 +100,8 @@ _Lacking = Mapping[tuple[Key, Selection], _Lack]
 
 
 def _allocate(customers: Iterable[Customer], matches: Matches) -> _Lacking:
-    """Where there is too little. Clusters take free Hardware in their turn, all that they need or nothing: one that
-    asks for more than there is holds up no other.
+    """Selections with too little Hardware. Clusters take free Hardware in turn, all that they need or nothing: a
+    request that can't be met does not block others.
     """
     promised: set[str] = set()
     lacking: dict[tuple[Key, Selection], _Lack] = {}
@@ -133,12 +133,12 @@ def _allocate(customers: Iterable[Customer], matches: Matches) -> _Lacking:
 
 
 def _wrong(config: Config, selected: _Selected) -> Iterator[str]:
-    """What is wrong with Hardware that a machine of this config may get, or has."""
+    """Problems with Hardware that machines of this config have or may get."""
     namespace = config.key.namespace
     if reserved := sum(not slot.permits(namespace) for slot in selected.reserved):
         yield (
-            f"{config.selection.text}: selects {reserved} Hardware that Clusters of namespace {namespace} may not use "
-            f"(annotation {NAMESPACES}); select by labels that no other namespace's Hardware has"
+            f"{config.selection.text}: selects {reserved} Hardware that namespace {namespace} is not permitted to use "
+            f"(annotation {NAMESPACES}); use labels that no other namespace's Hardware has"
         )
     found = [
         f"Hardware {slot.name}: {problem}"
@@ -148,11 +148,11 @@ def _wrong(config: Config, selected: _Selected) -> Iterator[str]:
     ]
     yield from found[:MOST_SHOWN]
     if len(found) > MOST_SHOWN:
-        yield f"and {len(found) - MOST_SHOWN} more problems of Hardware"
+        yield f"and {len(found) - MOST_SHOWN} more problems with Hardware"
 
 
 def _is_visible(slot: Slot, customers: Iterable[Customer], namespace: str) -> bool:
-    """True if tenants of a namespace may see the name: it is free for them, or a machine of theirs."""
+    """True if tenants of a namespace may see the name: it is free for them, or one of their machines."""
     if slot.holder:
         return any(slot.holder in customer.machines for customer in customers)
     return slot.permits(namespace)
@@ -176,7 +176,7 @@ def _of_cluster(config: Config, customer: Customer, at: _At, matches: Matches, l
 def _obstacles(
     customer: Customer, demand: Demand, at: _At, matches: Matches, lacking: _Lacking
 ) -> Iterator[tuple[str, str]]:
-    """Reason and message of each."""
+    """Obstacles for a Cluster: reason and message of each."""
     for field, address in customer.reserved.items():
         parsed = addresses.parsed(address)
         if parsed is not None and (holder := at.get(parsed)) is not None:
@@ -196,17 +196,17 @@ def _ambiguous(demand: Demand, other: str, both: Sequence[Slot], customer: Custo
     listed = f" ({', '.join(shown[:MOST_SHOWN])}{', ...' if len(shown) > MOST_SHOWN else ''})" if shown else ""
     return (
         f"{demand.selection.text}: selects {len(both)} Hardware{listed} that TinkerbellMachineConfig {other} selects, "
-        "too, so that machines of either may get it; tell them apart by labels"
+        "too, so that machines of either could get it; use different labels"
     )
 
 
 def _shortage(demand: Demand, lack: _Lack) -> str:
     spare = f", {demand.spare} of it while machines are replaced" if demand.spare else ""
     promised = f", {lack.promised} more needed by other clusters" if lack.promised else ""
-    ways = "add Hardware with these labels, release some, or ask for fewer machines"
+    ways = "add Hardware with these labels, release some, or request fewer machines"
     if demand.spare:
         ways += ", or upgrade in place"
     return (
-        f"{demand.selection.text}: {demand.whole} Hardware is needed{spare}; found {lack.own} of this cluster, "
-        f"{lack.free} free{promised}, {lack.held} in use by others; {ways}"
+        f"{demand.selection.text}: {demand.whole} Hardware is needed{spare}; found {lack.own} used by this cluster, "
+        f"{lack.free} free{promised}, {lack.held} used by others; {ways}"
     )

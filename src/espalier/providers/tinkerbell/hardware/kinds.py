@@ -22,7 +22,7 @@ class _AsWritten(Part, rename=None):
 
 
 class IP(_AsWritten):
-    """The address that an interface gets."""
+    """The address of an interface."""
 
     address: str = ""
     family: int | None = None
@@ -31,13 +31,13 @@ class IP(_AsWritten):
 
 
 class InstanceIP(IP):
-    """An address, as instance metadata tells it."""
+    """An address in instance metadata."""
 
     public: bool = False
 
 
 class DHCP(_AsWritten):
-    """What an interface is told by DHCP."""
+    """The DHCP settings of an interface."""
 
     arch: str = ""
     hostname: str = ""
@@ -50,7 +50,7 @@ class DHCP(_AsWritten):
 
 
 class Netboot(_AsWritten):
-    """May the machine boot from the network, and run workflows?"""
+    """Whether the machine may boot from the network and run workflows."""
 
     allowPXE: bool | None = None
     allowWorkflow: bool | None = None
@@ -70,7 +70,7 @@ class Disk(Part):
 
 
 class BMCRef(Part):
-    """The Machine by which hardware is switched on and off, in its namespace."""
+    """The Machine that powers the hardware on and off, in its namespace."""
 
     api_group: str = ""
     kind: str = ""
@@ -78,7 +78,7 @@ class BMCRef(Part):
 
 
 class Facility(_AsWritten):
-    """Where hardware is."""
+    """The location of hardware."""
 
     facility_code: str = ""
     plan_slug: str = ""
@@ -95,7 +95,7 @@ class Instance(_AsWritten):
 
 
 class Metadata(Part):
-    """What hardware is told of itself."""
+    """The metadata that hardware reads."""
 
     facility: Facility | None = None
     instance: Instance | None = None
@@ -111,7 +111,7 @@ class HardwareSpec(Part):
 
 
 class HardwareStatus(Observed, frozen=True):
-    """Where a workflow is."""
+    """The state of a workflow."""
 
     state: str = ""
 
@@ -139,13 +139,13 @@ class SecretReference(Part):
 
 
 class ProviderOptions(Part):
-    """How a baseboard management controller (BMC) is spoken to."""
+    """The protocol options of a baseboard management controller (BMC)."""
 
     preferred_order: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
 
 
 class Connection(Part, kw_only=True):
-    """The way to a BMC."""
+    """The connection to a BMC."""
 
     host: str
     auth_secret_ref: SecretReference | None = None
@@ -160,7 +160,7 @@ class BMCMachineSpec(Part, kw_only=True):
 
 
 class BMCCondition(Part):
-    """What Tinkerbell found of a BMC."""
+    """A condition that Tinkerbell reports of a BMC."""
 
     type: str
     status: str
@@ -181,7 +181,7 @@ class BMCMachineStatus(Observed, frozen=True):
     partly=True,
 )
 class BMCMachine(KubeObject, kw_only=True):
-    """A BMC: it switches hardware on and off, and says from what it boots."""
+    """A BMC, which powers hardware on and off, and sets its boot device."""
 
     spec: BMCMachineSpec
     status: BMCMachineStatus = BMCMachineStatus()

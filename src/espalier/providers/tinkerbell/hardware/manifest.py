@@ -1,4 +1,4 @@
-"""The objects of bare metal: what Tinkerbell is told of each machine of an inventory."""
+"""The objects of Tinkerbell for each machine of an inventory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IPV4 = 4
 
 
 def manifest(data: bytes, source: str) -> tuple[list[Tree], tuple[str, ...]]:
-    """The objects of a CSV file, and a sentence for each of its columns that is not read. Raises `ManifestError`."""
+    """The objects of a CSV file, and a warning for each ignored column. Raises `ManifestError`."""
     inventory = read(data, source)
     made = [msgspec.to_builtins(one) for entry in inventory.entries for one in objects(entry)]
     return made, inventory.unread

@@ -1,4 +1,4 @@
-"""What the results of checks mean for a Cluster. Pure."""
+"""Reasons for a Cluster to wait, from the results of checks. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from espalier.runtime.outcome import Wait
 
 
 def problems(cluster: eksa.Cluster, children: Sequence[Object], _is_new: bool) -> Iterator[Wait]:
-    """Why a Cluster must wait: a machine config was not judged for it as it is now, or there is a lack of Hardware."""
+    """Why a Cluster must wait: its current spec was not judged yet with a machine config, or Hardware is lacking."""
     for child in children:
         if child.kind != TinkerbellMachineConfig.resource.kind:
             continue
@@ -23,6 +23,6 @@ def problems(cluster: eksa.Cluster, children: Sequence[Object], _is_new: bool) -
         if status.spec_valid is False and status.observed_generation == child.metadata.generation:
             yield Wait(MACHINES_INVALID, f"{name}: {status.failure_message}")
         elif found is None or not is_judged or status.observed_generation != child.metadata.generation:
-            yield Wait(NOT_CHECKED, f"waiting for {name} to be compared with the Hardware that it selects")
+            yield Wait(NOT_CHECKED, f"waiting for {name} to be checked against the Hardware that it selects")
         elif found.reason:
             yield Wait(found.reason, f"{name}: {found.message}")

@@ -1,4 +1,4 @@
-"""Hardware as it is seen: what is free, and what is wrong with each piece. Pure."""
+"""The state of Hardware: which is free, and the problems of each. Pure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ NAMESPACES = f"{GROUP}/hardware-namespaces"
 """Annotation of Hardware: the namespaces whose Clusters may use it, separated by commas; without it, all."""
 
 SKIP_CONTACT_CHECK = "bmc.tinkerbell.org/skip-contact-check"
-"""Label of a BMC Machine: it may be out of reach."""
+"""Label of a BMC Machine that may be unreachable."""
 
 CONTACTABLE = "Contactable"
 LONGEST = 100
-"""Characters that are quoted of a Hardware."""
+"""The maximum characters quoted from a Hardware."""
 
 USER, PASSWORD = "username", "password"
 
@@ -39,12 +39,12 @@ class Slot(NamedTuple):
     name: str
     labels: Mapping[str, str]
     holder: str = ""
-    """The TinkerbellMachine that it is; empty if it is free."""
+    """The TinkerbellMachine that uses it; empty if it is free."""
     namespaces: frozenset[str] | None = None
-    """Those whose Clusters may use it; None for all."""
+    """Namespaces whose Clusters may use it; None for all."""
     addresses: frozenset[addresses.Address] = frozenset()
     wrong: tuple[str, ...] = ()
-    """What is wrong with it, each with its field; it names no other Hardware."""
+    """Problems, each with its field. They name no other Hardware."""
 
     def permits(self, namespace: str) -> bool:
         """True if Clusters of a namespace may use it."""
@@ -110,7 +110,7 @@ def _plain(text: str) -> str:
 
 
 def _twice(groups: Iterable[frozenset[str]]) -> frozenset[str]:
-    """Those that are in several groups."""
+    """The values that are in several groups."""
     once: set[str] = set()
     twice: set[str] = set()
     for group in groups:
@@ -126,24 +126,24 @@ def _namespaces(one: Object) -> frozenset[str] | None:
 
 def _own(spec: HardwareSpec, seen: _Seen, macs: Collection[str], ips: Collection[str]) -> Iterator[str]:
     if not spec.disks or not spec.disks[0].device:
-        yield "spec.disks: found no device; say to which disk the operating system is written, like /dev/sda"
+        yield "spec.disks: found no device; set the disk for the operating system, like /dev/sda"
     if not seen.macs:
-        yield "spec.interfaces: found no dhcp.mac; say by which interface it boots"
+        yield "spec.interfaces: found no dhcp.mac; set that of the interface that it boots from"
     for field, values, twice in (("mac", seen.macs, macs), ("ip.address", seen.ips, ips)):
         for value in sorted(values & frozenset(twice)):
             yield f"spec.interfaces: dhcp.{field}: found {_quoted(value)}, which other Hardware has, too; correct one"
 
 
 def _bmc(reference: BMCRef | None, bmcs: Mapping[str, Object], secrets: Secrets) -> Iterator[str]:
-    """What keeps the hardware from being switched on."""
+    """Problems that prevent powering on the hardware."""
     if reference is None:
         return
     found = bmcs.get(reference.name)
     name = f"Machine {_quoted(reference.name)} of {BMCMachine.resource.group}"
     if found is None or reference.kind != BMCMachine.resource.kind:
         yield (
-            f"spec.bmcRef: found {_quoted(reference.kind)} {_quoted(reference.name)}, and there is no such Machine of "
-            f"{BMCMachine.resource.group} in namespace {SYSTEM_NAMESPACE}; create it, or take the reference away"
+            f"spec.bmcRef: found {_quoted(reference.kind)} {_quoted(reference.name)}, but there is no such Machine of "
+            f"{BMCMachine.resource.group} in namespace {SYSTEM_NAMESPACE}; create it, or remove the reference"
         )
         return
     try:
@@ -158,11 +158,11 @@ def _bmc(reference: BMCRef | None, bmcs: Mapping[str, Object], secrets: Secrets)
             yield f"{field}.namespace: found {_quoted(account.namespace)}; allowed: {SYSTEM_NAMESPACE}"
         elif not _is_account(secrets(account.name)):
             yield (
-                f"{field}: found {_quoted(account.name)}, and there is no such Secret with {USER} and {PASSWORD} in "
+                f"{field}: found {_quoted(account.name)}, but there is no such Secret with {USER} and {PASSWORD} in "
                 f"namespace {SYSTEM_NAMESPACE}; create it"
             )
     if not is_contactable(found):
-        yield f"spec.bmcRef: {name} is out of reach; see its conditions, or label it {SKIP_CONTACT_CHECK}=true"
+        yield f"spec.bmcRef: {name} can't be reached; see its conditions, or label it {SKIP_CONTACT_CHECK}=true"
 
 
 def _is_account(secret: Object | None) -> bool:
@@ -173,7 +173,7 @@ def _is_account(secret: Object | None) -> bool:
 
 
 def is_contactable(found: Object) -> bool:
-    """False only where Tinkerbell says so of a BMC, and that matters."""
+    """False if Tinkerbell reports the BMC as unreachable, and no label skips the check."""
     try:
         conditions = found.decode(BMCMachine).status.conditions
     except msgspec.ValidationError:
@@ -183,5 +183,5 @@ def is_contactable(found: Object) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """What others wrote, in a sentence."""
+    """Text from others, quoted for a message."""
     return json.dumps(text[:LONGEST], ensure_ascii=False)

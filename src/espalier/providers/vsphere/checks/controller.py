@@ -25,7 +25,7 @@ CREDENTIALS = Key(SYSTEM_NAMESPACE, references.CREDENTIALS)
 
 
 def configs(look_up: LookUp) -> Configs[VSphereDatacenterConfig, VSphereMachineConfig, Asked, Answers]:
-    """The configs that vCenters are asked about."""
+    """The configs to check against vCenters."""
     return Configs(
         "vsphere",
         VSphereDatacenterConfig,
@@ -58,13 +58,13 @@ def _of_datacenter(config: VSphereDatacenterConfig, new: Sequence[NewEndpoint]) 
 
 
 def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacenterConfig, Asked, Answers]:
-    """In the datacenter of the Clusters that name it."""
+    """Check a machine config in the datacenter of its Clusters."""
     templates = host.caches.of(
         VSphereMachineTemplate.resource, SYSTEM_NAMESPACE, optional=True, transform=with_our_fields
     )
 
     def in_use(uses: Sequence[Use[VSphereDatacenterConfig]]) -> frozenset[str]:
-        """The paths that machines of Clusters are made of: what a lost status said."""
+        """The paths in use by machines of Clusters, in case the status was lost."""
         of = {Key(one.cluster.metadata.namespace, one.cluster.metadata.name) for one in uses}
         found: set[str] = set()
         for template in templates.list():

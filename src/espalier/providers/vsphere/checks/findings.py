@@ -1,4 +1,4 @@
-"""Judgement of a vCenter's answers: what a spec names and the vCenter lacks. Pure."""
+"""Problems in a vCenter's answers: objects that a spec names and the vCenter lacks. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FULL_CLONE = "fullClone"
 MOST_SHOWN = 5
 
 TEMPLATES = "Templates/*"
-"""Where templates are looked for that no spec names: in the folder into which EKS Anywhere imports them."""
+"""The location of templates if a spec names none: the folder into which EKS Anywhere imports them."""
 
 
 class Named(NamedTuple):
@@ -33,7 +33,7 @@ class Named(NamedTuple):
 
 
 def of_datacenter(spec: VSphereDatacenterConfigSpec) -> tuple[Named, ...]:
-    """All that a VSphereDatacenterConfig names, its datacenter first."""
+    """All objects that a VSphereDatacenterConfig names, its datacenter first."""
 
     def named(field: str, sort: Sort, name: str) -> Named:
         return Named(field, Question(sort, spec.datacenter, name))
@@ -56,7 +56,7 @@ def of_datacenter(spec: VSphereDatacenterConfigSpec) -> tuple[Named, ...]:
 
 
 def of_machines(spec: VSphereMachineConfigSpec, datacenter: str) -> tuple[Named, ...]:
-    """All that a VSphereMachineConfig names in a datacenter, the datacenter first."""
+    """All objects that a VSphereMachineConfig names in a datacenter, the datacenter first."""
     fields = (
         ("spec.datacenter", Sort.DATACENTER, datacenter),
         ("spec.datastore", Sort.DATASTORE, spec.datastore),
@@ -69,7 +69,7 @@ def of_machines(spec: VSphereMachineConfigSpec, datacenter: str) -> tuple[Named,
 
 
 def judge(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = ()) -> Iterator[str]:
-    """What is not there, not unique, or not allowed. Of several matches the `pinned` one is taken."""
+    """Objects that are missing, ambiguous, or not permitted. Of several matches, the `pinned` one is used."""
     kept = frozenset(pinned)
     datacenter = named[0]
     if not answers.paths.get(datacenter.question):
@@ -83,15 +83,15 @@ def judge(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = ()) 
             continue  # `choose_templates` says what is missing
         if not paths:
             yield (
-                f"{found}, and datacenter {question.datacenter} has no such {question.sort.label}; "
+                f"{found}, but datacenter {question.datacenter} has no such {question.sort.label}; "
                 f"correct the field, or {_to_have_it(question.sort)}"
             )
         elif len(paths) > 1 and not kept & set(paths):
             shown = ", ".join(paths[:MOST_SHOWN]) + (", ..." if len(paths) > MOST_SHOWN else "")
-            yield f"{found}, which is {len(paths)} of the datacenter ({shown}); name one by its path"
+            yield f"{found}, which matches {len(paths)} in the datacenter ({shown}); give the path of one"
         for path in paths:
             if lacking := answers.lacking.get(path):
-                yield f"{field}: the account lacks privileges on {path}: {', '.join(lacking)}; grant them to it"
+                yield f"{field}: the account lacks privileges on {path}: {', '.join(lacking)}; grant them"
 
 
 def conclude(
@@ -102,8 +102,8 @@ def conclude(
     versions: frozenset[str],
     in_use: frozenset[str],
 ) -> tuple[Resolved, list[str]]:
-    """The paths of what a machine config names, and what is wrong with it, for machines with these Kubernetes versions.
-    Machines are made of the paths `in_use` already.
+    """The paths of objects that a machine config names, and its problems, for machines with these Kubernetes versions.
+    Existing machines use the paths `in_use`.
     """
     spec, before = config.spec, config.status.resolved
     kept = {before.datastore, before.folder, before.resource_pool, before.template} | in_use
@@ -128,8 +128,8 @@ def resolved(
     before: Resolved,
     in_use: frozenset[str] = frozenset(),
 ) -> Resolved:
-    """The paths of what a spec names; the earlier ones while they still match, so that neither a new match nor a lost
-    status changes anything.
+    """The paths of objects that a spec names. Earlier paths are kept while they match, so that neither a new match nor
+    a lost status changes them.
     """
 
     def path(sort: Sort, name: str, earlier: str) -> str:
@@ -146,9 +146,9 @@ def resolved(
 
 
 def clone_mode(spec: VSphereMachineConfigSpec, paths: Resolved, answers: Answers) -> str:
-    """`fullClone` where Cluster API's provider would make linked clones, whose disks stay as large as the template's,
-    and a spec that does not say how asks for another size. Empty where it does right by itself, as in EKS Anywhere: a
-    template without a snapshot is cloned in full.
+    """`fullClone` if the spec sets another disk size than the template's, but no mode, and Cluster API's provider would
+    create linked clones, whose disks keep the template's size. Otherwise empty, as in EKS Anywhere: a template without
+    a snapshot is cloned in full.
     """
     if spec.clone_mode or not spec.disk_gi_b:
         return ""
@@ -167,8 +167,8 @@ def choose_templates(
     before: Resolved,
     in_use: frozenset[str] = frozenset(),
 ) -> tuple[dict[str, str], list[str]]:
-    """A template for each Kubernetes version, where the spec names none, and what is missing. The earlier one while it
-    still fits; else of several the last by name.
+    """A template for each Kubernetes version if the spec names none, and problems. The earlier one is kept while it
+    fits; otherwise the last by name is chosen.
     """
     chosen, wrong = {}, []
     if spec.template:
@@ -181,19 +181,19 @@ def choose_templates(
             chosen[minor] = _kept(fitting, earlier, in_use) or fitting[-1]
         else:
             wrong.append(
-                f"spec.template: found nothing, and folder Templates of datacenter {datacenter} has no template with "
-                f"tags os:{spec.os} and {_release(minor)}..., for Kubernetes {minor}; import one, or name one"
+                f"spec.template: found nothing, but folder Templates of datacenter {datacenter} has no template with "
+                f"tags os:{spec.os} and {_release(minor)}..., for Kubernetes {minor}; import one, or set the field"
             )
     return chosen, wrong
 
 
 def _kept(paths: Sequence[str], earlier: str, in_use: frozenset[str]) -> str:
-    """The path that machines are made of already; empty if none of these is."""
+    """The earlier path, or else one in use; empty if neither is among these."""
     return earlier if earlier in paths else max((one for one in paths if one in in_use), default="")
 
 
 def _fits(spec: VSphereMachineConfigSpec, minor: str, template: Template | None) -> bool:
-    """True of a template that nothing is known about: the vCenter told that it is there."""
+    """True if a template fits, or if nothing is known about it except that it exists."""
     if template is None:
         return True
     is_of_release = any(tag.startswith(_release(minor)) for tag in template.tags)
@@ -201,7 +201,7 @@ def _fits(spec: VSphereMachineConfigSpec, minor: str, template: Template | None)
 
 
 def _release(minor: str) -> str:
-    """What tags begin with that tell a release of EKS Distro."""
+    """The prefix of tags for releases of EKS Distro."""
     return f"eksdRelease:kubernetes-{minor.replace('.', '-')}-"
 
 
@@ -214,7 +214,7 @@ _SHOWN = 5
 def judge_template(
     spec: VSphereMachineConfigSpec, path: str, answers: Answers, versions: Iterable[str]
 ) -> Iterator[str]:
-    """What a virtual machine lacks to be cloned for machines with these Kubernetes versions."""
+    """Problems with a virtual machine as the template for machines with these Kubernetes versions."""
     template = answers.templates.get(path)
     if template is None:
         return
@@ -222,15 +222,15 @@ def judge_template(
     if not template.is_template and not template.has_snapshot:
         yield f"{found} is a virtual machine, not a template; convert it, or name a template"
     if spec.clone_mode == "linkedClone" and not template.has_snapshot:
-        yield f"spec.cloneMode: found linkedClone, and {path} has no snapshot; make one, or ask for fullClone"
+        yield f"spec.cloneMode: found linkedClone, but {path} has no snapshot; create one, or use fullClone"
     largest = max(template.disks, default=0)
     if spec.disk_gi_b is not None and spec.disk_gi_b * GIB < largest:
         least = -(-largest // GIB)
-        yield f"spec.diskGiB: found {spec.disk_gi_b}, and the disk of {path} has {least}; ask for {least} or more"
+        yield f"spec.diskGiB: found {spec.disk_gi_b}, but the disk of {path} has {least} GiB; set {least} or more"
     if spec.os == BOTTLEROCKET and template.disks and sorted(template.disks) not in _DISKS_OF_BOTTLEROCKET:
         sizes = " and ".join(f"{-(-one // GIB)} GiB" for one in template.disks[:_SHOWN])
         yield (
-            f"{found} has disks of {sizes}, and Bottlerocket has one of 22 GiB, or one of 2 and one of 20; import "
+            f"{found} has disks of {sizes}, but Bottlerocket has one of 22 GiB, or two of 2 and 20 GiB; import "
             "the template again"
         )
     if (tag := f"os:{spec.os}") not in template.tags:

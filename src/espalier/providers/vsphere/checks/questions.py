@@ -16,7 +16,7 @@ REACHABLE = "VCenterReachable"
 
 
 class Sort(enum.Enum):
-    """A sort of inventory object: the folder of a datacenter that it is in, and its name in messages."""
+    """A kind of inventory object: its folder in a datacenter, and its name in messages."""
 
     DATACENTER = ("", "datacenter")
     NETWORK = ("network", "network")
@@ -32,8 +32,7 @@ class Sort(enum.Enum):
 
 
 class Question(NamedTuple):
-    """Asks for the inventory objects of a path, or of a name anywhere in the datacenter. `*` stands for any part of a
-    name."""
+    """Asks for inventory objects at a path, or with a name anywhere in the datacenter. `*` is a wildcard."""
 
     sort: Sort
     datacenter: str
@@ -59,25 +58,25 @@ class Server(questions.Server, frozen=True):
     """A vCenter."""
 
     thumbprint: str = ""
-    """SHA-1 of the certificate; empty: by the authorities that this machine trusts."""
+    """SHA-1 of the certificate; empty to verify it with this machine's CAs."""
 
 
 def server_of(spec: VSphereDatacenterConfigSpec) -> Server:
-    """The vCenter of a datacenter. A thumbprint says which certificate is the right one."""
+    """The vCenter of a datacenter. A thumbprint pins its certificate."""
     return Server(spec.server.lower(), spec.insecure and not spec.thumbprint, spec.thumbprint)
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """All that is asked in one session."""
+    """All questions of one session."""
 
     server: Server
     questions: frozenset[Question] = frozenset()
     addresses: frozenset[str] = frozenset()
-    """IP addresses that no machine may have yet."""
+    """IP addresses that must be unused."""
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A virtual machine that machines may be cloned from."""
+    """A virtual machine to clone machines from."""
 
     is_template: bool
     disks: tuple[int, ...]
@@ -87,7 +86,7 @@ class Template(msgspec.Struct, frozen=True):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """What a vCenter said."""
+    """Answers of a vCenter."""
 
     paths: Mapping[Question, tuple[str, ...]] = {}
     """Paths of the matching inventory objects, sorted."""
@@ -127,5 +126,5 @@ PRIVILEGES: Mapping[Sort, tuple[str, ...]] = {
     ),
     Sort.TEMPLATE: ("VirtualMachine.Provisioning.DeployTemplate",),
 }
-"""What Cluster API's provider does with objects of a sort, as vSphere names it (documentation of Cluster API Provider
+"""Privileges that Cluster API's provider needs on objects of a kind (documentation of Cluster API Provider
 vSphere: required privileges)."""

@@ -1,4 +1,4 @@
-"""A vCenter for simulated machines: it has whatever specs name, once."""
+"""A vCenter for simulated machines, with exactly one object for each name in specs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from espalier.providers.vsphere.checks.questions import Answers, Asked, Question
 
 
 async def everything_is_there(asked: Asked, _credentials: Credentials, /) -> Answers:
-    """Answers by which every spec is valid. A pattern stands for one object, whose name has `0` in place of `*`.
+    """Answers that make every spec valid. A pattern matches one object, with `0` in place of `*`.
 
-    Nothing is told of templates: simulated machines are not cloned.
+    Templates are unknown, because simulated machines are not cloned.
     """
     return Answers(paths={question: (_path(question),) for question in asked.questions})
 

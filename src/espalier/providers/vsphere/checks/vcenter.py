@@ -1,7 +1,7 @@
 """Answers from a vCenter over the network: SOAP through pyvmomi, tags through REST.
 
-Everything blocks, so it runs in threads of its own. A vCenter is somebody else's program: what it sends is bounded in
-size and time, and nothing is sent before its certificate was verified.
+All calls block, so they run in threads. The vCenter is not trusted: its answers are limited in size and time, and
+nothing is sent before its certificate is verified.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from espalier.providers.vsphere.checks.questions import (
 )
 
 CONNECT = 10.0
-"""Seconds until a connection stands, and that a vCenter may be silent in an answer."""
+"""Timeout in seconds for connecting, and for each read of a response."""
 LONGEST = 60.0
-"""Seconds for all answers of a session."""
+"""Timeout in seconds for a whole session."""
 LARGEST = 64 * 1024 * 1024
-"""Bytes that a session reads."""
+"""The maximum bytes that a session reads."""
 PAGE = 1000
 MOST_OBJECTS = 20_000
-"""Inventory objects of a sort that are gone through for a name without a path."""
+"""The maximum inventory objects of a kind to search for a name without a path."""
 
 UNREACHABLE = "VCenterUnreachable"
 
@@ -63,14 +63,14 @@ class VCenters:
         self._threads = Threads("vcenter")
 
     async def __call__(self, asked: Asked, credentials: Credentials, /) -> Answers:
-        """All answers, in one session that ends with this."""
+        """Ask all questions in one session."""
         session = _Session(asked.server, self._resolve)
         ask = partial(session.ask, asked, credentials)
         return await self._threads.run(asked.server.host, session, ask, seconds=LONGEST, unreachable=UNREACHABLE)
 
 
 class _Session:
-    """One login. Not to be used twice."""
+    """One login. Can't be reused."""
 
     def __init__(self, server: Server, resolve: Resolve) -> None:
         self._server = server
@@ -81,7 +81,7 @@ class _Session:
         self._context = self._tls()
 
     def ask(self, asked: Asked, credentials: Credentials) -> Answers:
-        """All answers. Blocks. Raises `LookUpError`."""
+        """Ask all questions. Blocks. Raises `LookUpError`."""
         host, fault = self._server.host, _pyvmomi().vmodl.MethodFault
         try:
             with _Soap(self._connection, credentials) as soap:
@@ -97,13 +97,13 @@ class _Session:
             raise LookUpError(UNREACHABLE, f"{host} can't be reached: {brief(error)}") from error
         except Exception as error:  # whatever a parser makes of an answer of somebody else's program
             what = f"{type(error).__name__}: {brief(error)}"
-            raise LookUpError(UNEXPECTED, f"{host} does not answer as a vCenter does ({what})") from error
+            raise LookUpError(UNEXPECTED, f"{host} did not return a valid vCenter response ({what})") from error
         finally:
             for one in self._sockets:
                 one.close()
 
     def abort(self) -> None:
-        """End all connections. From any thread."""
+        """End all connections. Thread-safe."""
         self._aborted = True
         for one in self._sockets:
             with suppress(OSError):
@@ -138,7 +138,7 @@ class _Session:
         return connected(self._resolve(*address), timeout)
 
     def _tls(self) -> ssl.SSLContext:
-        """A context whose sockets verify, count and can be ended."""
+        """A context whose sockets verify certificates, count bytes and can be aborted."""
         session, pinned = self, self._server.thumbprint.replace(":", "").lower()
 
         class Socket(ssl.SSLSocket):
@@ -149,8 +149,8 @@ class _Session:
                 if pinned and found != pinned:
                     raise LookUpError(
                         NOT_VERIFIED,
-                        f"the certificate of {session._server.host} has thumbprint {_colons(found)}, and "
-                        f"spec.thumbprint is {_colons(pinned)}; if it was renewed, correct the field",
+                        f"the certificate of {session._server.host} has thumbprint {_colons(found)}, but "
+                        f"spec.thumbprint is {_colons(pinned)}; if the certificate was renewed, update the field",
                     )
 
             def recv_into(self, *args: Any, **options: Any) -> int:
@@ -217,7 +217,7 @@ class _Soap:
         return {path: ids for path, ids in missing.items() if ids}
 
     def template(self, machine: Any, tags: frozenset[str]) -> Template:
-        """What matters of a virtual machine that others are cloned from."""
+        """The relevant properties of a virtual machine to clone from."""
         disk = self._vim.vm.device.VirtualDisk
         read = self._properties([machine], ["config.template", "config.hardware.device", "snapshot"])[0][1]
         disks = tuple(
@@ -228,7 +228,7 @@ class _Soap:
         return Template(bool(read.get("config.template")), disks, read.get("snapshot") is not None, tags)
 
     def holders(self, addresses: Iterable[str]) -> dict[str, str]:
-        """By address, the name of a virtual machine that has it."""
+        """The names of virtual machines, by address."""
         index = self._content.searchIndex
         found = {one: index.FindAllByIp(None, one, True) for one in sorted(addresses)}
         return {address: str(machines[0].name) for address, machines in found.items() if machines}
@@ -250,7 +250,7 @@ class _Soap:
         return {path: found} if found is not None else {}
 
     def _walk(self, pattern: str) -> Iterator[tuple[str, Any]]:
-        """The objects whose paths match, part by part: a `*` does not match a slash."""
+        """The objects whose paths match, segment by segment: `*` does not match a slash."""
         level = [("", self._content.rootFolder)]
         for part in pattern.strip("/").split("/"):
             level = [
@@ -273,11 +273,11 @@ class _Soap:
             children = list(parent.resourcePool)
         else:
             children = []
-        _check_number(children, "a folder", "name objects by whole paths without *")
+        _check_number(children, "a folder", "use full paths without *")
         return [(read.get("name", ""), one) for one, read in self._properties(children, ["name"])]
 
     def _anywhere(self, question: Question) -> dict[str, Any]:
-        """Objects of a name in any folder of the datacenter."""
+        """Objects with a name, in any folder of the datacenter."""
         datacenters = self._at(f"/{question.datacenter.strip('/')}")
         views = self._content.viewManager
         found: dict[str, Any] = {}
@@ -288,7 +288,7 @@ class _Soap:
             finally:
                 view.Destroy()
             place = f"{question.datacenter.strip('/')}/{question.sort.section}"
-            _check_number(objects, f"datacenter {question.datacenter}", f"write {question} as a path: /{place}/…")
+            _check_number(objects, f"datacenter {question.datacenter}", f"give {question} as a path: /{place}/…")
             for one, read in self._properties(objects, ["name"]):
                 if fnmatch.fnmatchcase(read.get("name", ""), question.name):
                     found[self._path(one)] = one
@@ -303,7 +303,7 @@ class _Soap:
         return "".join(f"/{part}" for part in reversed(parts))
 
     def _properties(self, objects: Sequence[Any], names: Sequence[str]) -> list[tuple[Any, dict[str, Any]]]:
-        """Properties of objects, in their order, in as few requests as pages."""
+        """Properties of objects, in the same order, with one request per page."""
         if not objects:
             return []
         query = self._query
@@ -323,14 +323,16 @@ class _Soap:
 
 
 def _check_number(objects: Sequence[Any], place: str, advice: str) -> None:
-    """Raise `LookUpError` for more than are gone through: what was left out would be said to be missing."""
+    """Raise `LookUpError` for too many objects: those left out would be reported as missing."""
     if len(objects) > MOST_OBJECTS:
-        message = f"{place} has {len(objects)} objects, and {MOST_OBJECTS} are gone through for a name; {advice}"
+        message = (
+            f"{place} has {len(objects)} objects, more than the {MOST_OBJECTS} that are searched for a name; {advice}"
+        )
         raise LookUpError(UNEXPECTED, message, is_there=True)
 
 
 def _version(connection: http.client.HTTPSConnection) -> str:
-    """The newest version of the API that both sides speak."""
+    """The newest version of the API that both sides support."""
     versions = _pyvmomi().VmomiSupport
     with closing(connection):
         connection.request("GET", "/sdk/vimServiceVersions.xml")
@@ -338,11 +340,11 @@ def _version(connection: http.client.HTTPSConnection) -> str:
     for version in versions.GetServiceVersions("vim25"):
         if versions.versionIdMap[version].encode() in spoken:
             return str(version)
-    raise OSError("it names no version of vSphere's API that this program speaks")
+    raise OSError("it offers no supported version of the vSphere API")
 
 
 class _Tags:
-    """Tags, which SOAP does not know."""
+    """Tags, which the SOAP API lacks."""
 
     def __init__(self, connection: http.client.HTTPSConnection, credentials: Credentials) -> None:
         self._connection = connection
@@ -374,7 +376,7 @@ class _Tags:
         answer = self._connection.getresponse()
         read = answer.read()
         if answer.status >= http.client.BAD_REQUEST:
-            raise OSError(f"{method} {path.partition('?')[0]} was answered by {answer.status}")
+            raise OSError(f"{method} {path.partition('?')[0]} returned status {answer.status}")
         return json_trees.decode(read, dict[str, Any])["value"] if read.strip() else None
 
 
@@ -387,7 +389,7 @@ def _pyvmomi() -> Any:
 
 
 def split(server: str) -> Address:
-    """Host and port of a server, as `spec.server` has it."""
+    """Host and port in `spec.server`."""
     host, colon, port = server.rpartition(":")
     if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
         host, port = server, "443"
